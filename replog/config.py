@@ -1,0 +1,156 @@
+"""Settings under Kafka's property names, checked once where they come in.
+
+A `.properties` file, `--config name=value` flags and a topic's stored overrides all become one of these models;
+an unknown name or a bad value is refused with the name, the value and what would be right.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from replog.errors import ErrorCode, ReplogError
+
+MAX_LONG = 2**63 - 1
+MAX_INT = 2**31 - 1
+
+Milliseconds = Annotated[int, Field(ge=0, le=MAX_LONG)]
+ByteCount = Annotated[int, Field(ge=0, le=MAX_INT)]
+
+
+class Settings(BaseModel):
+    """A frozen set of properties; fields are `dotted_names` with the dots replaced by underscores."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda name: name.replace("_", ".")
+    )
+
+    @classmethod
+    def parse(cls, properties: dict[str, Any], source: str) -> Self:
+        """Check `properties` (from `source`, named in errors). Raises INVALID_CONFIG naming every bad setting."""
+        try:
+            return cls.model_validate(properties)
+        except ValidationError as error:
+            known = ", ".join(sorted(field.alias or name for name, field in cls.model_fields.items()))
+            faults = []
+            for fault in error.errors():
+                name = ".".join(str(part) for part in fault["loc"])
+                if fault["type"] == "extra_forbidden":
+                    faults.append(f"{name} is not a setting here (known: {known})")
+                elif fault["type"] == "missing":
+                    faults.append(f"{name} is missing and has no default")
+                else:
+                    faults.append(f"{name}={fault['input']!r}: {fault['msg']}")
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{source}: " + "; ".join(faults)) from None
+
+    def properties(self) -> dict[str, Any]:
+        """The settings under Kafka's names."""
+        return self.model_dump(by_alias=True, mode="json")
+
+
+class TopicConfig(Settings):
+    """One topic's settings: Kafka's names and defaults, with safe replication defaults (divergence 9)."""
+
+    segment_bytes: Annotated[int, Field(ge=1024, le=MAX_INT)] = 1 << 30
+    segment_ms: Annotated[int, Field(ge=1, le=MAX_LONG)] = 604_800_000
+    segment_index_bytes: Annotated[int, Field(ge=24, le=MAX_INT)] = 10 << 20
+    index_interval_bytes: ByteCount = 4096
+    max_message_bytes: ByteCount = 1_048_588
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    retention_ms: Annotated[int, Field(ge=-1, le=MAX_LONG)] = 604_800_000
+    retention_bytes: Annotated[int, Field(ge=-1, le=MAX_LONG)] = -1
+    file_delete_delay_ms: Milliseconds = 60_000
+    flush_messages: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
+    flush_ms: Milliseconds = MAX_LONG
+    min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
+
+
+class BrokerConfig(Settings):
+    """One broker process."""
+
+    node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
+    listeners: str = "127.0.0.1:9092"
+    advertised_listeners: str = ""  # what others connect to; the bound listener when empty
+    controller_listener: str = "127.0.0.1:9093"
+    log_dirs: Path
+    broker_rack: str = ""
+    broker_heartbeat_interval_ms: Annotated[int, Field(ge=50, le=MAX_INT)] = 2000
+    broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
+    initial_broker_registration_timeout_ms: Milliseconds = 60_000
+    replica_lag_time_max_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
+    replica_fetch_max_bytes: ByteCount = 1 << 20
+    replica_fetch_response_max_bytes: ByteCount = 1 << 20  # one message of at most about 1 MiB (measured best)
+    replica_fetch_wait_max_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 500
+    replica_fetch_min_bytes: ByteCount = 1
+    replica_fetch_backoff_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 1000
+    replica_socket_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
+    replica_high_watermark_checkpoint_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 5000
+    log_flush_offset_checkpoint_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 60_000
+    log_retention_check_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
+    fetch_max_bytes: ByteCount = 57_671_680
+    request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
+    queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # in flight per client stream
+
+    @field_validator("listeners", "controller_listener")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        parse_address(value)
+        return value
+
+
+class ControllerConfig(Settings):
+    """The controller process."""
+
+    listeners: str = "127.0.0.1:9093"
+    metadata_log_dir: Path
+    broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
+    default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
+    min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
+    num_partitions: Annotated[int, Field(ge=1, le=100_000)] = 1
+    leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
+
+    @field_validator("listeners")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        parse_address(value)
+        return value
+
+
+def parse_address(value: str) -> tuple[str, int]:
+    """Split `host:port`, port 0 to 65535. Raises ValueError saying what is wrong."""
+    host, colon, port = value.rpartition(":")
+    if not colon or not host:
+        raise ValueError(f"{value!r} is not host:port")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
+    return host, int(port)
+
+
+MAX_PROPERTIES_BYTES = 1 << 20
+
+
+def load_properties(path: Path) -> dict[str, str]:
+    """Read a Java-style `name=value` file: blank lines and lines that start with # or ! are skipped.
+
+    Raises INVALID_CONFIG, naming file and line, when it is missing, unreadable, too large or malformed.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_PROPERTIES_BYTES + 1)
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
+    if len(raw) > MAX_PROPERTIES_BYTES:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path} is larger than {MAX_PROPERTIES_BYTES} bytes")
+    properties: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        name, equals, value = stripped.partition("=")
+        if not equals or not name.strip():
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}:{number}: {line!r} is not name=value")
+        if name.strip() in properties:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}:{number}: {name.strip()} is set twice")
+        properties[name.strip()] = value.strip()
+    return properties

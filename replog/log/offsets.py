@@ -1,0 +1,94 @@
+"""What the log says about offsets: metadata that can be compared by bytes, results of appends and of reads."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+Buffer = bytes | bytearray | memoryview
+
+NO_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_EPOCH = -1
+
+
+class OffsetMetadata(NamedTuple):
+    """An offset, and where it lies in the log if that is known ("message only" where it is not) (LG-1)."""
+
+    offset: int
+    segment_base: int = -1
+    position: int = -1
+
+    @property
+    def message_only(self) -> bool:
+        return self.segment_base < 0
+
+    def on_older_segment(self, that: "OffsetMetadata") -> bool:
+        """False when either place is unknown (LG-1)."""
+        return not self.message_only and not that.message_only and self.segment_base < that.segment_base
+
+    def on_same_segment(self, that: "OffsetMetadata") -> bool:
+        """False when either place is unknown (LG-1)."""
+        return not self.message_only and not that.message_only and self.segment_base == that.segment_base
+
+    def position_difference(self, that: "OffsetMetadata") -> int:
+        """Bytes from `that` to this; both must be known and on one segment (LG-1)."""
+        assert self.on_same_segment(that), f"no byte distance between {self} and {that}"
+        return self.position - that.position
+
+
+class Isolation(Enum):
+    """Up to where a reader may see."""
+
+    LOG_END = "log_end"  # followers
+    HIGH_WATERMARK = "high_watermark"  # READ_UNCOMMITTED consumers
+    TXN_COMMITTED = "txn_committed"  # READ_COMMITTED consumers
+
+
+class EpochEndOffset(NamedTuple):
+    """A leader epoch and the offset where it ends (EP-6); both -1 when undefined."""
+
+    epoch: int
+    end_offset: int
+
+
+UNDEFINED_EPOCH_END = EpochEndOffset(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendInfo:
+    """What an append did; first and last offset are -1 when it had nothing to do (LG-2)."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FetchData:
+    """A read: whole bytes of the log starting at a batch boundary at or before the offset asked for (SG-5, LG-7)."""
+
+    metadata: OffsetMetadata
+    records: Buffer
+    first_entry_incomplete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSnapshot:
+    """The four bounds of a log at one moment, places resolved (LG-0)."""
+
+    log_start_offset: int
+    log_end_offset: OffsetMetadata
+    high_watermark: OffsetMetadata
+    last_stable_offset: OffsetMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampAndOffset:
+    """A record's timestamp and offset, and the leader epoch of its batch (SG-7)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
