@@ -1,0 +1,123 @@
+"""The cluster's metadata as one process knows it: records in, plain values out.
+
+The controller holds one image and so does every broker; both change it only by `apply`, in version order.
+"""
+
+from replog.metadata import Broker, PartitionState, Topic
+from replog.rpc.v1 import metadata_pb2 as pb
+from replog.topic import TopicPartition
+
+CLUSTER_KEY = "cluster"
+
+
+def broker_key(broker_id: int) -> str:
+    return f"broker/{broker_id}"
+
+
+def topic_key(topic: str) -> str:
+    return f"topic/{topic}"
+
+
+def partition_key(tp: TopicPartition) -> str:
+    return f"partition/{tp.topic}/{tp.partition}"
+
+
+class MetadataImage:
+    """Every current value, and the version of the last record applied."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.cluster_id = ""
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.partitions: dict[TopicPartition, PartitionState] = {}
+
+    def broker(self, broker_id: int) -> Broker | None:
+        return self.brokers.get(broker_id)
+
+    def partitions_of(self, topic: str) -> dict[int, PartitionState]:
+        """The topic's partitions by number, in order."""
+        found = {tp.partition: state for tp, state in self.partitions.items() if tp.topic == topic}
+        return dict(sorted(found.items()))
+
+    def apply(self, record: pb.MetadataRecord) -> None:
+        """Put one record into the image. Records older than the image are ignored: a resumed watch may repeat some."""
+        if record.version <= self.version:
+            return
+        self.version = record.version
+        match record.WhichOneof("value"):
+            case "cluster":
+                self.cluster_id = record.cluster.cluster_id
+            case "broker":
+                self.brokers[record.broker.broker_id] = broker_from_record(record.broker)
+            case "topic":
+                topic = record.topic
+                self.topics[topic.topic] = Topic(topic.topic, topic.topic_id, dict(topic.configs))
+            case "partition":
+                tp = TopicPartition(record.partition.topic, record.partition.partition)
+                self.partitions[tp] = partition_from_record(record.partition)
+            case _:
+                self._forget(record.key)
+
+    def _forget(self, key: str) -> None:
+        kind, _, name = key.partition("/")
+        if kind == "topic":
+            self.topics.pop(name, None)
+        elif kind == "partition":
+            topic, _, partition = name.rpartition("/")
+            self.partitions.pop(TopicPartition(topic, int(partition)), None)
+        elif kind == "broker":
+            self.brokers.pop(int(name), None)
+
+
+def broker_from_record(record: pb.BrokerRecord) -> Broker:
+    return Broker(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        address=record.address,
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+    )
+
+
+def broker_to_record(broker: Broker) -> pb.BrokerRecord:
+    return pb.BrokerRecord(
+        broker_id=broker.broker_id,
+        broker_epoch=broker.broker_epoch,
+        incarnation_id=broker.incarnation_id,
+        address=broker.address,
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+    )
+
+
+def partition_from_record(record: pb.PartitionRecord) -> PartitionState:
+    return PartitionState(
+        replicas=tuple(record.replicas),
+        isr=tuple(record.isr),
+        elr=tuple(record.elr),
+        leader=record.leader,
+        last_known_leader=record.last_known_leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        recovering=record.recovery_state == pb.RECOVERING,
+    )
+
+
+def partition_to_record(tp: TopicPartition, topic_id: bytes, state: PartitionState) -> pb.PartitionRecord:
+    return pb.PartitionRecord(
+        topic=tp.topic,
+        topic_id=topic_id,
+        partition=tp.partition,
+        replicas=state.replicas,
+        isr=state.isr,
+        elr=state.elr,
+        leader=state.leader,
+        last_known_leader=state.last_known_leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        recovery_state=pb.RECOVERING if state.recovering else pb.RECOVERED,
+    )
