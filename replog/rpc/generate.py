@@ -21,12 +21,20 @@ def generate() -> dict[str, str]:
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("replog/v1/*.proto"))
     with tempfile.TemporaryDirectory() as directory:
         include = Path(grpc_tools.__file__).parent / "_proto"
-        arguments = ["protoc", f"-I{PROTO}", f"-I{include}", f"--python_out={directory}", f"--pyi_out={directory}"]
+        arguments = [
+            "protoc",
+            f"-I{PROTO}",
+            f"-I{include}",
+            f"--python_out={directory}",
+            f"--pyi_out={directory}",
+        ]
         if protoc.main([*arguments, *sources]) != 0:
             raise SystemExit("protoc failed; the message above says why")
         files = {"__init__.py": '"""Generated from proto/replog/v1 by replog.rpc.generate; do not edit."""\n'}
         for path in sorted(Path(directory, "replog", "v1").iterdir()):
-            files[path.name] = re.sub(r"^from replog\.v1 import", "from replog.rpc.v1 import", path.read_text(), flags=re.M)
+            files[path.name] = re.sub(
+                r"^from replog\.v1 import", "from replog.rpc.v1 import", path.read_text(), flags=re.M
+            )
         return files
 
 

@@ -1,0 +1,108 @@
+"""Messages to bytes and back, without copying record batches through protobuf.
+
+A message that carries batches has `bytes records = 15` as its last field. Such a message travels as a protobuf
+head, then that field's tag and length, then the payload as it is; what arrives is a head and a view of the payload.
+On the wire this is plain protobuf: any other language's generated code reads and writes the same bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from replog.log.offsets import Buffer
+
+M = TypeVar("M", bound=Message)
+
+RECORDS_FIELD = 15
+_RECORDS_TAG = bytes([RECORDS_FIELD << 3 | 2])  # length-delimited
+
+
+@dataclass(frozen=True, slots=True)
+class WithRecords(Generic[M]):
+    """A message and the record batches that travel behind it, in pieces that are joined only for the wire."""
+
+    head: M
+    records: Sequence[Buffer] = ()
+
+
+def carries_records(message_type: type[Message]) -> bool:
+    field = message_type.DESCRIPTOR.fields_by_number.get(RECORDS_FIELD)
+    return field is not None and field.name == "records"
+
+
+def encode(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def encode_with_records(message: "WithRecords[Message]") -> bytes:
+    """One join of head, tag, length and payload; grpc accepts only `bytes`."""
+    size = sum(len(piece) for piece in message.records)
+    head = message.head.SerializeToString()
+    if size == 0:
+        return head
+    return b"".join((head, _RECORDS_TAG, _varint(size), *message.records))
+
+
+class RecordsDecoder(Generic[M]):
+    """Parses the head and slices the payload off; falls back to protobuf when `records` is not the last field."""
+
+    def __init__(self, message_type: type[M]) -> None:
+        self._message_type = message_type
+
+    def __call__(self, data: bytes) -> WithRecords[M]:
+        split = _split(data)
+        if split is None:
+            head = self._message_type.FromString(data)
+            records: bytes = head.records  # type: ignore[attr-defined]
+            head.ClearField("records")
+            return WithRecords(head, (records,) if records else ())
+        start, payload = split
+        head = self._message_type.FromString(data[:start])
+        return WithRecords(head, (memoryview(data)[payload:],) if payload < len(data) else ())
+
+
+def _split(data: bytes) -> tuple[int, int] | None:
+    """Where the trailing records field and its payload start; (len, len) without one; None when it is not trailing."""
+    position, end = 0, len(data)
+    while position < end:
+        start = position
+        tag, position = _read_varint(data, position)
+        wire_type = tag & 7
+        if wire_type == 2:
+            size, position = _read_varint(data, position)
+            if tag >> 3 == RECORDS_FIELD:
+                return (start, position) if position + size == end else None
+            position += size
+        elif wire_type == 0:
+            _, position = _read_varint(data, position)
+        elif wire_type == 1:
+            position += 8
+        elif wire_type == 5:
+            position += 4
+        else:
+            raise DecodeError(f"wire type {wire_type} is not protobuf")
+    return end, end
+
+
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= len(data) or shift > 63:
+            raise DecodeError("a varint is cut short or too long")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -1,0 +1,64 @@
+"""Every rpc of the contracts as a value: its path, its shape, its codecs. Built from the descriptors, not by hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from replog.rpc import codec
+from replog.rpc.v1 import controller_pb2, inspection_pb2, log_pb2, replica_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One rpc. `handler_name` is its Python name: CreateTopic is served by `create_topic`."""
+
+    path: str
+    handler_name: str
+    client_streaming: bool
+    server_streaming: bool
+    encode_request: Callable[[Any], bytes]
+    decode_request: Callable[[bytes], Any]
+    encode_response: Callable[[Any], bytes]
+    decode_response: Callable[[bytes], Any]
+
+
+def _method(descriptor: MethodDescriptor) -> Method:
+    request, response = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
+    name = "".join("_" + letter.lower() if letter.isupper() else letter for letter in descriptor.name).lstrip("_")
+    return Method(
+        path=f"/{descriptor.containing_service.full_name}/{descriptor.name}",
+        handler_name=name,
+        client_streaming=descriptor.client_streaming,
+        server_streaming=descriptor.server_streaming,
+        encode_request=_encoder(request),
+        decode_request=_decoder(request),
+        encode_response=_encoder(response),
+        decode_response=_decoder(response),
+    )
+
+
+def _encoder(message_type: Any) -> Callable[[Any], bytes]:
+    return codec.encode_with_records if codec.carries_records(message_type) else codec.encode
+
+
+def _decoder(message_type: Any) -> Callable[[bytes], Any]:
+    return codec.RecordsDecoder(message_type) if codec.carries_records(message_type) else message_type.FromString
+
+
+def methods_of(service: ServiceDescriptor) -> dict[str, Method]:
+    """The service's methods by the name of their handler."""
+    return {method.handler_name: method for method in map(_method, service.methods)}
+
+
+LOG = log_pb2.DESCRIPTOR.services_by_name["Log"]
+REPLICA = replica_pb2.DESCRIPTOR.services_by_name["Replica"]
+INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["Inspection"]
+CONTROLLER = controller_pb2.DESCRIPTOR.services_by_name["Controller"]
+
+Log = methods_of(LOG)
+Replica = methods_of(REPLICA)
+Inspection = methods_of(INSPECTION)
+Controller = methods_of(CONTROLLER)

@@ -1,0 +1,171 @@
+"""Serving over grpc.aio: plain handler objects, with health and reflection beside them.
+
+A handler object has one method per rpc, under the rpc's name in snake_case:
+unary `async def f(request) -> response`; server stream `async def f(request)` as an async generator;
+bidirectional `async def f(stream: ServerStream) -> None`. A `ReplogError` it raises ends the call with that error.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from replog.config import parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method, methods_of
+from replog.rpc.options import SERVER_OPTIONS
+from replog.rpc.status import to_status
+
+log = structlog.get_logger()
+
+
+class ServerStream:
+    """The server's side of one bidirectional stream."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self.peer: str = context.peer()
+
+    async def send(self, message: Any) -> None:
+        await self._context.write(message)
+
+    async def receive(self) -> Any | None:
+        """The next message; None when the client has finished or is gone."""
+        message = await self._context.read()
+        return None if message is grpc.aio.EOF else message
+
+
+class Server:
+    """One address and the services on it."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+
+    def add(self, service: ServiceDescriptor, handlers: object) -> None:
+        """Serve every rpc of `service` with the methods of `handlers`."""
+        table = {
+            name: _rpc_handler(method, getattr(handlers, method.handler_name))
+            for name, method in zip((m.name for m in service.methods), methods_of(service).values(), strict=True)
+        }
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, table),))
+        self._names.append(service.full_name)
+
+    async def start(self) -> str:
+        """Bind and serve, not yet healthy; returns the address bound, which tells the port when 0 was asked for.
+
+        Raises INVALID_CONFIG when the address cannot be bound.
+        """
+        reflection.enable_server_reflection(self._names, self._server)
+        host, port = parse_address(self._address)
+        try:
+            bound = self._server.add_insecure_port(self._address)
+        except RuntimeError:
+            bound = 0
+        if bound == 0:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"cannot listen on {host}:{port}: the port is in use or the address is not this machine's; "
+                "choose another in 'listeners'",
+            )
+        await self._server.start()
+        await self.set_serving(False)
+        return f"{host}:{bound}"
+
+    async def set_serving(self, serving: bool) -> None:
+        """What health.v1 answers, for the whole server and each service."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for name in ("", *self._names):
+            await self._health.set(name, status)
+
+    async def stop(self, grace_s: float) -> None:
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+
+def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
+    codecs = {
+        "request_deserializer": _checked(method.decode_request),
+        "response_serializer": method.encode_response,
+    }
+    if method.client_streaming:
+        return grpc.stream_stream_rpc_method_handler(_bidirectional(handler), **codecs)
+    if method.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(_server_stream(handler), **codecs)
+    return grpc.unary_unary_rpc_method_handler(_unary(handler), **codecs)
+
+
+def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """grpc answers a deserializer that raises with INTERNAL and a log of its own; say instead what was wrong."""
+
+    def decode_or_error(data: bytes) -> Any:
+        try:
+            return decode(data)
+        except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
+            return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
+
+    return decode_or_error
+
+
+def _unary(handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+    async def serve(request: Any, context: Any) -> Any:
+        try:
+            return await handler(_valid(request))
+        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
+            await _abort(context, error)
+
+    return serve
+
+
+def _server_stream(handler: Callable[[Any], AsyncIterator[Any]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
+    async def serve(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            async for response in handler(_valid(request)):
+                yield response
+        except Exception as error:  # noqa: BLE001 (the boundary)
+            await _abort(context, error)
+
+    return serve
+
+
+def _bidirectional(
+    handler: Callable[[ServerStream], Awaitable[None]],
+) -> Callable[[Any, Any], Awaitable[None]]:
+    async def serve(_requests: Any, context: Any) -> None:
+        try:
+            await handler(_ValidStream(context))
+        except Exception as error:  # noqa: BLE001 (the boundary)
+            await _abort(context, error)
+
+    return serve
+
+
+class _ValidStream(ServerStream):
+    async def receive(self) -> Any | None:
+        return _valid(await super().receive())
+
+
+def _valid(request: Any) -> Any:
+    if isinstance(request, ReplogError):
+        raise request
+    return request
+
+
+async def _abort(context: Any, error: Exception) -> None:
+    if isinstance(error, ReplogError):
+        status = to_status(error)
+    elif isinstance(error, asyncio.InvalidStateError | grpc.aio.UsageError):
+        return  # the client has gone; there is nobody to tell
+    else:
+        log.exception("a handler failed", error=repr(error))
+        status = to_status(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}"))
+    await context.abort(status.code, status.details, status.trailing_metadata)
