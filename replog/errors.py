@@ -53,6 +53,11 @@ class ErrorCode(IntEnum):
     INELIGIBLE_REPLICA = 107
     NEW_LEADER_ELECTED = 108
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode":
+        """A code that a newer peer knows and this one does not."""
+        return cls.UNKNOWN_SERVER_ERROR
+
 
 RETRIABLE = frozenset(
     {

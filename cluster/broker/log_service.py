@@ -1,0 +1,357 @@
+"""The Log service: what clients ask of a broker. Checks each request, then hands it to the partitions' leaders."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cluster.broker.consume import ConsumerFetch, fetch
+from cluster.broker.outbox import Outbox
+from cluster.broker.produce import ProduceResult, produce
+from cluster.broker.replica_manager import ReplicaManager
+from leader.delayed_delete_records import DelayedDeleteRecords
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchAnswer, FetchPartition
+from replog.log.offsets import Buffer, Isolation
+from replog.rpc.codec import WithRecords
+from replog.rpc.server import ServerStream
+from replog.rpc.v1 import log_pb2 as pb
+from replog.topic import TopicPartition
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_FETCHES_IN_FLIGHT = 64  # per stream; further ones wait in the stream
+
+_ISOLATION = {pb.READ_UNCOMMITTED: Isolation.HIGH_WATERMARK, pb.READ_COMMITTED: Isolation.TXN_COMMITTED}
+
+
+class LogService:
+    """Produce and fetch as streams and as single calls; offsets, epochs, deletion and metadata as calls."""
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
+
+    # -- produce
+
+    async def produce(self, stream: ServerStream) -> None:
+        outbox: Outbox[pb.ProduceAnswer] = Outbox(stream, lambda answers: [pb.ProduceResponse(answers=answers)])
+        sender = asyncio.create_task(outbox.run())
+        room = _Room(self._manager.config.queued_max_request_bytes)
+        try:
+            while (request := await stream.receive()) is not None:
+                size = sum(len(piece) for piece in request.records)
+                await room.take(size)
+                self._produce(request, self._answer_to(request.head, size, room, outbox))
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    @staticmethod
+    def _answer_to(
+        head: pb.ProduceRequest, size: int, room: "_Room", outbox: Outbox[pb.ProduceAnswer]
+    ) -> Callable[[pb.ProduceAnswer], None]:
+        def answer(produced: pb.ProduceAnswer) -> None:
+            room.give_back(size)
+            if head.acks != 0:
+                outbox.put(produced)
+            elif any(result.error_code != pb_none for result in produced.partitions):
+                # acks=0 is told of a failure by the end of the stream, the only signal it takes (PR-7)
+                raise ReplogError(ErrorCode.INVALID_REQUEST, f"acks=0 produce failed: {produced.partitions}")
+
+        pb_none = int(ErrorCode.NONE)
+        return answer
+
+    async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
+        answered: asyncio.Future[pb.ProduceAnswer] = asyncio.get_running_loop().create_future()
+        self._produce(request, lambda answer: None if answered.done() else answered.set_result(answer))
+        return pb.ProduceResponse(answers=[await answered])
+
+    def _produce(
+        self, request: WithRecords[pb.ProduceRequest], answer: Callable[[pb.ProduceAnswer], None]
+    ) -> None:
+        head = request.head
+        partitions = list(head.partitions)
+        _check_count(len(partitions))
+        entries = [
+            (_topic_partition(partition), records)
+            for partition, records in zip(partitions, _split_records(request), strict=True)
+        ]
+
+        def respond(results: list[ProduceResult]) -> None:
+            answer(
+                pb.ProduceAnswer(
+                    correlation_id=head.correlation_id,
+                    partitions=[
+                        pb.ProducePartitionResult(
+                            topic=tp.topic,
+                            partition=tp.partition,
+                            error_code=int(result.error),
+                            error_message=result.message,
+                            base_offset=result.base_offset,
+                            log_append_time_ms=result.log_append_time,
+                            log_start_offset=result.log_start_offset,
+                        )
+                        for (tp, _), result in zip(entries, results, strict=True)
+                    ],
+                )
+            )
+
+        timeout_ms = max(0, min(head.timeout_ms, self._manager.config.request_timeout_ms))
+        produce(self._manager, entries, acks=head.acks, timeout_ms=timeout_ms, respond=respond)
+
+    # -- fetch
+
+    async def fetch(self, stream: ServerStream) -> None:
+        outbox: Outbox[WithRecords[pb.FetchResponse]] = Outbox(stream, list)
+        sender = asyncio.create_task(outbox.run())
+        room = _Room(MAX_FETCHES_IN_FLIGHT)
+
+        def answer(response: WithRecords[pb.FetchResponse]) -> None:
+            room.give_back(1)
+            outbox.put(response)
+
+        try:
+            while (request := await stream.receive()) is not None:
+                await room.take(1)
+                self._fetch(request, answer)
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    async def fetch_once(self, request: pb.FetchRequest) -> WithRecords[pb.FetchResponse]:
+        answered: asyncio.Future[WithRecords[pb.FetchResponse]] = asyncio.get_running_loop().create_future()
+        self._fetch(request, lambda response: None if answered.done() else answered.set_result(response))
+        return await answered
+
+    def _fetch(self, request: pb.FetchRequest, answer: Callable[[WithRecords[pb.FetchResponse]], None]) -> None:
+        _check_count(len(request.partitions))
+        rows = [(_topic_partition(partition), _fetch_partition(partition)) for partition in request.partitions]
+        if len({tp for tp, _ in rows}) != len(rows):
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "a fetch names each partition once")
+
+        def respond(answers: list[FetchAnswer]) -> None:
+            results = [_fetch_result(tp, found) for (tp, _), found in zip(rows, answers, strict=True)]
+            head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
+            answer(WithRecords(head, [found.records for found in answers if found.records]))
+
+        wanted = ConsumerFetch(
+            partitions=rows,
+            isolation=_isolation(request.isolation_level),
+            max_wait_ms=request.max_wait_ms,
+            min_bytes=max(0, request.min_bytes),
+            max_bytes=max(0, request.max_bytes),
+        )
+        fetch(self._manager, wanted, respond)
+
+    # -- look-ups
+
+    async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
+        """FE-22."""
+        _check_count(len(request.partitions))
+        isolation = _isolation(request.isolation_level)
+        results = []
+        for partition in request.partitions:
+            result = pb.ListOffsetsPartitionResult(
+                topic=partition.topic, partition=partition.partition, timestamp=-1, offset=-1, leader_epoch=-1
+            )
+            try:
+                current_leader_epoch = _optional(partition, "current_leader_epoch")
+                leader = self._leader(partition, current_leader_epoch)
+                found = leader.list_offset(partition.timestamp, isolation, current_leader_epoch)
+            except ReplogError as error:
+                result.error_code = int(error.code)  # type: ignore[assignment]
+            else:
+                if found is not None:
+                    result.timestamp, result.offset = found.timestamp, found.offset
+                    result.leader_epoch = found.leader_epoch
+            results.append(result)
+        return pb.ListOffsetsResponse(partitions=results)
+
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """FT-17."""
+        _check_count(len(request.partitions))
+        results = []
+        for partition in request.partitions:
+            result = pb.OffsetForLeaderEpochResult(topic=partition.topic, partition=partition.partition)
+            try:
+                current_leader_epoch = _optional(partition, "current_leader_epoch")
+                leader = self._leader(partition, current_leader_epoch)
+                end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
+            except ReplogError as error:
+                result.error_code = int(error.code)  # type: ignore[assignment]
+                result.end.epoch = result.end.end_offset = -1
+            else:
+                result.end.epoch, result.end.end_offset = end
+            results.append(result)
+        return pb.OffsetsForLeaderEpochResponse(partitions=results)
+
+    async def delete_records(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
+        """LG-16; answered once every live replica's log start has reached the offset, or at the timeout (FT-23)."""
+        _check_count(len(request.partitions))
+        results: dict[TopicPartition, pb.DeleteRecordsPartitionResult] = {}
+        targets: dict[TopicPartition, int] = {}
+        for partition in request.partitions:
+            tp = _topic_partition(partition)
+            result = pb.DeleteRecordsPartitionResult(topic=tp.topic, partition=tp.partition, low_watermark=-1)
+            results[tp] = result
+            try:
+                leader = self._leader(partition, None)
+                targets[tp] = leader.delete_records(partition.offset)
+                self._manager.touched(tp, high_watermark_advanced=False)
+            except ReplogError as error:
+                result.error_code = int(error.code)  # type: ignore[assignment]
+        if targets:
+            await self._wait_for_deletion(targets, results, request.timeout_ms)
+        return pb.DeleteRecordsResponse(partitions=list(results.values()))
+
+    async def _wait_for_deletion(
+        self,
+        targets: dict[TopicPartition, int],
+        results: dict[TopicPartition, pb.DeleteRecordsPartitionResult],
+        timeout_ms: int,
+    ) -> None:
+        answered: asyncio.Future[dict[TopicPartition, tuple[ErrorCode, int]]]
+        answered = asyncio.get_running_loop().create_future()
+
+        def respond(outcome: dict[TopicPartition, tuple[ErrorCode, int]]) -> None:
+            if not answered.done():
+                answered.set_result(outcome)
+
+        bounded_ms = max(0, min(timeout_ms, self._manager.config.request_timeout_ms))
+        operation = DelayedDeleteRecords(targets, self._manager.leader, bounded_ms, respond)
+        self._manager.record_deletions.complete_or_watch(operation, targets)
+        for tp, (error, low_watermark) in (await answered).items():
+            results[tp].error_code = int(error)  # type: ignore[assignment]
+            results[tp].low_watermark = low_watermark
+
+    async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
+        _check_count(len(request.topics))
+        image = self._manager.image
+        names = list(request.topics) or sorted(image.topics)
+        return pb.GetMetadataResponse(
+            cluster_id=image.cluster_id,
+            controller=self._manager.config.controller_listener,
+            brokers=[
+                pb.BrokerMetadata(
+                    broker_id=broker.broker_id, address=broker.address, rack=broker.rack, fenced=broker.fenced
+                )
+                for _, broker in sorted(image.brokers.items())
+            ],
+            topics=[self._topic_metadata(name) for name in names],
+        )
+
+    def _topic_metadata(self, name: str) -> pb.TopicMetadata:
+        topic = self._manager.image.topics.get(name)
+        if topic is None:
+            return pb.TopicMetadata(topic=name, error_code=int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return pb.TopicMetadata(
+            topic=name,
+            topic_id=topic.topic_id,
+            configs=topic.configs,
+            partitions=[
+                pb.PartitionMetadata(
+                    partition=number,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    replicas=state.replicas,
+                    isr=state.isr,
+                    elr=state.elr,
+                    partition_epoch=state.partition_epoch,
+                )
+                for number, state in self._manager.image.partitions_of(name).items()
+            ],
+        )
+
+    def _leader(self, partition: Any, current_leader_epoch: int | None) -> PartitionLeader:
+        tp = _topic_partition(partition)
+        leader = self._manager.leader_for_epoch(tp, current_leader_epoch)
+        if isinstance(leader, ErrorCode):
+            raise ReplogError(leader, f"broker {self._manager.config.node_id} does not lead {tp}; refresh metadata")
+        return leader
+
+
+class _Room:
+    """So much may be under way on one stream; the next request waits, and with it the stream's flow control."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._used = 0
+        self._freed = asyncio.Event()
+
+    async def take(self, amount: int) -> None:
+        """Wait for room; one request larger than everything is let through alone."""
+        while self._used and self._used + amount > self._capacity:
+            self._freed.clear()
+            await self._freed.wait()
+        self._used += amount
+
+    def give_back(self, amount: int) -> None:
+        self._used -= amount
+        self._freed.set()
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"{count} partitions in one request; at most {MAX_PARTITIONS_PER_REQUEST}"
+        )
+
+
+def _topic_partition(named: Any) -> TopicPartition:
+    return TopicPartition(named.topic, named.partition)
+
+
+def _optional(message: Any, field: str) -> int | None:
+    return getattr(message, field) if message.HasField(field) else None
+
+
+def _isolation(level: int) -> Isolation:
+    isolation = _ISOLATION.get(level)  # type: ignore[call-overload]
+    if isolation is None:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"isolation level {level} is none that is known")
+    return isolation
+
+
+def _split_records(request: WithRecords[pb.ProduceRequest]) -> Iterator[Buffer]:
+    """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
+    payload = memoryview(request.records[0] if request.records else b"")
+    sizes = [partition.records_size for partition in request.head.partitions]
+    if any(size < 0 for size in sizes) or sum(sizes) != len(payload):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
+        )
+    position = 0
+    for size in sizes:
+        yield payload[position : position + size]
+        position += size
+
+
+def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
+    if partition.partition_max_bytes < 0:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"partition_max_bytes {partition.partition_max_bytes} may not be negative"
+        )
+    return FetchPartition(
+        fetch_offset=partition.fetch_offset,
+        max_bytes=partition.partition_max_bytes,
+        current_leader_epoch=_optional(partition, "current_leader_epoch"),
+        last_fetched_epoch=_optional(partition, "last_fetched_epoch"),
+    )
+
+
+def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionResult:
+    result = pb.FetchPartitionResult(
+        topic=tp.topic,
+        partition=tp.partition,
+        error_code=int(answer.error),
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.log_start_offset,
+        records_size=len(answer.records),
+    )
+    if answer.diverging is not None:
+        result.diverging_epoch.epoch = answer.diverging.epoch
+        result.diverging_epoch.end_offset = answer.diverging.end_offset
+    return result

@@ -1,0 +1,89 @@
+"""Follows the controller's metadata: one stream, resumed from the last version applied, never polled (§0, §9)."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from cluster.backoff import Backoff
+from cluster.metadata_image import MetadataImage
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import controller_pb2 as pb
+
+log = structlog.get_logger()
+
+SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
+
+
+class MetadataWatch:
+    """Applies every delta to `image` and then calls `on_change` with it, in version order."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        image: MetadataImage,
+        on_change: Callable[[pb.MetadataDelta], None],
+        backoff: Backoff,
+    ) -> None:
+        self._channel = channel
+        self._image = image
+        self._on_change = on_change
+        self._backoff = backoff
+        self._moved = asyncio.Condition()
+        self._heard = False
+
+    async def run(self) -> None:
+        """Watch until cancelled; every failure of the wire is retried with a backoff."""
+        while True:
+            try:
+                await self._follow()
+                reason = "the controller ended the stream"
+            except ReplogError as error:
+                reason = str(error)
+            log.info("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
+            await asyncio.sleep(self._backoff.next_s())
+
+    async def _follow(self) -> None:
+        request = pb.WatchMetadataRequest(after_version=self._image.version)
+        deltas = self._channel.watch(methods.Controller["watch_metadata"], request)
+        try:
+            while True:
+                try:
+                    delta = await asyncio.wait_for(anext(deltas), SIGN_OF_LIFE_TIMEOUT_S)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    raise ReplogError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s",
+                    ) from None
+                self._backoff.reset()
+                await self._apply(delta)
+        finally:
+            await deltas.aclose()  # type: ignore[attr-defined]
+
+    async def _apply(self, delta: pb.MetadataDelta) -> None:
+        if delta.records:
+            for record in delta.records:
+                self._image.apply(record)
+            self._on_change(delta)
+        async with self._moved:
+            self._heard = True
+            self._moved.notify_all()
+
+    async def wait_for_version(self, version: int, timeout_s: float) -> None:
+        """Until the image has reached `version` and the controller has been heard at least once.
+
+        Raises REQUEST_TIMED_OUT.
+        """
+        try:
+            async with asyncio.timeout(timeout_s), self._moved:
+                await self._moved.wait_for(lambda: self._heard and self._image.version >= version)
+        except TimeoutError:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"no metadata up to version {version} from the controller at {self._channel.address} "
+                f"within {timeout_s:g} s; is it running?",
+            ) from None

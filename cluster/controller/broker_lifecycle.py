@@ -1,0 +1,102 @@
+"""What a heartbeat makes of a broker (CT-4, CT-5), and who is still heard of (CT-6). Pure."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from replog.metadata import Broker
+
+
+class BrokerControlState(Enum):
+    """The controller's view of a broker. SHUTDOWN_NOW is an answer: what is stored then is a fenced broker."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+def control_state(broker: Broker) -> BrokerControlState:
+    if broker.fenced:
+        return BrokerControlState.FENCED
+    return BrokerControlState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerControlState.UNFENCED
+
+
+def next_state(
+    current: BrokerControlState,
+    *,
+    want_fence: bool,
+    want_shutdown: bool,
+    caught_up: bool,
+    leads: bool,
+    shutdown_seen: bool,
+) -> BrokerControlState:
+    """CT-5. `leads`: it leads some partition; `shutdown_seen`: every active broker has applied its shutdown's start."""
+    match current:
+        case BrokerControlState.FENCED:
+            if want_shutdown:
+                return BrokerControlState.SHUTDOWN_NOW
+            return BrokerControlState.FENCED if want_fence or not caught_up else BrokerControlState.UNFENCED
+        case BrokerControlState.UNFENCED:
+            if want_fence:
+                return BrokerControlState.SHUTDOWN_NOW if want_shutdown else BrokerControlState.FENCED
+            if want_shutdown:
+                return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+            return BrokerControlState.UNFENCED
+        case _:
+            if not leads and shutdown_seen:
+                return BrokerControlState.SHUTDOWN_NOW
+            return BrokerControlState.CONTROLLED_SHUTDOWN
+
+
+@dataclass(slots=True)
+class _Session:
+    expires_ms: int
+    applied_version: int = 0
+    shutdown_version: int | None = None
+
+
+class Sessions:
+    """Who is heard of, and how much metadata each has applied. Lost with the process, and needs no more (CT-6)."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._sessions: dict[int, _Session] = {}
+
+    def touch(self, broker_id: int, now_ms: int, applied_version: int = 0) -> None:
+        session = self._sessions.setdefault(broker_id, _Session(now_ms))
+        session.expires_ms = now_ms + self._timeout_ms
+        session.applied_version = applied_version
+
+    def end(self, broker_id: int) -> None:
+        """The broker was told to stop: its successor need not wait for the session to expire."""
+        self._sessions.pop(broker_id, None)
+
+    def left_ms(self, broker_id: int, now_ms: int) -> int:
+        """How long the session still lasts; 0 when there is none."""
+        session = self._sessions.get(broker_id)
+        return max(0, session.expires_ms - now_ms) if session else 0
+
+    def in_expiry_order(self, broker_ids: list[int]) -> list[int]:
+        """Those without a session first."""
+        return sorted(broker_ids, key=lambda b: (self._sessions[b].expires_ms if b in self._sessions else -1, b))
+
+    def extend(self, by_ms: int) -> None:
+        """This process itself did not run for `by_ms`: no broker is to blame for not being heard."""
+        for session in self._sessions.values():
+            session.expires_ms += by_ms
+
+    def applied_version(self, broker_id: int) -> int:
+        session = self._sessions.get(broker_id)
+        return session.applied_version if session else 0
+
+    def note_shutdown(self, broker_id: int, version: int | None) -> None:
+        """Remember the version at which its controlled shutdown began; None: it is in none."""
+        if (session := self._sessions.get(broker_id)) is not None:
+            session.shutdown_version = version
+
+    def shutdown_seen(self, broker_id: int, active: frozenset[int]) -> bool:
+        """Whether every active broker has applied the version at which the shutdown began (CT-5, last row)."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.shutdown_version is None:
+            return False
+        return all(self.applied_version(other) >= session.shutdown_version for other in active)

@@ -1,0 +1,54 @@
+"""Decisions as records: what is to be committed, and under which versions."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from cluster.metadata_image import (
+    CLUSTER_KEY,
+    broker_key,
+    broker_to_record,
+    partition_key,
+    partition_to_record,
+    topic_key,
+)
+from replog.metadata import Broker, PartitionState, Topic
+from replog.rpc.v1 import metadata_pb2 as pb
+from replog.topic import TopicPartition
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[A]):
+    """The records to commit in one piece, not yet numbered, and the answer that holds once they are."""
+
+    records: list[pb.MetadataRecord]
+    answer: A
+
+
+def cluster_record(cluster_id: str) -> pb.MetadataRecord:
+    return pb.MetadataRecord(key=CLUSTER_KEY, cluster=pb.ClusterRecord(cluster_id=cluster_id))
+
+
+def broker_record(broker: Broker) -> pb.MetadataRecord:
+    return pb.MetadataRecord(key=broker_key(broker.broker_id), broker=broker_to_record(broker))
+
+
+def topic_record(topic: Topic) -> pb.MetadataRecord:
+    value = pb.TopicRecord(topic=topic.name, topic_id=topic.topic_id, configs=topic.configs)
+    return pb.MetadataRecord(key=topic_key(topic.name), topic=value)
+
+
+def partition_record(tp: TopicPartition, topic_id: bytes, state: PartitionState) -> pb.MetadataRecord:
+    return pb.MetadataRecord(key=partition_key(tp), partition=partition_to_record(tp, topic_id, state))
+
+
+def tombstone(key: str) -> pb.MetadataRecord:
+    return pb.MetadataRecord(key=key)
+
+
+def number(records: Iterable[pb.MetadataRecord], after_version: int) -> None:
+    """Give the records their versions, each one more than the last."""
+    for version, record in enumerate(records, after_version + 1):
+        record.version = version

@@ -1,0 +1,113 @@
+"""Record batches, format v2 (magic 2): the 61-byte header, its checks, and walks over batches in memory.
+
+Nothing here touches the records; brokers work on headers alone.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from replog.log.errors import CorruptRecord
+from replog.log.offsets import Buffer
+
+HEADER_SIZE = 61
+LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength does not count
+CRC_START = 21  # attributes: the first byte that the CRC covers
+MAGIC = 2
+HEADER = struct.Struct(">qiibIhiqqqhii")
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+MAX_CODEC = 4  # zstd
+
+
+class BatchHeader(NamedTuple):
+    """The header's fields in file order (2.1)."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch (RB-1)."""
+        return self.length + LOG_OVERHEAD
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`. Raises CorruptRecord if it is cut short or no batch of ours could have it.
+
+    Stricter than Kafka (which reads any magic of 2 or more and any delta): base offset ≥ 0, length ≥ 49, magic
+    exactly 2, last offset delta ≥ 0, and no more records than offsets. These bytes are outside of the CRC (RB-2).
+    """
+    try:
+        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+    except struct.error:
+        raise CorruptRecord(f"{len(buffer) - position} bytes are too few for a batch header of 61") from None
+    if header.length < HEADER_SIZE - LOG_OVERHEAD:
+        raise CorruptRecord(f"batch length {header.length} is less than the {HEADER_SIZE - LOG_OVERHEAD} of a header")
+    if header.magic != MAGIC:
+        raise CorruptRecord(f"batch magic {header.magic} is not 2")
+    if header.base_offset < 0:
+        raise CorruptRecord(f"batch base offset {header.base_offset} is negative")
+    if header.last_offset_delta < 0:
+        raise CorruptRecord(f"batch last offset delta {header.last_offset_delta} is negative")
+    if not 0 <= header.records_count <= header.last_offset_delta + 1:
+        raise CorruptRecord(
+            f"batch of {header.last_offset_delta + 1} offsets says that it holds {header.records_count} records"
+        )
+    return header
+
+
+def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each whole batch, in order (2.5); a trailing part of a batch ends the walk.
+
+    Raises CorruptRecord at a header that cannot be right, however few bytes follow its length and magic.
+    """
+    position, end = 0, len(buffer)
+    while end - position >= LOG_OVERHEAD:
+        if end - position < HEADER_SIZE:
+            _check_start(buffer, position)
+            return
+        header = parse_header(buffer, position)
+        if position + header.size > end:
+            return
+        yield position, header
+        position += header.size
+
+
+def _check_start(buffer: Buffer, position: int) -> None:
+    """Refuse a cut-off header whose length or magic is already seen to be wrong (2.5)."""
+    (length,) = struct.unpack_from(">i", buffer, position + 8)
+    if length < HEADER_SIZE - LOG_OVERHEAD:
+        raise CorruptRecord(f"batch length {length} is less than the {HEADER_SIZE - LOG_OVERHEAD} of a header")
+    if len(buffer) - position >= 17 and buffer[position + 16] != MAGIC:
+        raise CorruptRecord(f"batch magic {buffer[position + 16]} is not 2")
+
+
+def validate_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
+    """Whether the CRC-32C of the batch at `position` is the one in its header."""
+    end = position + header.size
+    return end <= len(buffer) and bool(crc32c(memoryview(buffer)[position + CRC_START : end]) == header.crc)

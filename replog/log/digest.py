@@ -1,0 +1,24 @@
+"""The digest of a run of batches: a sum of per-batch hashes modulo 2^64.
+
+A sum can be subtracted: two replicas whose segments begin at different offsets compare any interval between two
+offsets that both have indexed. The payload enters through its CRC.
+"""
+
+from hashlib import blake2b
+from struct import Struct
+
+from replog.log.batch import BatchHeader
+
+MODULUS_MASK = 2**64 - 1
+_layout = Struct(">qqiI")
+
+
+def batch_digest(header: BatchHeader) -> int:
+    """BLAKE2b (8 bytes, big-endian) of base offset, last offset, leader epoch and CRC."""
+    packed = _layout.pack(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+    return int.from_bytes(blake2b(packed, digest_size=8).digest(), "big")
+
+
+def add_digests(first: int, second: int) -> int:
+    """The digest of two disjoint runs together."""
+    return (first + second) & MODULUS_MASK

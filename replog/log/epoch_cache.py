@@ -1,0 +1,124 @@
+"""The leader epoch cache: where each leader epoch of a log begins (EP-1 to EP-9).
+
+It is what divergence is found with, so it is written durably before the data that it speaks of.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+from pathlib import Path
+
+from replog.log.checkpoint import DamagedCheckpoint, parse_number, read_entries, write_entries
+from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
+
+EpochEntry = tuple[int, int]  # (leader epoch, offset of its first record)
+
+_epoch = itemgetter(0)
+_start = itemgetter(1)
+
+
+class LeaderEpochCache:
+    """Epochs and their start offsets, both strictly increasing (EP-1); every change is durable when it returns."""
+
+    def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
+        self._path = path
+        self._entries = list(entries)
+
+    @classmethod
+    def load(cls, path: Path) -> "LeaderEpochCache":
+        """Read the file; empty if it is missing. Raises DamagedCheckpoint if its content cannot be right."""
+        entries = [(parse_number(path, epoch), parse_number(path, start)) for epoch, start in read_entries(path, 2)]
+        previous = (-1, -1)
+        for entry in entries:
+            if entry[0] <= previous[0] or entry[1] <= previous[1]:
+                raise DamagedCheckpoint(f"{path}: entry {entry} does not follow {previous}")
+            previous = entry
+        return cls(path, entries)
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that `epoch` begins at `start_offset`, unless it began earlier (EP-2). ValueError if either is < 0."""
+        self.assign_all([(epoch, start_offset)])
+
+    def assign_all(self, starts: Iterable[EpochEntry]) -> None:
+        """`assign` each, with one write at most."""
+        changed = False
+        for epoch, start in starts:
+            if epoch < 0 or start < 0:
+                raise ValueError(f"leader epoch {epoch} at offset {start}: neither may be negative")
+            if self._entries:
+                last_epoch, last_start = self._entries[-1]
+                if epoch == last_epoch and start >= last_start:
+                    continue
+                while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start):
+                    self._entries.pop()
+            self._entries.append((epoch, start))
+            changed = True
+        if changed:
+            self._write()
+
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Take `entries` in place of all others, durably."""
+        self._entries = list(entries)
+        self._write()
+
+    def truncate_from_end(self, offset: int) -> None:
+        """Forget the epochs that begin at or after `offset` (EP-4); nothing for a negative one."""
+        kept = bisect_left(self._entries, offset, key=_start)
+        if offset >= 0 and kept < len(self._entries):
+            self.replace(self._entries[:kept])
+
+    def truncate_from_start(self, offset: int) -> None:
+        """Forget the epochs that end at or before `offset`; the one it lies in now begins there (EP-5)."""
+        slot = bisect_right(self._entries, offset, key=_start) - 1
+        if slot >= 0 and (slot > 0 or self._entries[0][1] != offset):
+            self.replace([(self._entries[slot][0], offset), *self._entries[slot + 1 :]])
+
+    def clear_and_flush(self) -> None:
+        self.replace(())
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """The greatest known epoch up to `epoch`, and where it ends (EP-6)."""
+        if epoch < 0 or not self._entries or epoch > self._entries[-1][0]:
+            return UNDEFINED_EPOCH_END
+        if epoch == self._entries[-1][0]:
+            return EpochEndOffset(epoch, log_end_offset)
+        following = bisect_right(self._entries, epoch, key=_epoch)
+        if following == 0:
+            return EpochEndOffset(epoch, self._entries[0][1])
+        return EpochEndOffset(self._entries[following - 1][0], self._entries[following][1])
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that `offset` lies in (EP-7); None below the first."""
+        slot = bisect_right(self._entries, offset, key=_start) - 1
+        return self._entries[slot][0] if slot >= 0 else None
+
+    def latest(self) -> EpochEntry | None:
+        return self._entries[-1] if self._entries else None
+
+    def earliest(self) -> EpochEntry | None:
+        return self._entries[0] if self._entries else None
+
+    def previous(self, epoch: int) -> int | None:
+        """The greatest epoch below `epoch` (EP-8)."""
+        slot = bisect_left(self._entries, epoch, key=_epoch) - 1
+        return self._entries[slot][0] if slot >= 0 else None
+
+    def next(self, epoch: int) -> int | None:
+        """The smallest epoch above `epoch` (EP-8)."""
+        slot = bisect_right(self._entries, epoch, key=_epoch)
+        return self._entries[slot][0] if slot < len(self._entries) else None
+
+    def entries_in_range(self, start: int, end: int) -> tuple[EpochEntry, ...]:
+        """What the cache would be after cutting it to [start, end) (EP-8)."""
+        entries = [entry for entry in self._entries if end < 0 or entry[1] < end]
+        slot = bisect_right(entries, start, key=_start) - 1
+        if start >= 0 and slot >= 0:
+            entries[: slot + 1] = [(entries[slot][0], start)]
+        return tuple(entries)
+
+    def _write(self) -> None:
+        write_entries(self._path, self._entries)

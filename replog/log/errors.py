@@ -1,0 +1,104 @@
+"""What the log refuses, under Kafka's names (storage errors, section 12)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from replog.errors import ErrorCode, ReplogError
+
+
+class _LogError(ReplogError):
+    """A `ReplogError` whose class fixes the code."""
+
+    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.error_code, message)
+
+
+class OffsetOutOfRange(_LogError):
+    """The offset lies outside of what this log can answer for (LG-7, LG-16)."""
+
+    error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class CorruptRecord(_LogError):
+    """Bytes that are no batch, or whose CRC is wrong (RB-1)."""
+
+    error_code = ErrorCode.CORRUPT_MESSAGE
+
+
+class InvalidRecord(_LogError):
+    """A sound batch that may not be appended here (2.7), or records that do not decode (RB-3)."""
+
+    error_code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestamp(_LogError):
+    """A batch of the wrong timestamp type (2.7)."""
+
+    error_code = ErrorCode.INVALID_TIMESTAMP
+
+
+class InvalidTxnState(_LogError):
+    """A transactional batch where none may be."""
+
+    error_code = ErrorCode.INVALID_TXN_STATE
+
+
+class RecordTooLarge(_LogError):
+    """A batch larger than `max.message.bytes` (2.6)."""
+
+    error_code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class RecordBatchTooLarge(_LogError):
+    """An append larger than `segment.bytes` (2.6)."""
+
+    error_code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+class OffsetsOutOfOrder(_LogError):
+    """A replicated batch that does not continue the one before it, in offset or in leader epoch (2.8)."""
+
+
+class UnexpectedAppendOffset(_LogError):
+    """Replicated batches that do not begin at the log end (2.8, FT-13)."""
+
+    def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
+        super().__init__(message)
+        self.first_offset = first_offset
+        self.last_offset = last_offset  # of the first batch
+
+
+class IndexOffsetOverflow(_LogError):
+    """An offset that a segment's 31-bit relative offsets cannot hold (IX-4)."""
+
+
+class InvalidIndexOffset(_LogError):
+    """An index entry that is not larger than the one before it (IX-10, IX-15)."""
+
+
+class CorruptIndex(_LogError):
+    """An index that disagrees with its log, or with itself; it is rebuilt (IX-13, IX-16)."""
+
+
+class InconsistentTopicId(_LogError):
+    """The directory belongs to another topic of the same name."""
+
+    error_code = ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+class LogStorageError(_LogError):
+    """The disk failed: the log takes nothing more until it is opened again."""
+
+    error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Turn an `OSError` into a `LogStorageError` that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker") from error

@@ -1,0 +1,75 @@
+"""Small things about files: names, exact reads and writes, atomic replacement, fsync."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from replog.log.offsets import Buffer
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+DIGEST_SUFFIX = ".digest"
+DELETED_SUFFIX = ".deleted"
+
+
+def segment_file_name(base_offset: int, suffix: str) -> str:
+    """The segment's base offset as 20 digits, and the suffix (1.2)."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int | None:
+    """The base offset in a segment file's name, or None if it is no such name."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+def read_exactly(fd: int, position: int, size: int) -> bytes:
+    """`size` bytes at `position`, fewer only at the end of the file."""
+    data = os.pread(fd, size, position)
+    if len(data) == size or not data:
+        return data
+    pieces = [data]
+    missing = size - len(data)
+    while missing and (data := os.pread(fd, missing, position + size - missing)):
+        pieces.append(data)
+        missing -= len(data)
+    return b"".join(pieces)
+
+
+def write_fully(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+    """Write all of `buffers` at `position`, in one system call where the system takes them; return the byte count."""
+    size = sum(map(len, buffers))
+    written = os.pwritev(fd, buffers, position)
+    if written < size:
+        rest = memoryview(b"".join(buffers))
+        while written < size:
+            written += os.pwrite(fd, rest[written:], position + written)
+    return size
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make the names in `directory` durable."""
+    fsync_path(directory)
+
+
+def fsync_path(path: Path) -> None:
+    """fsync a file or directory by name."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` so that a crash leaves the old content or the new: `.tmp`, fsync, rename, fsync directory."""
+    temporary = path.with_name(path.name + ".tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        write_fully(fd, [content], 0)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    fsync_directory(path.parent)

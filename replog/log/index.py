@@ -1,0 +1,279 @@
+"""The three indexes of a segment: offsets, timestamps and digests.
+
+Files of fixed-size big-endian entries in use order, without header (IX-1). Entries are written behind the log by
+plain writes, never preallocated and never through a mapping, so a file holds its entries and nothing else, a crash
+leaves no zeros, and a full disk raises an error instead of a bus error. The newest entries, which nearly every lookup
+wants (IX-18), stay in memory; older ones are mapped when they are first asked for.
+"""
+
+import mmap
+import os
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
+from replog.log.files import write_fully
+
+WARM_BYTES = 8192  # IX-17
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class OffsetPosition(NamedTuple):
+    """The last offset of a batch, and the position of its first byte."""
+
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """Every record with a greater timestamp has a greater offset (3.3)."""
+
+    timestamp: int
+    offset: int
+
+
+class DigestEntry(NamedTuple):
+    """The digest of all batches of the segment whose last offset is at most `offset`."""
+
+    offset: int
+    digest: int
+
+
+class Index:
+    """Entries of one file. Each kind names its layout, and which field holds the relative offset."""
+
+    layout: ClassVar[Struct]
+    offset_field: ClassVar[int]
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        """Take the entries that the file has; a missing one counts as empty and is created by the first write."""
+        self.path = path
+        self.base_offset = base_offset
+        self._fd = -1
+        self._map: mmap.mmap | None = None
+        try:
+            length = os.stat(path).st_size
+        except FileNotFoundError:
+            length = 0
+        self.count, self.surplus = divmod(length, self.layout.size)
+        self._tail_start = self.count  # entries from here on are in `_tail`
+        self._written = self.count
+        self._tail = bytearray()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return self.count * self.layout.size
+
+    def entry(self, slot: int) -> tuple[int, ...]:
+        """The fields as stored."""
+        if slot >= self._tail_start:
+            return self.layout.unpack_from(self._tail, (slot - self._tail_start) * self.layout.size)
+        return self.layout.unpack_from(self._mapped(), slot * self.layout.size)
+
+    def offset_at(self, slot: int) -> int:
+        return self.entry(slot)[self.offset_field] + self.base_offset
+
+    @property
+    def last_offset(self) -> int | None:
+        """The offset of the last entry; None if there is none."""
+        return self.offset_at(self.count - 1) if self.count else None
+
+    def write(self) -> None:
+        """Hand new entries to the operating system."""
+        if self._written < self.count:
+            size = self.layout.size
+            fresh = self._tail[(self._written - self._tail_start) * size :]
+            write_fully(self._open(), [fresh], self._written * size)
+            self._written = self.count
+            surplus = (len(self._tail) - WARM_BYTES) // size
+            if surplus * size >= WARM_BYTES:
+                del self._tail[: surplus * size]
+                self._tail_start += surplus
+                self._unmap()
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep the entries with offsets below `offset` (IX-13, IX-16), in the file too."""
+        self._keep(self.slot_up_to(offset - 1) + 1)
+
+    def slot_up_to(self, offset: int) -> int:
+        """The last slot with an offset of at most `offset`, or -1."""
+        return self._search(offset - self.base_offset, self.offset_field)
+
+    def create(self) -> None:
+        """Make sure that the file exists."""
+        self._open()
+
+    def reset(self) -> None:
+        """Drop all entries, and whatever else the file holds."""
+        self._keep(0)
+
+    def flush(self) -> None:
+        """fsync."""
+        os.fsync(self._open())
+
+    def close(self) -> None:
+        """Let go of the file; entries not written are lost. Later lookups open it again."""
+        self._unmap()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def check_shape(self) -> None:
+        """Raise CorruptIndex unless whole entries fill the file and the last two are in order (IX-13, IX-16)."""
+        if self.surplus:
+            raise CorruptIndex(f"{self.path} has {self.surplus} bytes after its last whole entry")
+        if self.count and not 0 <= self.offset_at(self.count - 1) - self.base_offset <= MAX_RELATIVE_OFFSET:
+            raise CorruptIndex(f"{self.path}: last offset {self.last_offset} is no offset of its segment")
+        if self.count > 1 and not self._in_order(self.entry(self.count - 2), self.entry(self.count - 1)):
+            raise CorruptIndex(f"{self.path}: the last of {self.count} entries does not follow the one before it")
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        raise NotImplementedError
+
+    def _append(self, *fields: int) -> None:
+        self._tail += self.layout.pack(*fields)
+        self.count += 1
+
+    def _relative(self, offset: int) -> int:
+        """`offset` relative to the segment's base (IX-4)."""
+        relative = offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
+        return relative
+
+    def _search(self, target: int, field: int) -> int:
+        """The last slot whose `field` is at most `target`, or -1 (IX-17: the warm end of the file first)."""
+        if self.count == 0:
+            return -1
+        warm = max(0, self.count - 1 - WARM_BYTES // self.layout.size)
+        if self.entry(warm)[field] < target:
+            return self._binary_search(target, field, warm, self.count - 1)
+        if self.entry(0)[field] > target:
+            return -1
+        return self._binary_search(target, field, 0, warm)
+
+    def _binary_search(self, target: int, field: int, low: int, high: int) -> int:
+        while low < high:
+            middle = (low + high + 1) >> 1
+            found = self.entry(middle)[field]
+            if found > target:
+                high = middle - 1
+            elif found < target:
+                low = middle
+            else:
+                return middle
+        return low
+
+    def _keep(self, count: int) -> None:
+        if count == self.count and not self.surplus and self._fd >= 0:
+            return
+        self._unmap()
+        os.ftruncate(self._open(), count * self.layout.size)
+        self.count = count
+        self.surplus = 0
+        self._written = min(self._written, count)
+        if count < self._tail_start:
+            self._tail_start = count
+        del self._tail[(count - self._tail_start) * self.layout.size :]
+
+    def _mapped(self) -> mmap.mmap:
+        if self._map is None:
+            self._map = mmap.mmap(self._open(), self._tail_start * self.layout.size, prot=mmap.PROT_READ)
+        return self._map
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def _open(self) -> int:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._fd
+
+
+class OffsetIndex(Index):
+    """`.index`: last offset of a batch → its position in the log (3.2)."""
+
+    layout = Struct(">ii")
+    offset_field = 0
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry (IX-10). Raises InvalidIndexOffset unless `offset` is above the last one."""
+        relative = self._relative(offset)
+        if self.count and offset <= self.offset_at(self.count - 1):
+            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
+        self._append(relative, position)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
+        slot = self._search(offset - self.base_offset, 0)
+        return self.get(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+
+    def get(self, slot: int) -> OffsetPosition:
+        relative, position = self.entry(slot)
+        return OffsetPosition(relative + self.base_offset, position)
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        return first[0] < second[0] and first[1] < second[1]
+
+
+class TimeIndex(Index):
+    """`.timeindex`: greatest timestamp so far → last offset of the first batch that has it (3.3)."""
+
+    layout = Struct(">qi")
+    offset_field = 1
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either goes back."""
+        last = self.get(self.count - 1) if self.count else TimestampOffset(-1, self.base_offset)
+        if self.count and (offset < last.offset or timestamp < last.timestamp):
+            raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {tuple(last)}")
+        if timestamp > last.timestamp:
+            self._append(timestamp, self._relative(offset))
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry up to `timestamp`, or (-1, base offset) (IX-16)."""
+        slot = self._search(timestamp, 0)
+        return self.get(slot) if slot >= 0 else TimestampOffset(-1, self.base_offset)
+
+    def get(self, slot: int) -> TimestampOffset:
+        timestamp, relative = self.entry(slot)
+        return TimestampOffset(timestamp, relative + self.base_offset)
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        return first[0] < second[0] and first[1] <= second[1]
+
+
+class DigestIndex(Index):
+    """`.digest`: last offset of a batch → sum of the hashes of all batches up to it (`digest` module)."""
+
+    layout = Struct(">IQ")
+    offset_field = 0
+
+    def append(self, offset: int, digest: int) -> None:
+        """Add an entry. Raises InvalidIndexOffset unless `offset` is above the last one."""
+        relative = self._relative(offset)
+        if self.count and offset <= self.offset_at(self.count - 1):
+            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
+        self._append(relative, digest)
+
+    def lookup(self, offset: int) -> DigestEntry:
+        """The entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""
+        slot = self._search(offset - self.base_offset, 0)
+        return self.get(slot) if slot >= 0 else DigestEntry(self.base_offset - 1, 0)
+
+    def get(self, slot: int) -> DigestEntry:
+        relative, digest = self.entry(slot)
+        return DigestEntry(relative + self.base_offset, digest)
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        return first[0] < second[0]
+
+

@@ -1,0 +1,45 @@
+"""Walks over the batches of a `.log` file by reads of bounded size."""
+
+from collections.abc import Iterator
+
+from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
+from replog.log.files import read_exactly
+
+HEADER_WINDOW = 4096
+DATA_WINDOW = 1 << 20
+
+
+class BatchReader:
+    """Reads batches below `end` through one window, so that small batches share a system call."""
+
+    def __init__(self, fd: int, end: int) -> None:
+        self._fd = fd
+        self._end = end
+        self._start = 0
+        self._window = b""
+
+    def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each whole batch; ends at a partial one. Raises CorruptRecord at no batch."""
+        while position + HEADER_SIZE <= self._end:
+            header = parse_header(self._bytes(position, HEADER_SIZE, HEADER_WINDOW))
+            if position + header.size > self._end:
+                return
+            yield position, header
+            position += header.size
+
+    def batches(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """As `headers`, each with all its bytes, valid until the next step."""
+        while position + HEADER_SIZE <= self._end:
+            header = parse_header(self._bytes(position, HEADER_SIZE, DATA_WINDOW))
+            if position + header.size > self._end:
+                return
+            yield position, header, self._bytes(position, header.size, DATA_WINDOW)
+            position += header.size
+
+    def _bytes(self, position: int, size: int, window: int) -> memoryview:
+        """`size` bytes at `position`; they lie below the end, so fewer only if the file was cut meanwhile."""
+        start = position - self._start
+        if start < 0 or start + size > len(self._window):
+            self._window = read_exactly(self._fd, position, min(max(size, window), self._end - position))
+            self._start, start = position, 0
+        return memoryview(self._window)[start : start + size]

@@ -1,0 +1,278 @@
+"""One segment: a `.log` file and its three indexes.
+
+Index entries are decided batch by batch, from the bytes of the segment and `index.interval.bytes` alone:
+`add` is that function, run by appends and by recovery alike. While a segment is active its time and digest indexes
+hold only entries made beside an offset-index entry; `seal` adds the final ones when the next segment begins (SG-11),
+and `unseal` takes them off again. So closing, reopening, truncating or recovering leaves no trace in the files:
+replicas that share a segment's base offset hold identical files.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from replog.config import TopicConfig
+from replog.log.batch import BatchHeader
+from replog.log.digest import add_digests, batch_digest
+from replog.log.errors import CorruptIndex, CorruptRecord, IndexOffsetOverflow
+from replog.log.files import (
+    DIGEST_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    read_exactly,
+    segment_file_name,
+    write_fully,
+)
+from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, TimeIndex
+from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
+from replog.log.scan import BatchReader
+
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX)
+
+
+class Segment:
+    """`size`, `next_offset` and the rest describe the whole batches that `add` has seen."""
+
+    def __init__(self, directory: Path, base_offset: int) -> None:
+        """Name the files; nothing is read. Follow with `create`, `restore` or `recover` (`loading`)."""
+        self.base_offset = base_offset
+        self.path = directory / segment_file_name(base_offset, LOG_SUFFIX)
+        self.index = OffsetIndex(directory / segment_file_name(base_offset, INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(directory / segment_file_name(base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.digest_index = DigestIndex(directory / segment_file_name(base_offset, DIGEST_SUFFIX), base_offset)
+        self._fd = -1
+        self.forget()
+
+    def forget(self) -> None:
+        """Back to the state of an empty segment, in memory."""
+        self.size = 0
+        self.next_offset = self.base_offset
+        self.last_epoch = NO_EPOCH
+        self.first_timestamp = NO_TIMESTAMP  # max timestamp of the first batch: time rolls count from it (SG-6)
+        self.max_timestamp = NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset  # last offset of the first batch that has it
+        self.digest = 0
+        self.since_entry = 0  # bytes since the last index entry (SG-1)
+        self._file_size = 0
+
+    @property
+    def indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex]:
+        return self.index, self.time_index, self.digest_index
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The log and its indexes, log first."""
+        return self.path, self.index.path, self.time_index.path, self.digest_index.path
+
+    def create(self) -> None:
+        """Begin with empty files, whatever stood there."""
+        self.forget()
+        os.ftruncate(self.fd(), 0)
+        for index in self.indexes:
+            index.reset()
+
+    def fd(self) -> int:
+        """The open `.log` file."""
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._fd
+
+    # -- appending
+
+    def should_roll(self, header: BatchHeader, config: TopicConfig) -> bool:
+        """Whether this batch begins a new segment (SG-6), by bytes, batch timestamps, index space and offsets alone."""
+        if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if self.size == 0:
+            return False
+        return (
+            self.size > config.segment_bytes - header.size
+            or (self.first_timestamp >= 0 and header.max_timestamp - self.first_timestamp > config.segment_ms)
+            or self.index.count >= config.segment_index_bytes // OffsetIndex.layout.size
+            or self.time_index.count >= config.segment_index_bytes // TimeIndex.layout.size - 1  # IX-14
+        )
+
+    def add(self, header: BatchHeader, interval: int) -> None:
+        """Account for one batch at the end (SG-1 as of Kafka 4: per batch), its index entries included."""
+        last_offset = header.last_offset
+        if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
+            raise IndexOffsetOverflow(f"offset {last_offset} does not fit the segment that begins at {self.base_offset}")
+        if self.size == 0:
+            self.first_timestamp = header.max_timestamp
+        self._observe(header)
+        if self.since_entry > interval:
+            self.index.append(last_offset, self.size)
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.digest_index.append(last_offset, self.digest)
+            self.since_entry = 0
+        self.since_entry += header.size
+        self.size += header.size
+
+    def _observe(self, header: BatchHeader) -> None:
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = header.max_timestamp
+            self.max_timestamp_offset = header.last_offset
+        self.digest = add_digests(self.digest, batch_digest(header))
+        self.next_offset = header.next_offset
+        self.last_epoch = header.leader_epoch
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Write the bytes of the batches added since the last write, then their index entries."""
+        self._file_size += write_fully(self.fd(), buffers, self._file_size)
+        assert self._file_size == self.size, f"{self.path}: {self._file_size} bytes written for {self.size} accounted"
+        self.write_indexes()
+
+    def write_indexes(self) -> None:
+        for index in self.indexes:
+            index.write()
+
+    def seal(self) -> None:
+        """Add the final time and digest entries (SG-11); nothing changes if they are there."""
+        if self._final_entries_match():
+            return
+        self.unseal()
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        if self.size and self.digest_index.last_offset != self.next_offset - 1:
+            self.digest_index.append(self.next_offset - 1, self.digest)
+        self.write_indexes()
+
+    def unseal(self) -> None:
+        """Keep only the time and digest entries that were made beside an offset-index entry."""
+        self.time_index.truncate_to(self._last_indexed + 1)
+        self.digest_index.truncate_to(self._last_indexed + 1)
+
+    @property
+    def _last_indexed(self) -> int:
+        return self.base_offset - 1 if self.index.last_offset is None else self.index.last_offset
+
+    def _final_entries_match(self) -> bool:
+        times, digests = self.time_index, self.digest_index
+        time_right = not self.max_timestamp_known or (
+            times.count > 0 and times.get(times.count - 1) == (self.max_timestamp, self.max_timestamp_offset)
+        )
+        digest_right = not self.size or (
+            digests.count > 0 and digests.get(digests.count - 1) == (self.next_offset - 1, self.digest)
+        )
+        return time_right and digest_right
+
+    @property
+    def max_timestamp_known(self) -> bool:
+        return self.max_timestamp > NO_TIMESTAMP
+
+    # -- reading
+
+    def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from `position` on."""
+        return BatchReader(self.fd(), self.size).headers(position)
+
+    def translate(self, offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
+        """The first batch with a last offset of `offset` or more, from `start` on (SG-3)."""
+        for position, header in self.batches_from(max(self.index.lookup(offset).position, start)):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def read(self, offset: int, max_bytes: int, max_position: int | None, *, min_one_message: bool) -> FetchData | None:
+        """Bytes from the batch that holds `offset` on (SG-4, SG-5); None if this segment has no such batch."""
+        found = self.translate(offset)
+        if found is None:
+            return None
+        position, header = found
+        metadata = OffsetMetadata(offset, self.base_offset, position)
+        limit = max(max_bytes, header.size) if min_one_message else max_bytes
+        if limit == 0 or max_position is None:
+            return FetchData(metadata, b"")
+        length = min(max_position - position, limit)
+        if length <= 0:
+            return FetchData(metadata, b"")
+        return FetchData(metadata, read_exactly(self.fd(), position, length), limit < header.size)
+
+    def largest_timestamp(self) -> int:
+        """The greatest timestamp, or else the time of the last write, in ms (SG-7)."""
+        return self.max_timestamp if self.max_timestamp_known else os.stat(self.path).st_mtime_ns // 1_000_000
+
+    # -- loading, truncation
+
+    def restore(self) -> None:
+        """Take the files as they are, checking what is cheap to check: the indexes' shape, their last entries, and the
+        batches after them. Raises CorruptIndex or CorruptRecord if the segment must be recovered.
+        """
+        for index in self.indexes:
+            if not index.path.exists():
+                raise CorruptIndex(f"{index.path} is missing")
+            index.check_shape()
+        end = os.fstat(self.fd()).st_size
+        self._restore_state(end)
+        if self.size != end:
+            raise CorruptRecord(f"{self.path} ends with {end - self.size} bytes that are no batch")
+        for index in self.indexes[1:]:
+            beside = index.slot_up_to(self._last_indexed) + 1
+            if index.count - beside > 1 or (index is self.digest_index and beside != self.index.count):
+                raise CorruptIndex(f"{index.path} has {index.count} entries, {self.index.path} {self.index.count}")
+
+    def _restore_state(self, end: int) -> None:
+        """What `add` would know at `end` of the file, from the last index entries and the batches after them."""
+        self.forget()
+        reader = BatchReader(self.fd(), end)
+        _, first = next(reader.headers(0), (0, None))
+        if first is None:
+            if self.index.count:
+                raise CorruptIndex(f"{self.index.path} has entries for an empty log")
+            return
+        if first.base_offset < self.base_offset:
+            raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, below its name")
+        self.first_timestamp = first.max_timestamp
+        self.next_offset = first.base_offset
+        start = self._restore_from_entry(reader, end) if self.index.count else 0
+        for position, header in reader.headers(start):
+            if header.base_offset != self.next_offset:
+                raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset}, not {self.next_offset}")
+            self._observe(header)
+            self.size = self._file_size = position + header.size
+        self.since_entry = self.size - start
+
+    def _restore_from_entry(self, reader: BatchReader, end: int) -> int:
+        """Position of the batch of the last index entry, the state being as of just before it but for its timestamp."""
+        offset, position = self.index.get(self.index.count - 1)
+        _, header = next(reader.headers(position), (0, None)) if 0 < position < end else (0, None)
+        if header is None or header.last_offset != offset:
+            raise CorruptIndex(f"{self.index.path}: no batch ends with offset {offset} at {position}, its last entry")
+        self.max_timestamp, self.max_timestamp_offset = self._time_entry_at(offset)
+        if header.max_timestamp > self.max_timestamp:
+            raise CorruptIndex(f"{self.time_index.path} lacks timestamp {header.max_timestamp} of offset {offset}")
+        self.digest = add_digests(self.digest_index.lookup(offset).digest, -batch_digest(header))
+        self.next_offset = header.base_offset
+        return position
+
+    def _time_entry_at(self, offset: int) -> tuple[int, int]:
+        """The greatest timestamp, and its offset, as of the index entry at `offset`."""
+        slot = self.time_index.slot_up_to(offset)
+        return self.time_index.get(slot) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut at the batch that holds `offset`, whole batches only (SG-10). Returns the bytes removed."""
+        found = self.translate(offset)
+        if found is None:
+            return 0
+        position, header = found
+        removed = self.size - position
+        os.ftruncate(self.fd(), position)
+        self.index.truncate_to(header.base_offset)
+        self.unseal()
+        self._restore_state(position)
+        return removed
+
+    def flush(self) -> None:
+        """fsync the log, then its indexes (SG-13)."""
+        os.fsync(self.fd())
+        for index in self.indexes:
+            index.flush()
+
+    def close(self) -> None:
+        """Let go of the files; reading opens them again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        for index in self.indexes:
+            index.close()

@@ -1,0 +1,130 @@
+"""What an append must satisfy: one client batch on a leader (2.7), replicated batches on a follower (2.8).
+
+Only headers are read, and the CRC is computed once; records are never touched.
+"""
+
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from replog.config import TopicConfig
+from replog.errors import ReplogError
+from replog.log.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAX_CODEC,
+    TRANSACTIONAL,
+    BatchHeader,
+    iterate_batches,
+    parse_header,
+    validate_crc,
+)
+from replog.log.errors import (
+    CorruptRecord,
+    InvalidRecord,
+    InvalidTimestamp,
+    InvalidTxnState,
+    OffsetsOutOfOrder,
+    RecordBatchTooLarge,
+    RecordTooLarge,
+    UnexpectedAppendOffset,
+)
+from replog.log.offsets import Buffer
+
+
+def check_client_batch(records: Buffer, config: TopicConfig) -> BatchHeader:
+    """The header of the one batch that `records` must be, fit to be appended by a leader.
+
+    Raises CorruptRecord, InvalidRecord, InvalidTimestamp, InvalidTxnState, RecordTooLarge or RecordBatchTooLarge.
+    """
+    header = parse_header(records)
+    if header.size > len(records):
+        raise CorruptRecord(f"the batch says that it has {header.size} bytes, and {len(records)} came")
+    if header.size < len(records):
+        raise InvalidRecord(f"{len(records) - header.size} bytes follow the batch; send exactly one batch")
+    if header.size > config.max_message_bytes:
+        raise RecordTooLarge(
+            f"a batch of {header.size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
+        )
+    if header.size > config.segment_bytes:
+        raise RecordBatchTooLarge(f"a batch of {header.size} bytes exceeds segment.bytes={config.segment_bytes}")
+    if not validate_crc(records, 0, header):
+        raise CorruptRecord(f"the CRC of the batch is not {header.crc:08x}, as its header says")
+    if header.base_offset != 0:
+        raise InvalidRecord(f"base offset {header.base_offset} of a client's batch is not 0")
+    if header.records_count == 0 or header.records_count != header.last_offset_delta + 1:
+        raise InvalidRecord(f"{header.records_count} records do not fill {header.last_offset_delta + 1} offsets")
+    if header.attributes & CONTROL:
+        raise InvalidRecord("clients may not append control batches")
+    if header.attributes & TRANSACTIONAL:
+        raise InvalidTxnState("transactional batches are not taken; send without a transactional id")
+    unknown = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME)
+    if unknown or header.attributes & CODEC_MASK > MAX_CODEC:
+        raise InvalidRecord(f"batch attributes {header.attributes & 0xFFFF:#06x} name no known codec or flag")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
+    if config.message_timestamp_type == "CreateTime" and header.attributes & LOG_APPEND_TIME:
+        raise InvalidTimestamp("a client may not mark a batch LogAppendTime on a topic with CreateTime")
+    return header
+
+
+def stamp(
+    header: BatchHeader, records: Buffer, *, base_offset: int, leader_epoch: int, append_time: int | None
+) -> tuple[BatchHeader, bytes]:
+    """The header as the leader writes it (2.7 step 5), parsed and as bytes; `append_time` None keeps timestamps.
+
+    Base offset and leader epoch are outside of the CRC, which changes only with the timestamps (RB-2).
+    """
+    stamped = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+    if append_time is not None:
+        stamped = stamped._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
+        crc = crc32c(HEADER.pack(*stamped)[CRC_START:])
+        stamped = stamped._replace(crc=crc32c(memoryview(records)[HEADER_SIZE:], crc))
+    return stamped, HEADER.pack(*stamped)
+
+
+class ReplicatedBatches(NamedTuple):
+    """The good batches at the front of a fetch, and why the rest is refused."""
+
+    batches: list[tuple[int, BatchHeader]]
+    fault: ReplogError | None
+
+
+def check_replicated_batches(records: Buffer, log_end_offset: int, latest_epoch: int) -> ReplicatedBatches:
+    """Split `records` at the first batch that may not follow the log (2.8, stricter): by CRC, header, offset or epoch.
+
+    Every batch must begin at the offset where the one before it ended, the first at the log end, and its leader epoch
+    may not be negative or go back. A trailing part of a batch is dropped.
+    """
+    good: list[tuple[int, BatchHeader]] = []
+    next_offset, epoch = log_end_offset, max(latest_epoch, 0)
+    try:
+        for position, header in iterate_batches(records):
+            if not good and header.base_offset != next_offset:
+                raise UnexpectedAppendOffset(
+                    f"batch {header.base_offset} to {header.last_offset} does not begin at log end offset {next_offset}",
+                    header.base_offset,
+                    header.last_offset,
+                )
+            if fault := fault_of(header, next_offset, epoch):
+                raise OffsetsOutOfOrder(fault)
+            if not validate_crc(records, position, header):
+                raise CorruptRecord(f"the CRC of replicated batch {header.base_offset} is not {header.crc:08x}")
+            good.append((position, header))
+            next_offset, epoch = header.next_offset, header.leader_epoch
+    except ReplogError as error:
+        return ReplicatedBatches(good, error)
+    return ReplicatedBatches(good, None)
+
+
+def fault_of(header: BatchHeader, next_offset: int, epoch: int) -> str | None:
+    """Why a batch may not follow a log that ends before `next_offset` in leader epoch `epoch`; None if it may."""
+    if header.base_offset != next_offset:
+        return f"batch {header.base_offset} to {header.last_offset} does not begin at offset {next_offset}"
+    if header.leader_epoch < epoch:
+        return f"batch {header.base_offset} has leader epoch {header.leader_epoch}, below {epoch}"
+    return None
