@@ -1,0 +1,56 @@
+# Two commands matter: `make demo` and `make test`. Each does its own set-up, so each may be the first one ever run.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+BIN := .venv/bin
+PYTHON := $(BIN)/python
+SETUP_DONE := .venv/.setup-done
+PYTEST := $(PYTHON) -m pytest -q
+
+.PHONY: help setup demo test test-unit test-processes test-spark check format proto bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+
+setup: $(SETUP_DONE)  ## Make .venv with everything pinned (the other targets do this when it is needed)
+
+$(SETUP_DONE): pyproject.toml constraints.txt deploy/setup.sh
+	@bash deploy/setup.sh
+
+demo: $(SETUP_DONE)  ## A cluster, a crash, a repair and an audit, in about a minute
+	@$(BIN)/replog demo
+
+test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then Spark (under ten minutes)
+	@$(MAKE) --no-print-directory --keep-going test-unit test-processes test-spark
+
+test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
+	$(PYTEST) -n 2 -m "not processes and not spark"
+
+test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers
+	$(PYTEST) -m "processes and not spark"
+
+test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
+	$(PYTEST) -m spark
+
+check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTHON) -m replog.rpc.generate --check
+
+format: $(SETUP_DONE)  ## Format and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/
+	$(PYTHON) -m replog.rpc.generate
+
+bench: $(SETUP_DONE)  ## Throughput and latency beside a raw-socket pipeline (about a minute)
+	$(PYTHON) -m benchmarks.produce
+
+clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)
+	rm -rf build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
