@@ -1,0 +1,12 @@
+"""The leader's half of the replication protocol, as pure objects.
+
+| Looking for | File |
+|---|---|
+| appends, fetches, elections of one partition | `partition.py` |
+| what the leader knows of each follower (ST-7 to ST-12) | `follower_state.py` |
+| the high watermark (HW-2, HW-3) | `high_watermark.py` |
+| the in-sync set and its proposals (ISR-1 to ISR-11) | `isr.py` |
+| the queue of proposals to the controller (ISR-8) | `alter_partition_queue.py` |
+| what a fetch may read under its limits (FE-8 to FE-11) | `fetch_sizes.py` |
+| requests that wait (PR-8, FE-12, FT-23) | `delayed_produce.py`, `delayed_fetch.py`, `delayed_delete_records.py` |
+"""

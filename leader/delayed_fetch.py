@@ -1,0 +1,83 @@
+"""A fetch that waits for enough data (FE-12 to FE-15)."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from leader.delayed_produce import LeaderLookup
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode
+from replog.fetch import FetchPartition, check_leader_epoch, diverges
+from replog.log.offsets import Isolation, OffsetMetadata, OffsetSnapshot
+from replog.purgatory.operation import DelayedOperation
+from replog.topic import TopicPartition
+
+
+class FetchRow(NamedTuple):
+    """One partition of the parked fetch, and where its fetch offset lay when it was first read."""
+
+    topic_partition: TopicPartition
+    request: FetchPartition
+    metadata: OffsetMetadata | None  # None: ignored
+
+
+class DelayedFetch(DelayedOperation):
+    """Completes when `min_bytes` are there over all partitions, or when some partition has other news.
+
+    It answers nothing itself: `respond` reads every partition again, for fresh bounds and fresh errors (FE-13).
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[FetchRow],
+        isolation: Isolation,
+        min_bytes: int,
+        lookup: LeaderLookup,
+        timeout_ms: int,
+        respond: Callable[[], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._rows = rows
+        self._isolation = isolation
+        self._min_bytes = min_bytes
+        self._lookup = lookup
+        self._respond = respond
+
+    def try_complete(self) -> bool:
+        total = 0
+        for row in self._rows:
+            if row.metadata is None:
+                continue
+            leader = self._lookup(row.topic_partition)
+            if isinstance(leader, ErrorCode):
+                return self.force_complete()  # A to D: no leader here any longer
+            available = self._available(leader, row.request, row.metadata)
+            if available is None:
+                return self.force_complete()
+            total += available
+        return total >= self._min_bytes and self.force_complete()  # G
+
+    def on_complete(self) -> None:
+        self._respond()
+
+    def _available(self, leader: PartitionLeader, request: FetchPartition, start: OffsetMetadata) -> int | None:
+        """Bytes that this partition adds (FE-12), or None if it completes the fetch whatever the bytes."""
+        if check_leader_epoch(request.current_leader_epoch, leader.leader_epoch) is not ErrorCode.NONE:
+            return None  # E: a new leader term
+        if request.last_fetched_epoch is not None:
+            end = leader.log.end_offset_for_epoch(request.last_fetched_epoch)
+            if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
+                return None  # H
+        bound = _bound(leader.log.snapshot(), self._isolation)
+        if bound.offset == start.offset:
+            return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
+        if bound.offset < start.offset or start.on_older_segment(bound):
+            return None  # F1: the leader truncated; F2: a segment has rolled, or the reader is far behind
+        if start.on_same_segment(bound):
+            return min(bound.position_difference(start), request.max_bytes)  # F3
+        return 0  # F5: the place of the bound, or of the reader, is unknown
+
+
+def _bound(bounds: OffsetSnapshot, isolation: Isolation) -> OffsetMetadata:
+    if isolation is Isolation.LOG_END:
+        return bounds.log_end_offset
+    return bounds.high_watermark if isolation is Isolation.HIGH_WATERMARK else bounds.last_stable_offset

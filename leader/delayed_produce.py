@@ -1,0 +1,65 @@
+"""A produce request with acks=all that waits for its records to be committed (PR-8 to PR-15)."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode
+from replog.purgatory.operation import DelayedOperation
+from replog.topic import TopicPartition
+
+LeaderLookup = Callable[[TopicPartition], PartitionLeader | ErrorCode]
+"""The leader of a partition on this broker, or why there is none (1.4)."""
+
+
+class PendingProduce(NamedTuple):
+    """One appended partition of the request: answered when the high watermark reaches `required_offset` (PR-9)."""
+
+    topic_partition: TopicPartition
+    required_offset: int
+    leader_epoch: int  # of the append: another one may have rewritten these offsets (PR-13)
+
+
+class DelayedProduce(DelayedOperation):
+    """Completes when no partition is pending; at the deadline those that are answer REQUEST_TIMED_OUT (PR-11).
+
+    Keyed by position in the request, where a partition may appear more than once. Every error answered here is
+    indeterminate: the records are in the log and may yet be committed (PR-12).
+    """
+
+    def __init__(
+        self,
+        pending: Mapping[int, PendingProduce],
+        lookup: LeaderLookup,
+        timeout_ms: int,
+        respond: Callable[[dict[int, ErrorCode]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._pending = dict(pending)
+        self._results = dict.fromkeys(pending, ErrorCode.REQUEST_TIMED_OUT)
+        self._lookup = lookup
+        self._respond = respond
+
+    def try_complete(self) -> bool:
+        for index, produce in tuple(self._pending.items()):
+            result = self._check(produce)
+            if result is not None:
+                self._results[index] = result
+                del self._pending[index]
+        return not self._pending and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._respond(self._results)
+
+    def _check(self, produce: PendingProduce) -> ErrorCode | None:
+        """How this partition settles (the cases of PR-10), None while it is pending."""
+        leader = self._lookup(produce.topic_partition)
+        if isinstance(leader, ErrorCode):
+            return leader  # A, B
+        if leader.leader_epoch != produce.leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # PR-13
+        if leader.high_watermark < produce.required_offset:
+            return None  # C1
+        if len(leader.maximal_isr) >= leader.min_insync_replicas:
+            return ErrorCode.NONE  # C2
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # C3

@@ -1,0 +1,51 @@
+"""Which partitions of a fetch are read how far, and whether it is answered at once (FE-8 to FE-11)."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from leader.partition import FollowerRead
+from replog.errors import ErrorCode
+from replog.fetch import FetchPartition
+from replog.topic import TopicPartition
+
+ReadPartition = Callable[[TopicPartition, FetchPartition, int, bool], FollowerRead]
+"""Read one partition, at most so many bytes; True: its first batch whole, however large."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRound:
+    """One pass over the partitions of a fetch, in the order of the request."""
+
+    reads: Mapping[TopicPartition, FollowerRead]
+    total_bytes: int
+
+    def answers_at_once(self, *, max_wait_ms: int, min_bytes: int) -> bool:
+        """FE-11: there is enough data, nothing to wait for, or news that is not data."""
+        return (
+            max_wait_ms <= 0
+            or not self.reads
+            or self.total_bytes >= min_bytes
+            or any(
+                read.answer.error is not ErrorCode.NONE or read.answer.diverging is not None
+                for read in self.reads.values()
+            )
+        )
+
+
+def read_partitions(
+    requests: Iterable[tuple[TopicPartition, FetchPartition]], read: ReadPartition, max_bytes: int
+) -> FetchRound:
+    """Read in order until `max_bytes` are used up (FE-9).
+
+    The first batch of the first partition that has any is returned whole, so whoever is first makes progress; the
+    total is at most `max_bytes` and that one batch. Later partitions get what is left, perhaps nothing, which is
+    why callers rotate those that returned data to the end (FE-10).
+    """
+    reads: dict[TopicPartition, FollowerRead] = {}
+    total = 0
+    for topic_partition, request in requests:
+        limit = min(request.max_bytes, max(0, max_bytes - total))
+        result = read(topic_partition, request, limit, total == 0)
+        reads[topic_partition] = result
+        total += len(result.answer.records)
+    return FetchRound(reads, total)

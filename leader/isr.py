@@ -1,0 +1,98 @@
+"""The in-sync set: what the controller has accepted, what is proposed to it, and its answers (ST-1, ISR-4 to ISR-11).
+
+              follower reached HW and epoch start (ISR-1)
+Committed ──────────────────────────────────────────────► PendingExpand
+    │  ▲                                                     │
+    │  └────── accepted · refused · metadata ◄───────────────┤
+    │                                                        │
+    └──► PendingShrink ──────────────────────────────────────┘
+         some member is out of sync (ISR-5)
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from replog.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The controller has accepted `isr` and nothing is proposed."""
+
+    isr: frozenset[int]
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.isr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IsrProposal:
+    """One AlterPartition item. Compared by identity: an answer counts only for the very proposal it answers (ISR-9)."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch or -1), by broker id
+    recovering: bool = False  # a serving leader has recovered (ST-15)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingExpand:
+    """`new` may already be in sync for the controller, so the high watermark waits for it (ST-2)."""
+
+    last: Committed
+    new: int
+    proposal: IsrProposal
+
+    @property
+    def isr(self) -> frozenset[int]:
+        return self.last.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.last.isr | {self.new}
+
+
+@dataclass(frozen=True, slots=True)
+class PendingShrink:
+    """`out_of_sync` may still be in sync for the controller, so the high watermark waits for them (ST-2)."""
+
+    last: Committed
+    out_of_sync: frozenset[int]
+    proposal: IsrProposal
+
+    @property
+    def isr(self) -> frozenset[int]:
+        return self.last.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.last.isr
+
+
+IsrState = Committed | PendingExpand | PendingShrink
+
+
+class AfterRefusal(Enum):
+    """What a leader does about a proposal that was not accepted."""
+
+    REVERT = "revert"  # certainly not applied: back to the last committed set
+    WAIT = "wait"  # superseded, or its outcome cannot be known: stay pending until newer metadata (ISR-10)
+    RESUBMIT = "resubmit"  # nobody decided: the same proposal again
+
+
+_AFTER_REFUSAL = {
+    ErrorCode.OPERATION_NOT_ATTEMPTED: AfterRefusal.REVERT,
+    ErrorCode.INELIGIBLE_REPLICA: AfterRefusal.REVERT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: AfterRefusal.WAIT,
+    ErrorCode.UNKNOWN_TOPIC_ID: AfterRefusal.WAIT,
+    ErrorCode.FENCED_LEADER_EPOCH: AfterRefusal.WAIT,
+    ErrorCode.INVALID_UPDATE_VERSION: AfterRefusal.WAIT,
+    ErrorCode.INVALID_REQUEST: AfterRefusal.WAIT,
+    ErrorCode.NEW_LEADER_ELECTED: AfterRefusal.WAIT,
+}
+
+
+def after_refusal(error: ErrorCode) -> AfterRefusal:
+    """The error rows of ISR-9; any error that is not listed (network, timeout, NOT_CONTROLLER) is resubmitted."""
+    return _AFTER_REFUSAL.get(error, AfterRefusal.RESUBMIT)

@@ -1,0 +1,439 @@
+"""One partition as its leader sees it: appends, fetches, the in-sync set and the high watermark.
+
+| Event | Method | Rules |
+|---|---|---|
+| metadata names this broker leader | `become_leader` | 2.1, ST-11 to ST-15 |
+| produce | `append` | PR-1 to PR-3 |
+| a follower's fetch | `fetch_as_follower` | FE-1 to FE-7, then ST-7 to ST-10 |
+| a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7 |
+| ListOffsets | `list_offset` | FE-22 |
+| OffsetsForLeaderEpoch | `end_offset_for_epoch` | FT-17 |
+| DeleteRecords | `delete_records`, `low_watermark` | LG-16, FT-23 |
+| the periodic lag check | `check_isr` | ISR-5 |
+| the controller answers a proposal | `on_alter_partition_result` | ISR-9 |
+
+Whatever may move the high watermark says whether it did; the caller then checks the delayed operations of the
+partition and tells the followers. ISR proposals are fetched with `take_proposal` after any of these events.
+"""
+
+from dataclasses import dataclass
+
+from leader.follower_state import FollowerState
+from leader.high_watermark import high_watermark_candidate
+from leader.isr import (
+    AfterRefusal,
+    Committed,
+    IsrProposal,
+    IsrState,
+    PendingExpand,
+    PendingShrink,
+    after_refusal,
+)
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
+from replog.log.log import Log
+from replog.log.offsets import (
+    NO_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    AppendInfo,
+    Buffer,
+    EpochEndOffset,
+    Isolation,
+    OffsetMetadata,
+    TimestampAndOffset,
+)
+from replog.metadata import NO_BROKER_EPOCH, BrokerDirectory, PartitionState
+from replog.topic import TopicPartition
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAppend:
+    """An append; acks=all is answered once the high watermark reaches `required_offset` in this epoch (PR-9, PR-13)."""
+
+    info: AppendInfo
+    required_offset: int
+    leader_epoch: int
+    high_watermark_advanced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerRead:
+    """A fetch of one partition: the answer, where the fetch offset lies, and what the fetch itself moved."""
+
+    answer: FetchAnswer
+    metadata: OffsetMetadata | None = None  # None: nothing was read
+    high_watermark_advanced: bool = False
+    log_start_changed: bool = False  # the follower's, and with it perhaps the low watermark (FT-23)
+
+
+class PartitionLeader:
+    """The leader's role, kept for as long as this broker leads without a break. Times are monotonic ms."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        broker_id: int,
+        log: Log,
+        brokers: BrokerDirectory,
+        *,
+        replica_lag_time_max_ms: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.broker_id = broker_id
+        self.log = log
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.leader_epoch_start_offset = NO_OFFSET
+        self.state: IsrState = Committed(frozenset())
+        self.replicas: dict[int, FollowerState] = {}  # every assigned replica but this one
+        self._brokers = brokers
+        self._max_lag_ms = replica_lag_time_max_ms
+        self._broker_epoch = NO_BROKER_EPOCH
+        self._unsubmitted: IsrProposal | None = None
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """What the controller is known to have accepted (ST-1)."""
+        return self.state.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """What the controller may have accepted: never smaller than its true ISR (ST-2)."""
+        return self.state.maximal_isr
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The effective minimum: never more than there are replicas (PR-2)."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas) + 1)
+
+    # Elections
+
+    def become_leader(self, state: PartitionState, broker_epoch: int, now_ms: int) -> bool:
+        """Apply a metadata record that names this broker leader (2.1). True if the high watermark advanced.
+
+        The start of a new epoch is durable before this returns (ST-13). An older record is ignored, and so is the
+        very record that is already applied: resetting a proposal for it could drop a member that the controller
+        has accepted since. Raises KAFKA_STORAGE_ERROR, and nothing has changed then.
+        """
+        assert state.leader == self.broker_id, f"{self.topic_partition}: {state} does not name {self.broker_id}"
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        if state.partition_epoch == self.partition_epoch and not is_new_epoch:
+            return False
+        if is_new_epoch:
+            self.log.assign_epoch_start(state.leader_epoch)
+        isr = frozenset(state.isr)
+        self.replicas = {
+            replica_id: self.replicas.get(replica_id, FollowerState())
+            for replica_id in state.replicas
+            if replica_id != self.broker_id
+        }
+        self.state = Committed(isr)
+        self._unsubmitted = None
+        if is_new_epoch:
+            self._begin_epoch(state.leader_epoch, isr, now_ms)
+        self.partition_epoch = state.partition_epoch
+        self._broker_epoch = broker_epoch
+        return self._advance_high_watermark(now_ms)
+
+    def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
+        was_leader = self.leader_epoch != NO_EPOCH
+        self.leader_epoch = leader_epoch
+        self.leader_epoch_start_offset = self.log.log_end_offset
+        for replica_id, follower in self.replicas.items():
+            self.replicas[replica_id] = follower.after_election(
+                in_isr=replica_id in isr,
+                was_leader=was_leader,
+                epoch_start_offset=self.leader_epoch_start_offset,
+                now_ms=now_ms,
+            )
+
+    # Produce
+
+    def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int) -> LeaderAppend:
+        """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps.
+
+        Raises INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS or what the log refuses; nothing is appended then.
+        """
+        if acks not in (0, 1, -1):
+            raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; it may be 0, 1 or -1 (all)")
+        if acks == -1 and len(self.isr) < self.min_insync_replicas:
+            raise ReplogError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} replicas in sync {sorted(self.isr)}, "
+                f"fewer than the {self.min_insync_replicas} that acks=all needs; retry when more have caught up",
+            )
+        info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+        return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self._advance_high_watermark(now_ms))
+
+    # Fetch
+
+    def fetch_as_follower(
+        self,
+        replica_id: int,
+        broker_epoch: int,
+        request: FetchPartition,
+        *,
+        max_bytes: int,
+        min_one: bool,
+        now_ms: int,
+        record_progress: bool,
+    ) -> FollowerRead:
+        """Answer a follower, up to the log end. Errors are in the answer, never raised.
+
+        `record_progress` is False for the second read of a parked fetch, which says nothing new about the follower
+        (ST-9). OFFSET_OUT_OF_RANGE comes with the log's start and end, all that the follower needs to recover.
+        """
+        error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
+        if error is ErrorCode.NONE and replica_id not in self.replicas:
+            # This leader may only be behind: a caller that is fenced by epoch had better retry (FE-3).
+            fenced = request.current_leader_epoch is not None
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH if fenced else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is ErrorCode.NONE and self._is_zombie(replica_id, broker_epoch):
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is not ErrorCode.NONE:
+            return FollowerRead(FetchAnswer(error))
+        read = self._read(request, Isolation.LOG_END, max_bytes, min_one)
+        if not record_progress or read.answer.error is not ErrorCode.NONE or read.answer.diverging is not None:
+            return read
+        return self._record_progress(replica_id, broker_epoch, request, read, now_ms)
+
+    def fetch_as_consumer(
+        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
+    ) -> FollowerRead:
+        """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised."""
+        error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            return FollowerRead(FetchAnswer(error))
+        return self._read(request, isolation, max_bytes, min_one)
+
+    def _read(self, request: FetchPartition, isolation: Isolation, max_bytes: int, min_one: bool) -> FollowerRead:
+        """Validate the epoch and the offset, then read (FE-4 to FE-7). The offsets told are those before the read."""
+        offset = request.fetch_offset
+        in_range = self.log.log_start_offset <= offset <= self.log.log_end_offset
+        if request.last_fetched_epoch is not None:
+            end = self.log.end_offset_for_epoch(request.last_fetched_epoch)
+            if end.end_offset < 0 or offset < self.log.log_start_offset:
+                in_range = False
+            elif diverges(end, request.last_fetched_epoch, offset):
+                return FollowerRead(self._answer(diverging=end))
+        if not in_range:
+            return FollowerRead(self._answer(ErrorCode.OFFSET_OUT_OF_RANGE))
+        try:
+            data = self.log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
+        except ReplogError as error:
+            return FollowerRead(self._answer(error.code))
+        return FollowerRead(self._answer(records=data.records), data.metadata)
+
+    def _answer(
+        self, error: ErrorCode = ErrorCode.NONE, *, diverging: EpochEndOffset | None = None, records: Buffer = b""
+    ) -> FetchAnswer:
+        return FetchAnswer(
+            error=error,
+            high_watermark=self.log.high_watermark,
+            last_stable_offset=self.log.last_stable_offset,
+            log_start_offset=self.log.log_start_offset,
+            log_end_offset=self.log.log_end_offset,
+            diverging=diverging,
+            records=records,
+        )
+
+    def _is_zombie(self, replica_id: int, broker_epoch: int) -> bool:
+        """Whether the fetch comes from an earlier incarnation of that broker (ST-7.1)."""
+        broker = self._brokers.broker(replica_id)
+        return broker_epoch != NO_BROKER_EPOCH and broker is not None and broker_epoch < broker.broker_epoch
+
+    def _record_progress(
+        self, replica_id: int, broker_epoch: int, request: FetchPartition, read: FollowerRead, now_ms: int
+    ) -> FollowerRead:
+        """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark."""
+        before = self.replicas[replica_id]
+        after = before.after_fetch(
+            fetch_offset=request.fetch_offset,
+            log_start_offset=request.log_start_offset,
+            leader_end_offset=read.answer.log_end_offset,
+            broker_epoch=broker_epoch,
+            now_ms=now_ms,
+        )
+        self.replicas[replica_id] = after
+        self._expand_isr(replica_id, after)
+        moved = after.log_end_offset != before.log_end_offset
+        return FollowerRead(
+            read.answer,
+            read.metadata,
+            high_watermark_advanced=moved and self._advance_high_watermark(now_ms),
+            log_start_changed=after.log_start_offset != before.log_start_offset,
+        )
+
+    # In-sync set and high watermark
+
+    def _is_eligible(self, replica_id: int, follower: FollowerState) -> bool:
+        """Whether the controller would admit this replica, in the incarnation that fetches (ISR-2)."""
+        broker = self._brokers.broker(replica_id)
+        return broker is not None and broker.active and follower.broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
+
+    def _expand_isr(self, replica_id: int, follower: FollowerState) -> None:
+        """Propose a replica that has reached the high watermark and this epoch's start (ISR-1, ISR-3, ISR-4)."""
+        if (
+            isinstance(self.state, Committed)
+            and replica_id not in self.state.isr
+            and follower.log_end_offset >= self.log.high_watermark
+            and follower.log_end_offset >= self.leader_epoch_start_offset
+            and self._is_eligible(replica_id, follower)
+        ):
+            proposal = self._propose(self.state.isr | {replica_id})
+            self.state = PendingExpand(self.state, replica_id, proposal)
+
+    def check_isr(self, now_ms: int) -> bool:
+        """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.
+
+        True if the high watermark advanced, because a replica outside of the ISR need not be waited for any longer.
+        """
+        if isinstance(self.state, Committed):
+            leader_end_offset = self.log.log_end_offset
+            out_of_sync = frozenset(
+                replica_id
+                for replica_id in self.state.isr - {self.broker_id}
+                if replica_id not in self.replicas
+                or not self.replicas[replica_id].is_caught_up(leader_end_offset, now_ms, self._max_lag_ms)
+            )
+            if out_of_sync:
+                proposal = self._propose(self.state.isr - out_of_sync)
+                self.state = PendingShrink(self.state, out_of_sync, proposal)
+        return self._advance_high_watermark(now_ms)
+
+    def _propose(self, isr: frozenset[int]) -> IsrProposal:
+        members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))
+        self._unsubmitted = IsrProposal(self.leader_epoch, self.partition_epoch, members)
+        return self._unsubmitted
+
+    def _fetched_broker_epoch(self, replica_id: int) -> int:
+        """The incarnation this leader knows to hold the data; -1 where it does not know (6.3)."""
+        if replica_id == self.broker_id:
+            return self._broker_epoch
+        follower = self.replicas.get(replica_id)
+        return follower.broker_epoch if follower is not None else NO_BROKER_EPOCH
+
+    def take_proposal(self) -> IsrProposal | None:
+        """The proposal to submit now, once; None if there is none or it was taken already."""
+        proposal, self._unsubmitted = self._unsubmitted, None
+        return proposal
+
+    def on_alter_partition_result(
+        self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None, now_ms: int
+    ) -> bool:
+        """The controller's answer (ISR-9), `state` being set if it accepted. True if the high watermark advanced."""
+        pending = self.state
+        if isinstance(pending, Committed) or pending.proposal is not proposal:
+            return False  # metadata has moved on
+        if error is not ErrorCode.NONE:
+            action = after_refusal(error)
+            if action is AfterRefusal.REVERT:
+                self.state = pending.last
+            elif action is AfterRefusal.RESUBMIT:
+                self._unsubmitted = proposal
+            return self._advance_high_watermark(now_ms)
+        assert state is not None, f"{self.topic_partition}: an accepted proposal comes with the new state"
+        if state.leader_epoch != self.leader_epoch or state.partition_epoch < self.partition_epoch:
+            return False  # metadata will follow
+        self.state = Committed(frozenset(state.isr))
+        self.partition_epoch = state.partition_epoch
+        return self._advance_high_watermark(now_ms)
+
+    def _advance_high_watermark(self, now_ms: int) -> bool:
+        """HW-4: raise it to the candidate, never lower it."""
+        candidate = high_watermark_candidate(
+            self.log.log_end_offset,
+            self.replicas,
+            self.state,
+            min_insync_replicas=self.min_insync_replicas,
+            is_eligible=self._is_eligible,
+            now_ms=now_ms,
+            max_lag_ms=self._max_lag_ms,
+        )
+        if candidate is None or candidate <= self.log.high_watermark:
+            return False
+        return self.log.maybe_increment_high_watermark(candidate)
+
+    # Offsets
+
+    def list_offset(self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None) -> TimestampAndOffset:
+        """The offset for a timestamp, -1 for the latest or -2 for the earliest (FE-22); (-1, -1) if none is as late.
+
+        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or OFFSET_NOT_AVAILABLE while the high watermark has not
+        reached this epoch's start: a bound told then could be lower than one told by the previous leader.
+        """
+        self._require_epoch(current_leader_epoch)
+        if timestamp == EARLIEST_TIMESTAMP:
+            start = self.log.log_start_offset
+            epoch = self.log.epochs.epoch_for_offset(start)
+            return TimestampAndOffset(NO_TIMESTAMP, start, NO_EPOCH if epoch is None else epoch)
+        bound = self._bound(isolation)
+        bound_is_behind = isolation is not Isolation.LOG_END and self.high_watermark < self.leader_epoch_start_offset
+        if timestamp == LATEST_TIMESTAMP:
+            found = TimestampAndOffset(NO_TIMESTAMP, bound, self.leader_epoch)
+        else:
+            by_time = self.log.offset_for_timestamp(timestamp)
+            if by_time is not None and by_time.offset < bound:
+                return by_time
+            found = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+        if bound_is_behind:
+            raise ReplogError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"{self.topic_partition}: the high watermark {self.high_watermark} has not reached "
+                f"{self.leader_epoch_start_offset}, where leader epoch {self.leader_epoch} began; retry",
+            )
+        return found
+
+    def _bound(self, isolation: Isolation) -> int:
+        """Up to where a reader of this isolation may see (4.1)."""
+        if isolation is Isolation.LOG_END:
+            return self.log.log_end_offset
+        return self.log.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.log.last_stable_offset
+
+    def end_offset_for_epoch(self, current_leader_epoch: int | None, epoch: int) -> EpochEndOffset:
+        """Where `epoch` ends in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
+        self._require_epoch(current_leader_epoch)
+        return self.log.end_offset_for_epoch(epoch)
+
+    def _require_epoch(self, current_leader_epoch: int | None) -> None:
+        error = check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            raise ReplogError(
+                error,
+                f"{self.topic_partition}: the request is of leader epoch {current_leader_epoch}, this leader of "
+                f"{self.leader_epoch}; refresh the metadata and retry",
+            )
+
+    def low_watermark(self) -> int:
+        """The least log start among this and every live replica (FT-23); -1 while one has not told."""
+        log_starts = [self.log.log_start_offset]
+        for replica_id, follower in self.replicas.items():
+            broker = self._brokers.broker(replica_id)
+            if broker is not None and not broker.fenced:
+                log_starts.append(follower.log_start_offset)
+        return min(log_starts)
+
+    def delete_records(self, offset: int) -> int:
+        """Raise the log start to `offset`, -1 meaning the high watermark; return the offset meant (LG-16, FT-23).
+
+        Raises OFFSET_OUT_OF_RANGE above the high watermark. The deletion is done when the low watermark is there.
+        """
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            raise ReplogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: cannot delete records up to {offset}; the high watermark is "
+                f"{self.high_watermark}",
+            )
+        self.log.maybe_increment_log_start_offset(target)
+        return target
