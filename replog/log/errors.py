@@ -101,4 +101,8 @@ def storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker") from error
+        raise storage_error(path, error) from error
+
+
+def storage_error(path: Path, error: OSError) -> LogStorageError:
+    return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")

@@ -275,5 +275,3 @@ class DigestIndex(Index):
     @staticmethod
     def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
         return first[0] < second[0]
-
-

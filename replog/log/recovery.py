@@ -1,15 +1,16 @@
-"""Recovery: make one segment right again from its own bytes (SG-8), and rebuild the epoch cache from the batches.
+"""Recovery: make a segment right again from its own bytes (SG-8), and the epoch cache from the batches.
 
 Stricter than Kafka: besides the CRC it demands a sane header, offsets without holes and leader epochs that never go
-back, because those bytes lie outside of the CRC.
+back, because those bytes lie outside of the CRC (RB-2).
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from replog.log.batch import BatchHeader, validate_crc
+from replog.log.batch import validate_crc
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord
+from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 from replog.log.validation import fault_of
 
@@ -20,13 +21,70 @@ def recover(segment: Segment, interval: int, epoch: int) -> int:
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none. The segment is left unsealed.
     """
     end = os.fstat(segment.fd()).st_size
-    sound = _sound_batches(segment, end, epoch)
     for index in segment.indexes:
         index.reset()
     segment.forget()
-    for header in sound:
-        segment.add(header, interval)
-    segment.cut_file()
+    suspect = _add_sound_batches(segment, end, interval, max(epoch, 0))
     segment.write_indexes()
+    segment.cut_file()
+    if suspect is not None:
+        segment.truncate_to(suspect)
     segment.flush()
     return end - segment.size
+
+
+def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int) -> int | None:
+    """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
+
+    When a leader epoch goes back, but not below the epoch before the last batch, then it is the last batch whose epoch
+    stands out: it goes too.
+    """
+    epoch_before, last_base = epoch, segment.base_offset
+    try:
+        for _, header, data in BatchReader(segment.fd(), end).batches(0):
+            if fault_of(header, segment.next_offset, epoch):
+                in_order = header.base_offset == segment.next_offset
+                return last_base if in_order and segment.size and header.leader_epoch >= epoch_before else None
+            if not validate_crc(data, 0, header):
+                return None
+            segment.add(header, interval)
+            epoch_before, epoch, last_base = epoch, header.leader_epoch, header.base_offset
+    except CorruptRecord:
+        pass  # what follows is no batch
+    return None
+
+
+def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:
+    """Whether the cache, cut to the log, says what the batches say: each epoch from its first batch on, none missing.
+
+    Leader epochs never go back along a log, so the two ends of each epoch's range prove the rest.
+    """
+    end = segments[-1].next_offset
+    starts = [entry for entry in cache.entries if entry[1] < end]
+    if log_start_offset >= end:
+        return not starts
+    if not starts or starts[0][1] > log_start_offset:
+        return False
+    ends = [start for _, start in starts[1:]] + [end]
+    return all(
+        _epoch_at(segments, start) == epoch == _epoch_at(segments, following - 1)
+        for (epoch, start), following in zip(starts, ends, strict=True)
+    )
+
+
+def _epoch_at(segments: Sequence[Segment], offset: int) -> int | None:
+    for segment in reversed(segments):
+        if segment.base_offset <= offset:
+            found = segment.translate(offset)
+            return found[1].leader_epoch if found else None
+    return None
+
+
+def epochs_of(segments: Iterable[Segment]) -> list[EpochEntry]:
+    """Every leader epoch and the base offset of its first batch, read from all batch headers."""
+    entries: list[EpochEntry] = []
+    for segment in segments:
+        for _, header in segment.batches_from(0):
+            if header.leader_epoch >= 0 and (not entries or header.leader_epoch > entries[-1][0]):
+                entries.append((header.leader_epoch, header.base_offset))
+    return entries

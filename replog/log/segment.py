@@ -97,7 +97,9 @@ class Segment:
         """Account for one batch at the end (SG-1 as of Kafka 4: per batch), its index entries included."""
         last_offset = header.last_offset
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
-            raise IndexOffsetOverflow(f"offset {last_offset} does not fit the segment that begins at {self.base_offset}")
+            raise IndexOffsetOverflow(
+                f"offset {last_offset} does not fit the segment that begins at {self.base_offset}"
+            )
         if self.size == 0:
             self.first_timestamp = header.max_timestamp
         self._observe(header)
@@ -262,6 +264,11 @@ class Segment:
         self.unseal()
         self._restore_state(position)
         return removed
+
+    def cut_file(self) -> None:
+        """Cut the file behind the batches accounted for."""
+        os.ftruncate(self.fd(), self.size)
+        self._file_size = self.size
 
     def flush(self) -> None:
         """fsync the log, then its indexes (SG-13)."""

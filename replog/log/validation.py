@@ -106,7 +106,7 @@ def check_replicated_batches(records: Buffer, log_end_offset: int, latest_epoch:
         for position, header in iterate_batches(records):
             if not good and header.base_offset != next_offset:
                 raise UnexpectedAppendOffset(
-                    f"batch {header.base_offset} to {header.last_offset} does not begin at log end offset {next_offset}",
+                    f"batch {header.base_offset} to {header.last_offset} does not begin at log end {next_offset}",
                     header.base_offset,
                     header.last_offset,
                 )

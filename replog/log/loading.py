@@ -1,0 +1,128 @@
+"""From the files of a partition directory to its segments (LD-1 to LD-8)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.log.errors import CorruptIndex, CorruptRecord
+from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, base_offset_of, fsync_directory
+from replog.log.offsets import NO_EPOCH
+from replog.log.recovery import recover
+from replog.log.scan import BatchReader
+from replog.log.segment import SEGMENT_SUFFIXES, Segment
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+Report = Callable[[str], None]
+
+
+class LoadedSegments(NamedTuple):
+    """The segments, oldest first, and whether batches were lost on the way (bytes cut, segments dropped)."""
+
+    segments: list[Segment]
+    cut: bool
+
+
+def load_segments(
+    directory: Path, config: TopicConfig, *, clean: bool, recovery_point: int, report: Report
+) -> LoadedSegments:
+    """Open every segment; recover those that may be torn, or that a look at their ends shows to be damaged.
+
+    After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). A segment that
+    loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
+    """
+    _finish_swaps(directory)
+    bases = _segment_bases(directory)
+    unflushed = max((base for base in bases if base <= recovery_point), default=0)
+    segments: list[Segment] = []
+    epoch = NO_EPOCH
+    for slot, base in enumerate(bases):
+        segment = Segment(directory, base)
+        removed = 0
+        try:
+            if not clean and base >= unflushed:
+                removed = _recover(segment, config, epoch, "the broker did not stop cleanly", report)
+            else:
+                segment.restore()
+        except (CorruptIndex, CorruptRecord) as damage:
+            removed = _recover(segment, config, epoch, damage.message, report)
+        segments.append(segment)
+        epoch = max(epoch, segment.last_epoch)
+        following = bases[slot + 1 :]
+        if following and (removed or segment.next_offset != following[0]):
+            report(
+                f"{segment.path} ends at offset {segment.next_offset}: setting aside {len(following)} later segments"
+            )
+            _set_aside(directory, following)
+            segment.unseal()
+            return LoadedSegments(segments, True)
+        if following:
+            segment.seal()
+            segment.close()
+        else:
+            segment.unseal()
+            return LoadedSegments(segments, removed > 0)
+    return LoadedSegments(segments, False)
+
+
+def _recover(segment: Segment, config: TopicConfig, epoch: int, reason: str, report: Report) -> int:
+    report(f"recovering {segment.path}: {reason}")
+    removed = recover(segment, config.index_interval_bytes, epoch)
+    if removed:
+        report(f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off")
+    return removed
+
+
+def _segment_bases(directory: Path) -> list[int]:
+    """Base offsets that have a `.log`, in order; files of others are removed (LD-3)."""
+    files = [(base_offset_of(path.name), path) for path in directory.iterdir()]
+    bases = {base for base, path in files if base is not None and path.suffix == LOG_SUFFIX}
+    for base, path in files:
+        if base is not None and base not in bases and path.suffix in SEGMENT_SUFFIXES:
+            path.unlink()
+    return sorted(bases)
+
+
+def _set_aside(directory: Path, bases: list[int]) -> None:
+    """Rename segments to `.deleted`, newest first, so that a crash leaves no hole."""
+    for base in reversed(bases):
+        for path in Segment(directory, base).paths:
+            if path.exists():
+                path.rename(path.with_name(path.name + DELETED_SUFFIX))
+    fsync_directory(directory)
+
+
+def _finish_swaps(directory: Path) -> None:
+    """Undo or complete what a crash interrupted: deletions, and replacements by a cleaner (LD-1, LD-2)."""
+    named = [(path, base_offset_of(path.name)) for path in directory.iterdir()]
+    files = [(path, base) for path, base in named if base is not None]
+    undo_from = min((base for path, base in files if path.suffix == CLEANED_SUFFIX), default=None)
+    swaps = []
+    for path, base in files:
+        undone = path.suffix == SWAP_SUFFIX and undo_from is not None and base >= undo_from
+        if path.suffix in (DELETED_SUFFIX, CLEANED_SUFFIX) or undone:
+            path.unlink()
+        elif path.suffix == SWAP_SUFFIX:
+            swaps.append((path, base))
+    if not swaps:
+        return
+    low, high = min(base for _, base in swaps), max(_swap_end(path, base) for path, base in swaps)
+    for path, base in files:
+        if path.suffix != SWAP_SUFFIX and low <= base < high and path.exists():
+            path.unlink()
+    for path, _ in swaps:
+        path.rename(path.with_suffix(""))
+    fsync_directory(directory)
+
+
+def _swap_end(path: Path, base: int) -> int:
+    """The offset after the last batch of a `.log.swap`; other files say nothing about it."""
+    if not path.name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+        return base
+    end = base
+    with path.open("rb") as file:
+        for _, header in BatchReader(file.fileno(), path.stat().st_size).headers(0):
+            end = header.next_offset
+    return end

@@ -1,0 +1,512 @@
+"""One partition's log: segments, offsets, the high watermark and the leader epochs, over the files of one directory.
+
+Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error raises LogStorageError and leaves the
+log unusable until it is opened again.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.log.batch import HEADER_SIZE, BatchHeader
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, DamagedCheckpoint
+from replog.log.deletion import DeletedFiles
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
+from replog.log.flushing import FlushTask
+from replog.log.loading import load_segments
+from replog.log.offsets import (
+    NO_TIMESTAMP,
+    AppendInfo,
+    Buffer,
+    EpochEndOffset,
+    FetchData,
+    Isolation,
+    OffsetMetadata,
+    OffsetSnapshot,
+    TimestampAndOffset,
+)
+from replog.log.recovery import epochs_match, epochs_of
+from replog.log.retention import expired_segments
+from replog.log.segment import Segment
+from replog.log.timestamps import find_offset_by_timestamp
+from replog.log.validation import check_client_batch, check_replicated_batches, stamp
+
+_base = attrgetter("base_offset")
+
+
+class SegmentView(NamedTuple):
+    """What others may know of a segment."""
+
+    base_offset: int
+    size: int  # bytes of the .log file
+    path: Path  # of the .log file; the indexes lie beside it
+
+
+class Log:
+    """Open one with `Log.open`; offsets obey logStart ≤ HW ≤ LEO at all times."""
+
+    def __init__(
+        self, directory: Path, config: TopicConfig, segments: list[Segment], epochs: LeaderEpochCache, lost_data: bool
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.epochs = epochs
+        self.lost_data = lost_data  # opening found batches unsound or missing, and dropped them
+        self.log_end_offset = segments[-1].next_offset
+        self.log_start_offset = segments[0].base_offset
+        self.recovery_point = 0
+        self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
+        self._segments = segments
+        self._high_watermark = OffsetMetadata(self.log_start_offset)
+        self._deleted = DeletedFiles()
+        self._generation = 0  # counts truncations
+        self._failure: LogStorageError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: TopicConfig,
+        *,
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        high_watermark: int = 0,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> "Log":
+        """Load the log of `directory`, which is created if missing; the offsets are those of the checkpoints.
+
+        `clean` says that the last stop was orderly; if not, everything from `recovery_point` on is verified. What is
+        found damaged is repaired from the batches, or cut off (LD-1 to LD-10). `on_progress` gets a line for each
+        such thing. Raises LogStorageError if the disk fails.
+        """
+        report = on_progress or (lambda _: None)
+        with storage_errors(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            segments, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
+            epochs = _load_epochs(directory / LEADER_EPOCH_CHECKPOINT, report)
+            log = cls(directory, config, segments or [_new_segment(directory, log_start_offset)], epochs, cut)
+            log._finish_loading(clean, recovery_point, log_start_offset, high_watermark, report)
+        return log
+
+    def _finish_loading(
+        self, clean: bool, recovery_point: int, log_start: int, high_watermark: int, report: Callable[[str], None]
+    ) -> None:
+        self.recovery_point = self.log_end_offset if clean else min(recovery_point, self.log_end_offset)
+        if self.log_end_offset < log_start:
+            report(
+                f"{self.directory} ends at {self.log_end_offset}, below its log start {log_start}: starting anew there"
+            )
+            self.truncate_fully_and_start_at(log_start)
+        self.log_start_offset = max(log_start, self.log_start_offset)
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self.epochs.truncate_from_start(self.log_start_offset)
+        if not epochs_match(self.epochs, self._segments, self.log_start_offset):
+            report(
+                f"{self.directory}: leader epochs are not those of the batches, rebuilding {LEADER_EPOCH_CHECKPOINT}"
+            )
+            self.epochs.replace(epochs_of(self._segments))
+            self.epochs.truncate_from_start(self.log_start_offset)
+        self.update_high_watermark(high_watermark)
+
+    # -- what it holds
+
+    @property
+    def high_watermark(self) -> int:
+        return self._high_watermark.offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where transactions are decided: the high watermark, as long as no transactions are taken (PS-5)."""
+        return self._high_watermark.offset
+
+    @property
+    def latest_epoch(self) -> int | None:
+        latest = self.epochs.latest()
+        return latest[0] if latest else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' `.log` files."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[SegmentView, ...]:
+        """Oldest first; the last one is active."""
+        return tuple(SegmentView(segment.base_offset, segment.size, segment.path) for segment in self._segments)
+
+    @property
+    def failure(self) -> LogStorageError | None:
+        """The disk error that ended this log's work, if one did."""
+        return self._failure
+
+    def snapshot(self) -> OffsetSnapshot:
+        """The four bounds, places resolved (LG-0)."""
+        with self._working():
+            high_watermark = self._resolved_high_watermark()
+        return OffsetSnapshot(self.log_start_offset, self._log_end(), high_watermark, high_watermark)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """EP-6 with this log's end."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def assign_epoch_start(self, epoch: int) -> None:
+        """Note, durably, that `epoch` begins at the log end: a leader does so before it serves (EP-3)."""
+        with self._working():
+            self.epochs.assign(epoch, self.log_end_offset)
+
+    # -- appending
+
+    def append_as_leader(self, records: Buffer, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append one client batch at the log end, stamped with its offset and `leader_epoch` (2.7).
+
+        Nothing happens for no bytes. Refusals leave the log as it was: see `check_client_batch` for them, and
+        ValueError for a leader epoch below that of earlier batches. The payload is neither read beyond its CRC nor
+        copied.
+        """
+        if not records:
+            return self._appended_nothing()
+        if leader_epoch < (self.latest_epoch or 0):
+            raise ValueError(
+                f"leader epoch {leader_epoch} is below {self.latest_epoch}, which {self.directory} has seen"
+            )
+        header = check_client_batch(records, self.config)
+        append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
+        stamped, head = stamp(
+            header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
+        )
+        with self._working():
+            self.epochs.assign(leader_epoch, stamped.base_offset)
+            if self._active.should_roll(stamped, self.config):
+                self._start_segment(stamped.base_offset)
+            self._active.add(stamped, self.config.index_interval_bytes)
+            self._active.write([head, memoryview(records)[HEADER_SIZE:]])
+            self._appended(stamped)
+        return AppendInfo(
+            stamped.base_offset,
+            stamped.last_offset,
+            stamped.max_timestamp,
+            NO_TIMESTAMP if append_time is None else append_time,
+            self.log_start_offset,
+            stamped.size,
+        )
+
+    def append_as_follower(self, records: Buffer) -> AppendInfo:
+        """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
+
+        The batches must continue the log without a hole and with leader epochs that never go back. Those before the
+        first bad one are appended; then its fault is raised (FT-11: nothing from that batch on), so on an error the
+        caller goes on from `log_end_offset`. UnexpectedAppendOffset if the first does not begin at the log end (FT-13).
+        """
+        batches, fault = check_replicated_batches(records, self.log_end_offset, self.latest_epoch or 0)
+        if batches:
+            with self._working():
+                self.epochs.assign_all(_epoch_starts(batches))
+                self._append_runs(memoryview(records), [header for _, header in batches])
+                self._appended(batches[-1][1])
+        if fault is not None:
+            raise fault
+        if not batches:
+            return self._appended_nothing()
+        last_position, last = batches[-1]
+        return AppendInfo(
+            batches[0][1].base_offset,
+            last.last_offset,
+            max(header.max_timestamp for _, header in batches),
+            NO_TIMESTAMP,
+            self.log_start_offset,
+            last_position + last.size,
+        )
+
+    def _append_runs(self, view: memoryview, headers: Sequence[BatchHeader]) -> None:
+        """Write the batches, split where a segment is full: at the same batches as on the leader."""
+        start = end = 0
+        for header in headers:
+            if self._active.should_roll(header, self.config):
+                if end > start:
+                    self._active.write([view[start:end]])
+                    start = end
+                self._start_segment(header.base_offset)
+            self._active.add(header, self.config.index_interval_bytes)
+            end += header.size
+        self._active.write([view[start:end]])
+
+    def _appended(self, last: BatchHeader) -> None:
+        self.log_end_offset = last.next_offset
+        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
+    def _appended_nothing(self) -> AppendInfo:
+        return AppendInfo(-1, -1, NO_TIMESTAMP, NO_TIMESTAMP, self.log_start_offset, 0)
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool) -> FetchData:
+        """Up to `max_bytes` of whole log from the batch that holds `offset`, below the bound of `isolation` (LG-7).
+
+        With `min_one_message` the first batch comes whole, however large. Empty at or past the bound. Raises
+        OffsetOutOfRange below the log start and above the log end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in {self.log_start_offset} to {self.log_end_offset} of {self.directory.name}"
+            )
+        if max_bytes < 0:
+            raise ValueError(f"max_bytes={max_bytes} is negative")
+        with self._working():
+            bound = self._log_end() if isolation is Isolation.LOG_END else self._resolved_high_watermark()
+            if offset >= bound.offset:
+                return FetchData(bound if offset == bound.offset else self._locate(offset), b"")
+            for segment in self._segments[self._slot(offset) :]:
+                data = segment.read(offset, max_bytes, _max_position(segment, bound), min_one_message=min_one_message)
+                if data is not None:
+                    return data
+            return FetchData(self._log_end(), b"")
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
+        """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
+        with self._working():
+            return find_offset_by_timestamp(self._segments, timestamp, self.log_start_offset)
+
+    # -- high watermark
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set it, clamped to [log start, log end]; it may go back (5.6). Returns the result."""
+        clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
+        if clamped != self._high_watermark.offset:
+            self._high_watermark = OffsetMetadata(clamped)
+        return clamped
+
+    def maybe_increment_high_watermark(self, offset: int) -> bool:
+        """Raise it to `offset` if that is higher (a leader's way). ValueError if that is beyond the log end."""
+        if offset > self.log_end_offset:
+            raise ValueError(f"high watermark {offset} would be beyond log end offset {self.log_end_offset}")
+        if offset <= self._high_watermark.offset:
+            return False
+        self._high_watermark = OffsetMetadata(offset)
+        return True
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Hide what lies below `offset` (LG-16); False if it is hidden already. OffsetOutOfRange above the HW."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"log start {offset} would be above high watermark {self.high_watermark}")
+        if offset <= self.log_start_offset:
+            return False
+        with self._working():
+            self.log_start_offset = offset
+            self.recovery_point = max(self.recovery_point, offset)
+            self.epochs.truncate_from_start(offset)
+        return True
+
+    # -- truncation, rolling, retention
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove everything from `offset` on (LG-10); False if that is nothing.
+
+        Whole batches go: inside a batch the log then ends at that batch's base offset, so that no hole can arise
+        (unlike Kafka, LG-11). The lowered recovery point is made durable by `on_recovery_point_lowered`.
+        """
+        if offset < 0:
+            raise ValueError(f"cannot truncate to negative offset {offset}")
+        if offset >= self.log_end_offset:
+            with self._working():
+                self.epochs.truncate_from_end(self.log_end_offset)
+            return False
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        with self._working():
+            kept = bisect_right(self._segments, offset, key=_base)
+            self._remove(reversed(self._segments[kept:]))
+            del self._segments[kept:]
+            self._active.truncate_to(offset)
+            self._active.unseal()
+            self._ended_at(self._active.next_offset)
+            self.epochs.truncate_from_end(self.log_end_offset)
+            self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+            self.on_recovery_point_lowered()
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Remove everything and go on with an empty log at `offset` (LG-12)."""
+        with self._working():
+            self._remove(reversed(self._segments))
+            self._segments = [_new_segment(self.directory, offset)]
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
+            self._ended_at(offset)
+            self._high_watermark = self._log_end()
+            self.epochs.clear_and_flush()
+            self.on_recovery_point_lowered()
+
+    def _ended_at(self, offset: int) -> None:
+        self._generation += 1
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._high_watermark = OffsetMetadata(min(self.high_watermark, offset))
+
+    def roll(self) -> None:
+        """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
+        if self._active.size:
+            with self._working():
+                self._start_segment(self.log_end_offset)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
+
+        Their files are renamed to `.deleted`; `delete_expired_files` removes those after `file.delete.delay.ms`.
+        """
+        with self._working():
+            expired = expired_segments(
+                self._segments, self.config, self.log_start_offset, self.high_watermark, self.log_end_offset, now_ms
+            )
+            if expired == len(self._segments):
+                self._start_segment(self.log_end_offset)
+            if expired:
+                removed = self._segments[:expired]
+                del self._segments[:expired]
+                self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
+                self.recovery_point = max(self.recovery_point, self.log_start_offset)
+                self.epochs.truncate_from_start(self.log_start_offset)
+                self._remove(removed)
+            self.delete_expired_files(now_ms)
+        return expired
+
+    def delete_expired_files(self, now_ms: int) -> int:
+        """Remove the `.deleted` files whose delay has passed (LG-15); returns how many. The delay of files set aside
+        by a truncation begins with the first call after it."""
+        return self._deleted.delete_expired(now_ms, self.config.file_delete_delay_ms)
+
+    # -- flushing, closing
+
+    def flush_task(self, up_to: int | None = None) -> FlushTask | None:
+        """What makes the log durable below `up_to` (the log end if None): run it anywhere, then `flushed` it (LG-18).
+
+        None if that is durable already.
+        """
+        up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
+        if up_to <= self.recovery_point:
+            return None
+        first = max(self._slot(self.recovery_point), 0)
+        paths = [path for segment in self._segments[first:] if segment.base_offset < up_to for path in segment.paths]
+        return FlushTask(self.directory, paths, up_to, self._generation)
+
+    def flushed(self, task: FlushTask) -> None:
+        """The task has run: raise the recovery point, unless a truncation came in between."""
+        if task.generation == self._generation:
+            self.recovery_point = max(self.recovery_point, task.up_to)
+
+    def flush(self, up_to: int | None = None) -> None:
+        """fsync everything below `up_to` (the log end if None), now (LG-18)."""
+        task = self.flush_task(up_to)
+        if task is not None:
+            with self._working():
+                task.run()
+            self.flushed(task)
+
+    def close(self) -> None:
+        """An orderly stop: everything is fsynced, an empty active segment too (FN-3)."""
+        if self._failure is None:
+            self.flush()
+            with self._working():
+                self._active.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files without writing anything: for a failed disk (SG-12)."""
+        for segment in self._segments:
+            segment.close()
+        self._failure = self._failure or LogStorageError(f"{self.directory} is closed")
+
+    # -- inside
+
+    @property
+    def _active(self) -> Segment:
+        return self._segments[-1]
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Refuse work after a failure; a disk error in it is one."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            yield
+        except LogStorageError as error:
+            self._failure = error
+            raise
+        except OSError as error:
+            self._failure = storage_error(self.directory, error)
+            raise self._failure from error
+
+    def _slot(self, offset: int) -> int:
+        """The segment with the greatest base offset up to `offset` (5.1)."""
+        return bisect_right(self._segments, offset, key=_base) - 1
+
+    def _log_end(self) -> OffsetMetadata:
+        return OffsetMetadata(self.log_end_offset, self._active.base_offset, self._active.size)
+
+    def _resolved_high_watermark(self) -> OffsetMetadata:
+        """With its place, found once (LG-6: that of the batch that holds it)."""
+        if self._high_watermark.offset == self.log_end_offset:
+            return self._log_end()
+        if self._high_watermark.message_only:
+            self._high_watermark = self._locate(self._high_watermark.offset)
+        return self._high_watermark
+
+    def _locate(self, offset: int) -> OffsetMetadata:
+        """The place of `offset`: of the batch that holds it, or the next one."""
+        for segment in self._segments[max(self._slot(offset), 0) :]:
+            found = segment.translate(offset) if segment.next_offset > offset else None
+            if found is not None:
+                return OffsetMetadata(offset, segment.base_offset, found[0])
+        return OffsetMetadata(offset, self._active.base_offset, self._active.size)
+
+    def _start_segment(self, base_offset: int) -> None:
+        """Roll (LG-5): finish the active segment and go on in an empty one."""
+        if self._active.size == 0 and self._active.base_offset == base_offset:
+            return
+        if self._active.size == 0:
+            self._remove([self._segments.pop()])
+        else:
+            self._active.seal()
+        self._segments.append(_new_segment(self.directory, base_offset))
+
+    def _remove(self, segments: Iterable[Segment]) -> None:
+        """Set the files aside as `.deleted`, in this order: from an end of the log, so that a crash leaves no hole."""
+        for segment in segments:
+            segment.close()
+            self._deleted.set_aside(segment.paths)
+
+
+def _new_segment(directory: Path, base_offset: int) -> Segment:
+    segment = Segment(directory, base_offset)
+    segment.create()
+    return segment
+
+
+def _load_epochs(path: Path, report: Callable[[str], None]) -> LeaderEpochCache:
+    try:
+        return LeaderEpochCache.load(path)
+    except DamagedCheckpoint as damage:
+        report(damage.message)
+        return LeaderEpochCache(path)
+
+
+def _epoch_starts(batches: Sequence[tuple[int, BatchHeader]]) -> Iterator[tuple[int, int]]:
+    """The batches with which a leader epoch begins, or may."""
+    epoch = -1
+    for _, header in batches:
+        if header.leader_epoch != epoch:
+            epoch = header.leader_epoch
+            yield epoch, header.base_offset
+
+
+def _max_position(segment: Segment, bound: OffsetMetadata) -> int:
+    """Up to where this segment may be read (LG-7)."""
+    if segment.base_offset < bound.segment_base:
+        return segment.size
+    return bound.position if segment.base_offset == bound.segment_base else 0

@@ -1,0 +1,35 @@
+"""Which offset a timestamp stands for (SG-7). Reads records, so it is for administration, not for the data path."""
+
+from collections.abc import Sequence
+
+from replog.log.offsets import TimestampAndOffset
+from replog.log.records import iterate_records
+from replog.log.scan import BatchReader
+from replog.log.segment import Segment
+
+
+def find_offset_by_timestamp(
+    segments: Sequence[Segment], timestamp: int, start_offset: int
+) -> TimestampAndOffset | None:
+    """The first record from `start_offset` on, by offset, whose timestamp is `timestamp` or later."""
+    for segment in segments:
+        if segment.next_offset > start_offset and segment.max_timestamp >= timestamp:
+            found = find_in_segment(segment, timestamp, start_offset)
+            if found is not None:
+                return found
+    return None
+
+
+def find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+    """As `find_offset_by_timestamp`, in one segment: the indexes say from where to look."""
+    known = segment.time_index.lookup(timestamp).offset
+    start = segment.index.lookup(max(known, start_offset)).position
+    for position, header in segment.batches_from(start):
+        if header.max_timestamp < timestamp or header.last_offset < start_offset:
+            continue
+        reader = BatchReader(segment.fd(), position + header.size)
+        for _, batch, data in reader.batches(position):
+            for record in iterate_records(data, batch):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return TimestampAndOffset(record.timestamp, record.offset, batch.leader_epoch)
+    return None
