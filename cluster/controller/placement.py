@@ -1,44 +1,39 @@
 """Which brokers hold the replicas of a new topic (CT-20). Pure: chance is handed in."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import cycle
 
 from replog.metadata import Broker
 
 
-class _Ring:
-    """Brokers in a rotation that moves on by one with every partition."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.brokers: list[int] = []
-        self._chance = chance
-        self._start = 0
-        self._taken = 0
-
-    def shuffle(self) -> None:
-        self._chance.shuffle(self.brokers)
-        self._start = self._chance.randrange(len(self.brokers)) if self.brokers else 0
-
-    def next_partition(self) -> None:
-        self._start += 1
-        self._taken = 0
-
-    def take(self) -> int | None:
-        if self._taken == len(self.brokers):
-            return None
-        broker = self.brokers[(self._start + self._taken) % len(self.brokers)]
-        self._taken += 1
-        return broker
-
-
 class _Rack:
-    def __init__(self, chance: random.Random) -> None:
-        self.active = _Ring(chance)
-        self.inactive = _Ring(chance)
+    """The brokers of one rack. It remembers its turns, so that leading and following go round evenly."""
 
-    def take(self) -> int | None:
-        broker = self.active.take()
-        return broker if broker is not None else self.inactive.take()
+    def __init__(self, chance: random.Random) -> None:
+        self.active: list[int] = []
+        self.inactive: list[int] = []
+        self._chance = chance
+        self._led = 0
+        self._followed = 0
+
+    def leading(self) -> Iterator[int]:
+        """The brokers in the order in which the next partition that this rack leads takes them."""
+        if self._led % len(self.active) == 0:  # each has led once: go on in another order, not with the same sets again
+            self._chance.shuffle(self.active)
+            self._chance.shuffle(self.inactive)
+        self._led += 1
+        yield from self._order(self._led)
+
+    def following(self) -> Iterator[int]:
+        """The same for a partition that another rack leads."""
+        self._followed += 1
+        yield from self._order(self._followed)
+
+    def _order(self, turn: int) -> Iterator[int]:
+        for brokers in (self.active, self.inactive):
+            for i in range(len(brokers)):
+                yield brokers[(turn + i) % len(brokers)]
 
 
 class ReplicaPlacer:
@@ -48,36 +43,24 @@ class ReplicaPlacer:
         racks: dict[str, _Rack] = {}
         for broker in sorted(brokers, key=lambda b: b.broker_id):
             rack = racks.setdefault(broker.rack, _Rack(chance))
-            (rack.active if broker.active else rack.inactive).brokers.append(broker.broker_id)
+            (rack.active if broker.active else rack.inactive).append(broker.broker_id)
         self._racks = [racks[name] for name in sorted(racks)]
-        self._active_count = sum(len(rack.active.brokers) for rack in self._racks)
         self._first = chance.randrange(len(self._racks)) if self._racks else 0
-        self._placed = 0
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
         """The next partition's replicas in preference order; the first is active.
 
         There must be an active broker, and at least `replication_factor` brokers.
         """
-        if self._placed % max(1, self._active_count) == 0:  # every broker has led once: a new order, not the same again
-            for ring in self._rings():
-                ring.shuffle()
         racks = self._racks[self._first :] + self._racks[: self._first]
-        leading = next(i for i, rack in enumerate(racks) if rack.active.brokers)
-        leader = racks[leading].active.take()
-        assert leader is not None, "a partition starts with every ring full"
-        replicas = [leader]
-        # The leader's rack comes last in the round, so that another rack is used twice only when all were used once.
-        order = racks[leading + 1 :] + racks[: leading + 1]
-        while len(replicas) < replication_factor:
-            found = [broker for rack in order if (broker := rack.take()) is not None]
-            assert found, f"{replication_factor} replicas asked of too few brokers"
-            replicas.extend(found)
-        for ring in self._rings():
-            ring.next_partition()
         self._first = (self._first + 1) % len(self._racks)
-        self._placed += 1
-        return tuple(replicas[:replication_factor])
-
-    def _rings(self) -> list[_Ring]:
-        return [ring for rack in self._racks for ring in (rack.active, rack.inactive)]
+        lead = next(i for i, rack in enumerate(racks) if rack.active)
+        # The leader's rack comes last in a round: a rack is used twice only when every rack was used once.
+        sources = [rack.following() for rack in racks[lead + 1 :] + racks[:lead]] + [racks[lead].leading()]
+        replicas = [next(sources[-1])]
+        for source in cycle(sources):
+            if len(replicas) == replication_factor:
+                break
+            if (broker := next(source, None)) is not None:
+                replicas.append(broker)
+        return tuple(replicas)

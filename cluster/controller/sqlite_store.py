@@ -60,7 +60,9 @@ class SqliteStore:
         (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         is_new = application_id == 0 and tables == 0
         if not is_new and application_id != APPLICATION_ID:
-            raise self._error("is a SQLite database but not a metadata store; set metadata.log.dir to another directory")
+            raise self._error(
+                "is a SQLite database but not a metadata store; set metadata.log.dir to another directory"
+            )
         if file_format > FORMAT:
             raise self._error(f"has format {file_format}, newer than {FORMAT}; start a newer release of replog")
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()

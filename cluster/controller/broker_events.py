@@ -1,0 +1,98 @@
+"""What broker events do to every partition they touch: from the image to the records to commit (§9.2). Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cluster.controller.elections import Election, Situation, elect, remove_from_isr
+from cluster.controller.records import broker_record, partition_record
+from cluster.metadata_image import MetadataImage
+from replog.metadata import NO_LEADER, Broker, PartitionState
+from replog.rpc.v1 import metadata_pb2 as pb
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings that decide elections."""
+
+    min_insync_replicas: int  # of topics that do not say
+    eligible_leader_replicas: bool = True
+
+
+def active_brokers(image: MetadataImage) -> frozenset[int]:
+    """Those that may lead and join in-sync sets (CT-7)."""
+    return frozenset(broker.broker_id for broker in image.brokers.values() if broker.active)
+
+
+def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[int]) -> Situation:
+    min_isr = image.topics[topic].configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas)
+    return Situation(active, int(min_isr), rules.eligible_leader_replicas)
+
+
+def leads_something(image: MetadataImage, broker_id: int) -> bool:
+    return any(state.leader == broker_id for state in image.partitions.values())
+
+
+def fence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
+    """The broker's session ended, or it is told to stop: out of every ISR, no leadership (CT-6, §9.2)."""
+    fenced = replace(broker, fenced=True, in_controlled_shutdown=False)
+    return [broker_record(fenced), *_remove(image, rules, broker.broker_id)]
+
+
+def begin_controlled_shutdown(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
+    """As fencing, but the broker stays and serves its followers until they know (CT-13)."""
+    return [broker_record(replace(broker, in_controlled_shutdown=True)), *_remove(image, rules, broker.broker_id)]
+
+
+def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> list[pb.MetadataRecord]:
+    """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18)."""
+    return _remove(image, rules, broker_id, unclean=unclean and rules.eligible_leader_replicas)
+
+
+def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
+    """The broker may lead again: elections where there is no leader. It joins no ISR by this (§9.2)."""
+    active = active_brokers(image) | {broker.broker_id}
+
+    def change(state: PartitionState, now: Situation) -> PartitionState:
+        waiting = state.leader == NO_LEADER and broker.broker_id in state.replicas
+        return elect(state, now) if waiting else state
+
+    unfenced = replace(broker, fenced=False, in_controlled_shutdown=False)
+    return [broker_record(unfenced), *_changes(image, rules, active, change)]
+
+
+def prefer(image: MetadataImage, rules: Rules, limit: int) -> list[pb.MetadataRecord]:
+    """Give leadership back to preferred replicas that can take it, at most `limit` at a time (CT-12)."""
+
+    def change(state: PartitionState, now: Situation) -> PartitionState:
+        if state.leader == state.replicas[0] or state.replicas[0] not in state.isr:
+            return state
+        return elect(state, now, Election.PREFERRED)
+
+    return _changes(image, rules, active_brokers(image), change)[:limit]
+
+
+def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False) -> list[pb.MetadataRecord]:
+    return _changes(
+        image,
+        rules,
+        active_brokers(image) - {broker_id},
+        lambda state, now: remove_from_isr(state, broker_id, now, unclean=unclean),
+    )
+
+
+def _changes(
+    image: MetadataImage,
+    rules: Rules,
+    active: frozenset[int],
+    change: Callable[[PartitionState, Situation], PartitionState],
+) -> list[pb.MetadataRecord]:
+    """The records of the partitions that `change` changes."""
+    situations = {topic: situation(image, rules, topic, active) for topic in image.topics}
+    records = []
+    for tp, state in image.partitions.items():
+        changed = change(state, situations[tp.topic])
+        if changed is not state:
+            records.append(partition_record(tp, image.topics[tp.topic].topic_id, changed))
+    return records

@@ -1,0 +1,208 @@
+"""The controller's mind: metadata, sessions, and every decision. Pure: time and chance are handed in.
+
+A decision changes nothing here but sessions. Its records are to be made durable first and then given to `apply`.
+"""
+
+import random
+from collections.abc import Sequence
+
+from cluster.controller import broker_events, registration, topics
+from cluster.controller.alter_partition import Proposal, accept, refusal
+from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, control_state, next_state
+from cluster.controller.current_records import CurrentRecords
+from cluster.controller.records import Decision, partition_record
+from cluster.metadata_image import MetadataImage
+from replog.config import ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata import Broker, PartitionState
+from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.topic import TopicPartition
+
+PREFERRED_ELECTIONS_AT_ONCE = 1000  # bounds one commit of the leader rebalance
+
+
+class ClusterState:
+    """One cluster. `chance` makes topic ids and placements."""
+
+    def __init__(self, config: ControllerConfig, chance: random.Random) -> None:
+        self.image = MetadataImage()
+        self.records = CurrentRecords()
+        self._config = config
+        self._rules = broker_events.Rules(config.min_insync_replicas, config.eligible_leader_replicas_enable)
+        self._sessions = Sessions(config.broker_session_timeout_ms)
+        self._chance = chance
+
+    def load(self, records: Sequence[metadata_pb2.MetadataRecord], now_ms: int) -> None:
+        """Take in a store's records: this controller becomes active, and every unfenced broker gets a fresh session.
+
+        A fenced one has none until its first heartbeat, so that a cluster that was stopped starts without delay (CT-6).
+        """
+        self._take(records)
+        for broker in self.image.brokers.values():
+            if not broker.fenced:
+                self._sessions.touch(broker.broker_id, now_ms)
+                self._note_shutdown(broker)
+
+    def apply(self, records: Sequence[metadata_pb2.MetadataRecord], now_ms: int) -> None:
+        """Take in what has been committed, in version order. A registration starts a session (CT-1)."""
+        self._take(records)
+        for record in records:
+            if record.HasField("broker"):
+                broker = self.image.brokers[record.broker.broker_id]
+                if record.version == broker.broker_epoch:
+                    self._sessions.touch(broker.broker_id, now_ms)
+                self._note_shutdown(broker)
+
+    def _take(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+        for record in records:
+            self.image.apply(record)
+        self.records.put(records)
+
+    def _note_shutdown(self, broker: Broker) -> None:
+        begun = self.image.version if broker.in_controlled_shutdown else None
+        self._sessions.note_shutdown(broker.broker_id, begun)
+
+    def excuse_silence(self, by_ms: int) -> None:
+        """The controller itself did not run for so long; that is held against no broker."""
+        self._sessions.extend(by_ms)
+
+    def register_broker(
+        self, request: controller_pb2.RegisterBrokerRequest, now_ms: int
+    ) -> Decision[controller_pb2.RegisterBrokerResponse]:
+        """CT-1. Raises as `registration.register`."""
+        left_ms = self._sessions.left_ms(request.broker_id, now_ms)
+        return registration.register(self.image, self._rules, request, left_ms)
+
+    def heartbeat(
+        self, request: controller_pb2.HeartbeatRequest, now_ms: int
+    ) -> Decision[controller_pb2.HeartbeatResponse]:
+        """CT-3 to CT-5. Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER."""
+        broker = self._registered(request.broker_id, request.broker_epoch)
+        applied = request.metadata_version
+        if applied < 0:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"metadata version {applied} of broker {broker.broker_id} < 0")
+        self.check_version_known(applied)
+        self._sessions.touch(broker.broker_id, now_ms, applied)
+        caught_up = applied >= broker.broker_epoch  # CT-4
+        current = control_state(broker)
+        following = next_state(
+            current,
+            want_fence=request.want_fence,
+            want_shutdown=request.want_shutdown,
+            caught_up=caught_up,
+            leads=request.want_shutdown and broker_events.leads_something(self.image, broker.broker_id),
+            shutdown_seen=self._sessions.shutdown_seen(broker.broker_id, broker_events.active_brokers(self.image)),
+        )
+        if following is BrokerControlState.SHUTDOWN_NOW:
+            self._sessions.end(broker.broker_id)
+        records = self._transition(broker, current, following)
+        answer = controller_pb2.HeartbeatResponse(
+            is_caught_up=caught_up,
+            is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),
+            should_shutdown=following is BrokerControlState.SHUTDOWN_NOW,
+        )
+        return Decision(records, answer)
+
+    def _transition(
+        self, broker: Broker, current: BrokerControlState, following: BrokerControlState
+    ) -> list[metadata_pb2.MetadataRecord]:
+        if following is current:
+            return []
+        match following:
+            case BrokerControlState.UNFENCED:
+                return broker_events.unfence(self.image, self._rules, broker)
+            case BrokerControlState.CONTROLLED_SHUTDOWN:
+                return broker_events.begin_controlled_shutdown(self.image, self._rules, broker)
+            case _:
+                return [] if broker.fenced else broker_events.fence(self.image, self._rules, broker)
+
+    def fence_next_expired(self, now_ms: int) -> Decision[int | None]:
+        """Fence the unfenced broker whose session ended first, and answer its id; None when no session has ended.
+
+        One at a time: each decision sees the ISRs that the one before it left (CT-6).
+        """
+        unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
+        for broker_id in self._sessions.in_expiry_order(unfenced)[:1]:
+            if self._sessions.left_ms(broker_id, now_ms) == 0:
+                broker = self.image.brokers[broker_id]
+                return Decision(broker_events.fence(self.image, self._rules, broker), broker_id)
+        return Decision([], None)
+
+    def rebalance_leaders(self) -> Decision[int]:
+        """Preferred elections, a bounded number; answers how many (CT-12)."""
+        records = broker_events.prefer(self.image, self._rules, PREFERRED_ELECTIONS_AT_ONCE)
+        return Decision(records, len(records))
+
+    def alter_partition(
+        self, request: controller_pb2.AlterPartitionRequest
+    ) -> Decision[controller_pb2.AlterPartitionResponse]:
+        """§6.4; each partition by itself, all that are accepted in one commit. Raises STALE_BROKER_EPOCH."""
+        sender = self._registered(request.broker_id, request.broker_epoch)
+        active = broker_events.active_brokers(self.image)
+        changed: dict[TopicPartition, PartitionState] = {}
+        records = []
+        results = []
+        for item in request.partitions:
+            tp = TopicPartition(item.topic, item.partition)
+            state = changed.get(tp) or self.image.partitions.get(tp)
+            error = self._refusal(sender, item, state)
+            result = controller_pb2.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=error.name)
+            results.append(result)
+            if error is not ErrorCode.NONE or state is None:
+                continue
+            situation = broker_events.situation(self.image, self._rules, tp.topic, active)
+            accepted = accept(state, _proposal(sender, item), situation)
+            record = partition_record(tp, item.topic_id, accepted)
+            result.state.CopyFrom(record.partition)
+            if accepted is not state:
+                changed[tp] = accepted
+                records.append(record)
+        return Decision(records, controller_pb2.AlterPartitionResponse(partitions=results))
+
+    def _refusal(
+        self, sender: Broker, item: controller_pb2.AlterPartitionItem, state: PartitionState | None
+    ) -> ErrorCode:
+        topic = self.image.topics.get(item.topic)
+        if topic is None or state is None:  # row 1
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if item.topic_id != topic.topic_id:  # row 1: the name was deleted and created again
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return refusal(state, _proposal(sender, item), self.image.brokers)
+
+    def create_topic(self, request: controller_pb2.CreateTopicRequest) -> Decision[controller_pb2.CreateTopicResponse]:
+        """CT-18, CT-20. Raises as `topics.create_topic`."""
+        return topics.create_topic(self.image, self._config, request, self._chance)
+
+    def delete_topic(self, request: controller_pb2.DeleteTopicRequest) -> Decision[controller_pb2.DeleteTopicResponse]:
+        """CT-19. Raises as `topics.delete_topic`."""
+        return topics.delete_topic(self.image, request)
+
+    def check_version_known(self, version: int) -> None:
+        """Raises NOT_CONTROLLER when somebody has seen more metadata than this controller has."""
+        if version > self.image.version:
+            raise ReplogError(
+                ErrorCode.NOT_CONTROLLER,
+                f"metadata version {version} is unknown here, the newest is {self.image.version}: this controller is "
+                "behind, or its store was replaced by an older copy",
+            )
+
+    def _registered(self, broker_id: int, broker_epoch: int) -> Broker:
+        """Every request of a broker is checked against its registration (CT-3, INV-20)."""
+        broker = self.image.broker(broker_id)
+        if broker is None or broker.broker_epoch != broker_epoch:
+            found = "is not registered" if broker is None else f"is registered with epoch {broker.broker_epoch}"
+            raise ReplogError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"broker {broker_id} {found}, not {broker_epoch}; another process took the id, or it must register",
+            )
+        return broker
+
+
+def _proposal(sender: Broker, item: controller_pb2.AlterPartitionItem) -> Proposal:
+    return Proposal(
+        sender=sender.broker_id,
+        leader_epoch=item.leader_epoch,
+        partition_epoch=item.partition_epoch,
+        isr=tuple((member.broker_id, member.broker_epoch) for member in item.new_isr),
+        recovering=item.recovery_state != metadata_pb2.RECOVERED,
+    )

@@ -1,0 +1,216 @@
+"""The active controller: decides, makes durable, applies, tells the watchers, answers; in that order, one at a time."""
+
+import asyncio
+import base64
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import structlog
+
+from cluster.clock import Clock
+from cluster.controller.cluster_state import ClusterState
+from cluster.controller.records import Decision, cluster_record, number
+from cluster.controller.store import MetadataStore
+from replog.config import ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.v1 import controller_pb2, metadata_pb2
+
+log = structlog.get_logger()
+
+A = TypeVar("A")
+
+SIGN_OF_LIFE_S = 1.0
+MAX_WATCHERS = 4000
+DELTA_RECORDS = 2000  # of one message, and
+DELTA_BYTES = 1 << 20  # about so many bytes
+CHECKS_PER_SESSION = 10
+
+
+class Controller:
+    """Owns the store from `start` to `stop`. `failure` is set when it must not go on: the process should end."""
+
+    def __init__(self, config: ControllerConfig, store: MetadataStore, clock: Clock, chance: random.Random) -> None:
+        self.state = ClusterState(config, chance)
+        self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self._deciding = asyncio.Lock()
+        self._executor = ThreadPoolExecutor(1, "metadata-store")
+        self._changed = asyncio.Event()
+        self._watchers = 0
+        self._active = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Take in the store and become active; a new store becomes a new cluster.
+
+        Raises KAFKA_STORAGE_ERROR when the store cannot be read or written.
+        """
+        records = await self._in_store(self._store.load)
+        self.state.load(records, self._clock.monotonic_ms())
+        self._active = True
+        if not self.state.image.cluster_id:
+            cluster_id = new_cluster_id(self._chance)
+            await self.decide(lambda _: Decision([cluster_record(cluster_id)], None))
+        log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
+        self._tasks = [
+            asyncio.create_task(self._expire_sessions(), name="expire sessions"),
+            asyncio.create_task(self._rebalance_leaders(), name="rebalance leaders"),
+        ]
+
+    async def stop(self) -> None:
+        """Finish the decision under way, end every watch, close the store."""
+        self._active = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        async with self._deciding:
+            self._wake_watchers()
+            await self._in_store(self._store.close)
+        self._executor.shutdown()
+
+    async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
+        """Make one decision, given the time in monotonic milliseconds. Once begun it is carried through, whoever goes.
+
+        Raises what `decision` raises; KAFKA_STORAGE_ERROR, with nothing changed, when it cannot be made durable;
+        NOT_CONTROLLER when this controller is not active.
+        """
+        await self._deciding.acquire()
+        return await asyncio.shield(asyncio.ensure_future(self._carry_through(decision)))
+
+    async def _carry_through(self, decision: Callable[[int], Decision[A]]) -> A:
+        try:
+            self._check_active()
+            decided = decision(self._clock.monotonic_ms())
+            if decided.records:
+                await self._commit(decided.records)
+            return decided.answer
+        finally:
+            self._deciding.release()
+
+    async def _commit(self, records: list[metadata_pb2.MetadataRecord]) -> None:
+        version = self.state.image.version
+        number(records, version)
+        try:
+            await self._in_store(self._store.commit, version, records)
+            self.state.apply(records, self._clock.monotonic_ms())
+        except ReplogError:
+            raise  # nothing was written
+        except Exception as error:
+            self._fail(error)
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
+        self._wake_watchers()
+
+    async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:
+        """Disk work waits in a thread, so that heartbeats and signs of life do not wait for the disk."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call, *arguments)
+
+    def _check_active(self) -> None:
+        if not self._active:
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, "this controller is starting or stopping; try again")
+
+    def _fail(self, error: BaseException) -> None:
+        """Somebody else decides, or this controller is broken: decide nothing more."""
+        log.error("controller failed", error=str(error))
+        self._active = False
+        if not self.failure.done():
+            self.failure.set_result(error)
+        self._wake_watchers()
+
+    async def watch(self, after_version: int) -> AsyncIterator[controller_pb2.MetadataDelta]:
+        """Every change after `after_version` in version order, only the newest of each key, then live.
+
+        Ends when the controller stops. A delta without records comes each second that brings no other.
+        Nothing is queued for a slow watcher: what it has not seen is found by version when it comes back for more.
+        Raises INVALID_REQUEST, NOT_CONTROLLER.
+        """
+        self._check_active()
+        if after_version < 0:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"after_version {after_version} < 0; 0 is the beginning")
+        self.state.check_version_known(after_version)
+        if self._watchers >= MAX_WATCHERS:
+            raise ReplogError(
+                ErrorCode.BROKER_NOT_AVAILABLE, f"{MAX_WATCHERS} watch already, and that is the most; try again"
+            )
+        self._watchers += 1
+        try:
+            sent = after_version
+            while self._active:
+                changed = self._changed
+                newer = self.state.records.after(sent)
+                for records in _in_deltas(newer):
+                    sent = records[-1].version
+                    yield controller_pb2.MetadataDelta(version=sent, records=records)
+                if newer:
+                    continue
+                try:
+                    await asyncio.wait_for(changed.wait(), SIGN_OF_LIFE_S)
+                except TimeoutError:
+                    yield controller_pb2.MetadataDelta(version=sent)
+        finally:
+            self._watchers -= 1
+
+    def _wake_watchers(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _expire_sessions(self) -> None:
+        interval_ms = max(1, self._config.broker_session_timeout_ms // CHECKS_PER_SESSION)
+        last_ms = self._clock.monotonic_ms()
+        while self._active:
+            await asyncio.sleep(interval_ms / 1000)
+            now_ms = self._clock.monotonic_ms()
+            late_ms = now_ms - last_ms - 2 * interval_ms
+            last_ms = now_ms
+            if late_ms > 0:  # this process was paused or starved: the brokers could not be heard
+                log.warning("controller did not run, sessions extended", late_ms=late_ms)
+                self.state.excuse_silence(late_ms)
+            await self._retried(self._fence_expired)
+
+    async def _fence_expired(self) -> None:
+        while (broker_id := await self.decide(self.state.fence_next_expired)) is not None:
+            log.warning("broker fenced: its session expired", broker=broker_id)
+
+    async def _rebalance_leaders(self) -> None:
+        while self._active:
+            await asyncio.sleep(self._config.leader_imbalance_check_interval_seconds)
+            await self._retried(self._prefer_leaders)
+
+    async def _prefer_leaders(self) -> None:
+        while moved := await self.decide(lambda _: self.state.rebalance_leaders()):
+            log.info("leadership given back to preferred replicas", partitions=moved)
+
+    async def _retried(self, work: Callable[[], Awaitable[None]]) -> None:
+        """One round of background work. What the store refuses is tried again next time; a defect is the end."""
+        try:
+            await work()
+        except ReplogError as error:
+            log.warning("background work put off", reason=str(error))
+        except Exception as error:  # noqa: BLE001 (a controller that cannot fence must not stay)
+            self._fail(error)
+
+
+def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> list[list[metadata_pb2.MetadataRecord]]:
+    """`records` in pieces that each fit a message."""
+    pieces: list[list[metadata_pb2.MetadataRecord]] = []
+    size = 0
+    for record in records:
+        record_size = record.ByteSize()
+        if not pieces or len(pieces[-1]) == DELTA_RECORDS or size + record_size > DELTA_BYTES:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(record)
+        size += record_size
+    return pieces
+
+
+def new_cluster_id(chance: random.Random) -> str:
+    """16 random bytes as 22 characters, like Kafka's; never one that looks like a command-line option."""
+    while True:
+        cluster_id = base64.urlsafe_b64encode(chance.randbytes(16)).decode().rstrip("=")
+        if not cluster_id.startswith("-"):
+            return cluster_id

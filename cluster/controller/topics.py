@@ -1,0 +1,150 @@
+"""Topics come and go (CT-18, CT-19). Pure: chance is handed in."""
+
+import random
+from collections.abc import Iterable
+
+from cluster.controller.broker_events import MIN_INSYNC_REPLICAS
+from cluster.controller.placement import ReplicaPlacer
+from cluster.controller.records import Decision, partition_record, tombstone, topic_record
+from cluster.metadata_image import MetadataImage, partition_key, topic_key
+from replog.config import ControllerConfig, TopicConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata import PartitionState, Topic
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.topic import MAX_PARTITIONS, TopicPartition, validate_topic_name
+
+MAX_CLUSTER_PARTITIONS = 200_000
+MAX_CONFIG_LENGTH = 256  # characters of one name or value
+
+
+def create_topic(
+    image: MetadataImage, config: ControllerConfig, request: pb.CreateTopicRequest, chance: random.Random
+) -> Decision[pb.CreateTopicResponse]:
+    """A new topic under a new id; its partitions led by their first active replica, epochs 0 (CT-18).
+
+    Its min.insync.replicas is written down even when it is the default: brokers commit by it and elections
+    rely on it (ISR-16), so the two must never read it from different places.
+    Raises INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST.
+    """
+    name = validate_topic_name(request.topic)
+    if name in image.topics:
+        raise ReplogError(
+            ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
+        )
+    configs = _configs(name, request)
+    assignment = _assignment(image, config, request, chance)
+    active = {broker.broker_id for broker in image.brokers.values() if broker.active}
+    factor = len(assignment[0])
+    configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
+    topic = Topic(name, chance.randbytes(16), configs)
+    records = [topic_record(topic)]
+    for partition, replicas in enumerate(assignment):
+        isr = tuple(r for r in replicas if r in active)
+        state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
+        records.append(partition_record(TopicPartition(name, partition), topic.topic_id, state))
+    response = pb.CreateTopicResponse(partitions=len(assignment), replication_factor=factor)
+    if request.validate_only:
+        response.metadata_version = image.version
+        return Decision([], response)
+    response.topic_id = topic.topic_id
+    response.metadata_version = image.version + len(records)
+    return Decision(records, response)
+
+
+def delete_topic(image: MetadataImage, request: pb.DeleteTopicRequest) -> Decision[pb.DeleteTopicResponse]:
+    """Forget a topic and its partitions (CT-19). Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    name = validate_topic_name(request.topic)
+    if name not in image.topics:
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    records = [tombstone(partition_key(TopicPartition(name, p))) for p in image.partitions_of(name)]
+    records.append(tombstone(topic_key(name)))
+    return Decision(records, pb.DeleteTopicResponse(metadata_version=image.version + len(records)))
+
+
+def _configs(name: str, request: pb.CreateTopicRequest) -> dict[str, str]:
+    configs = dict(request.configs)
+    if len(configs) > len(TopicConfig.model_fields):
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"topic {name} has {len(configs)} settings; there are {len(TopicConfig.model_fields)}",
+        )
+    for key, value in configs.items():
+        if max(len(key), len(value)) > MAX_CONFIG_LENGTH:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"topic {name}: setting {key[:60]!r} is longer than {MAX_CONFIG_LENGTH} characters",
+            )
+    TopicConfig.parse(configs, f"topic {name}")
+    return configs
+
+
+def _assignment(
+    image: MetadataImage, config: ControllerConfig, request: pb.CreateTopicRequest, chance: random.Random
+) -> list[tuple[int, ...]]:
+    """Each partition's replicas, at least one of them active."""
+    if request.assignment:
+        if request.partitions or request.replication_factor:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"topic {request.topic}: an assignment by hand says how many partitions and replicas there are; "
+                "leave both numbers 0",
+            )
+        _check_partition_count(image, len(request.assignment))
+        return _manual(image, [tuple(replicas.broker_ids) for replicas in request.assignment])
+    partitions = request.partitions or config.num_partitions
+    factor = request.replication_factor or config.default_replication_factor
+    _check_partition_count(image, partitions)
+    if factor < 1:
+        raise ReplogError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} is less than 1")
+    if factor > len(image.brokers):
+        raise ReplogError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor} needs as many brokers, and {len(image.brokers)} are registered; "
+            "start more brokers or ask for fewer replicas",
+        )
+    if not any(broker.active for broker in image.brokers.values()):
+        raise ReplogError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"none of the {len(image.brokers)} registered brokers is active; wait until one is",
+        )
+    placer = ReplicaPlacer(image.brokers.values(), chance)
+    return [placer.place(factor) for _ in range(partitions)]
+
+
+def _check_partition_count(image: MetadataImage, partitions: int) -> None:
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise ReplogError(
+            ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: a topic has 1 to {MAX_PARTITIONS} of them"
+        )
+    if len(image.partitions) + partitions > MAX_CLUSTER_PARTITIONS:
+        raise ReplogError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} more partitions: a cluster has at most {MAX_CLUSTER_PARTITIONS}, "
+            f"and this one has {len(image.partitions)}",
+        )
+
+
+def _manual(image: MetadataImage, assignment: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    for partition, replicas in enumerate(assignment):
+        if fault := _fault(image, replicas, len(assignment[0])):
+            shown = ", ".join(map(str, replicas[:10])) + (", ..." if len(replicas) > 10 else "")
+            raise ReplogError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}, assigned to [{shown}]: {fault}"
+            )
+    return assignment
+
+
+def _fault(image: MetadataImage, replicas: tuple[int, ...], factor: int) -> str:
+    unknown: Iterable[int] = sorted(set(replicas) - image.brokers.keys())
+    if not replicas:
+        return "it needs at least one replica"
+    if len(replicas) != factor:
+        return f"it has {len(replicas)} replicas and partition 0 has {factor}; give all the same number"
+    if len(set(replicas)) != len(replicas):
+        return "a broker is named twice"
+    if unknown:
+        return f"broker {next(iter(unknown))} is not registered"
+    if not any(image.brokers[r].active for r in replicas):
+        return "none of these brokers is active; wait until one is"
+    return ""
