@@ -107,6 +107,7 @@ class ControllerConfig(Settings):
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
     num_partitions: Annotated[int, Field(ge=1, le=100_000)] = 1
+    eligible_leader_replicas_enable: bool = True  # ISR-15; without it ISR-19
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
 
     @field_validator("listeners")
