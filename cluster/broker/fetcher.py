@@ -83,7 +83,9 @@ class Fetcher:
                 reason = "the leader ended the stream"
             except ReplogError as error:
                 reason = str(error)
-            except Exception as error:  # noqa: BLE001 (a defect must not silently end replication)
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._on_storage_error(error)
+            except Exception as error:
                 log.exception("fetcher failed", leader=self._channel.address)
                 reason = repr(error)
             log.info("fetch stream lost", leader=self._channel.address, reason=reason)

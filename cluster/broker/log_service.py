@@ -8,20 +8,24 @@ from cluster.broker.consume import ConsumerFetch, fetch
 from cluster.broker.outbox import Outbox
 from cluster.broker.produce import ProduceResult, produce
 from cluster.broker.replica_manager import ReplicaManager
-from leader.delayed_delete_records import DelayedDeleteRecords
+from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import Buffer, Isolation
 from replog.rpc.codec import WithRecords
 from replog.rpc.server import ServerStream
+from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_pb2 as pb
 from replog.topic import TopicPartition
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_FETCHES_IN_FLIGHT = 64  # per stream; further ones wait in the stream
 
-_ISOLATION = {pb.READ_UNCOMMITTED: Isolation.HIGH_WATERMARK, pb.READ_COMMITTED: Isolation.TXN_COMMITTED}
+_ISOLATION = {
+    int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
+    int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED,
+}
 
 
 class LogService:
@@ -53,11 +57,10 @@ class LogService:
             room.give_back(size)
             if head.acks != 0:
                 outbox.put(produced)
-            elif any(result.error_code != pb_none for result in produced.partitions):
-                # acks=0 is told of a failure by the end of the stream, the only signal it takes (PR-7)
-                raise ReplogError(ErrorCode.INVALID_REQUEST, f"acks=0 produce failed: {produced.partitions}")
+            elif failed := [result for result in produced.partitions if result.error_code]:
+                # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
+                raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
 
-        pb_none = int(ErrorCode.NONE)
         return answer
 
     async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
@@ -65,9 +68,7 @@ class LogService:
         self._produce(request, lambda answer: None if answered.done() else answered.set_result(answer))
         return pb.ProduceResponse(answers=[await answered])
 
-    def _produce(
-        self, request: WithRecords[pb.ProduceRequest], answer: Callable[[pb.ProduceAnswer], None]
-    ) -> None:
+    def _produce(self, request: WithRecords[pb.ProduceRequest], answer: Callable[[pb.ProduceAnswer], None]) -> None:
         head = request.head
         partitions = list(head.partitions)
         _check_count(len(partitions))
@@ -84,7 +85,7 @@ class LogService:
                         pb.ProducePartitionResult(
                             topic=tp.topic,
                             partition=tp.partition,
-                            error_code=int(result.error),
+                            error_code=wire_code(result.error),
                             error_message=result.message,
                             base_offset=result.base_offset,
                             log_append_time_ms=result.log_append_time,
@@ -158,11 +159,10 @@ class LogService:
                 leader = self._leader(partition, current_leader_epoch)
                 found = leader.list_offset(partition.timestamp, isolation, current_leader_epoch)
             except ReplogError as error:
-                result.error_code = int(error.code)  # type: ignore[assignment]
+                result.error_code = wire_code(error.code)
             else:
-                if found is not None:
-                    result.timestamp, result.offset = found.timestamp, found.offset
-                    result.leader_epoch = found.leader_epoch
+                result.timestamp, result.offset = found.timestamp, found.offset
+                result.leader_epoch = found.leader_epoch
             results.append(result)
         return pb.ListOffsetsResponse(partitions=results)
 
@@ -179,7 +179,7 @@ class LogService:
                 leader = self._leader(partition, current_leader_epoch)
                 end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
             except ReplogError as error:
-                result.error_code = int(error.code)  # type: ignore[assignment]
+                result.error_code = wire_code(error.code)
                 result.end.epoch = result.end.end_offset = -1
             else:
                 result.end.epoch, result.end.end_offset = end
@@ -200,7 +200,7 @@ class LogService:
                 targets[tp] = leader.delete_records(partition.offset)
                 self._manager.touched(tp, high_watermark_advanced=False)
             except ReplogError as error:
-                result.error_code = int(error.code)  # type: ignore[assignment]
+                result.error_code = wire_code(error.code)
         if targets:
             await self._wait_for_deletion(targets, results, request.timeout_ms)
         return pb.DeleteRecordsResponse(partitions=list(results.values()))
@@ -211,10 +211,10 @@ class LogService:
         results: dict[TopicPartition, pb.DeleteRecordsPartitionResult],
         timeout_ms: int,
     ) -> None:
-        answered: asyncio.Future[dict[TopicPartition, tuple[ErrorCode, int]]]
+        answered: asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]
         answered = asyncio.get_running_loop().create_future()
 
-        def respond(outcome: dict[TopicPartition, tuple[ErrorCode, int]]) -> None:
+        def respond(outcome: dict[TopicPartition, DeleteRecordsResult]) -> None:
             if not answered.done():
                 answered.set_result(outcome)
 
@@ -222,7 +222,7 @@ class LogService:
         operation = DelayedDeleteRecords(targets, self._manager.leader, bounded_ms, respond)
         self._manager.record_deletions.complete_or_watch(operation, targets)
         for tp, (error, low_watermark) in (await answered).items():
-            results[tp].error_code = int(error)  # type: ignore[assignment]
+            results[tp].error_code = wire_code(error)
             results[tp].low_watermark = low_watermark
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
@@ -244,7 +244,7 @@ class LogService:
     def _topic_metadata(self, name: str) -> pb.TopicMetadata:
         topic = self._manager.image.topics.get(name)
         if topic is None:
-            return pb.TopicMetadata(topic=name, error_code=int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            return pb.TopicMetadata(topic=name, error_code=wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         return pb.TopicMetadata(
             topic=name,
             topic_id=topic.topic_id,
@@ -307,7 +307,7 @@ def _optional(message: Any, field: str) -> int | None:
 
 
 def _isolation(level: int) -> Isolation:
-    isolation = _ISOLATION.get(level)  # type: ignore[call-overload]
+    isolation = _ISOLATION.get(level)
     if isolation is None:
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"isolation level {level} is none that is known")
     return isolation
@@ -345,7 +345,7 @@ def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionR
     result = pb.FetchPartitionResult(
         topic=tp.topic,
         partition=tp.partition,
-        error_code=int(answer.error),
+        error_code=wire_code(answer.error),
         high_watermark=answer.high_watermark,
         last_stable_offset=answer.last_stable_offset,
         log_start_offset=answer.log_start_offset,

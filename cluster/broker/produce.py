@@ -65,7 +65,8 @@ def _append(
     if isinstance(leader, ErrorCode):
         return ProduceResult(leader, f"broker {manager.config.node_id} does not lead {tp}; refresh metadata"), None
     try:
-        appended = leader.append(records, acks=acks, wall_ms=manager.clock.wall_ms())
+        clock = manager.clock
+        appended = leader.append(records, acks=acks, wall_ms=clock.wall_ms(), now_ms=clock.monotonic_ms())
     except ReplogError as error:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
             manager.on_storage_error(error)

@@ -65,14 +65,10 @@ class ReplicaManager:
 
     def leader_for_epoch(self, tp: TopicPartition, current_leader_epoch: int | None) -> PartitionLeader | ErrorCode:
         """As `leader`, but the epoch is fenced before leadership is looked at, on a follower too (FE-2)."""
-        found = self.leader(tp)
         hosted = self.hosted.get(tp)
-        if isinstance(found, ErrorCode) and hosted is not None and current_leader_epoch is not None:
-            if current_leader_epoch < hosted.leader_epoch:
-                return ErrorCode.FENCED_LEADER_EPOCH
-            if current_leader_epoch > hosted.leader_epoch:
-                return ErrorCode.UNKNOWN_LEADER_EPOCH
-        return found
+        if hosted is not None and hosted.follower is not None:
+            return hosted.follower.check_leader_only(current_leader_epoch)
+        return self.leader(tp)
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
         """Records were appended, or the HW advanced, or the role changed: check what waits for that, soon (PR-6)."""
@@ -102,7 +98,8 @@ class ReplicaManager:
         """The periodic look for followers that fell behind (ISR-5)."""
         for tp, hosted in self.hosted.items():
             if hosted.leader is not None:
-                hosted.leader.check_isr(self.clock.monotonic_ms())
+                if hosted.leader.check_isr(self.clock.monotonic_ms()):
+                    self.touched(tp, high_watermark_advanced=True)
                 self.propose(tp, hosted.leader)
 
     def _drain(self) -> None:
@@ -111,7 +108,7 @@ class ReplicaManager:
             for purgatory in (self.produces, self.fetches, self.record_deletions) if advanced else (self.fetches,):
                 try:
                     purgatory.check(tp)
-                except Exception:  # noqa: BLE001 (one partition's defect must not stop the others)
+                except Exception:
                     log.exception("completing delayed operations failed", partition=str(tp))
             if advanced:
                 for listener in tuple(self.listeners):

@@ -5,14 +5,15 @@ from collections.abc import Callable
 
 from cluster.broker.outbox import Outbox
 from cluster.broker.replica_manager import ReplicaManager
-from leader.delayed_fetch import DelayedFetch, ParkedPartition
-from leader.fetch_sizes import read_in_order
-from leader.partition import FetchRead
+from leader.delayed_fetch import DelayedFetch, FetchRow
+from leader.fetch_sizes import FetchRound, read_partitions
+from leader.partition import FollowerRead
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import Buffer, Isolation
 from replog.rpc.codec import WithRecords
 from replog.rpc.server import ServerStream
+from replog.rpc.status import wire_code
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.topic import TopicPartition
 
@@ -48,44 +49,36 @@ class ReplicaFetchSession:
                     ErrorCode.INVALID_REQUEST, f"a fetch session holds at most {MAX_SESSION_PARTITIONS} partitions"
                 )
             self._partitions[tp] = (named.topic_id, _fetch_partition(named))
-        reads = self._read(record_progress=True)
-        answers = {tp: read.answer for tp, read in reads.items()}
-        if self._complete(answers) or request.max_wait_ms <= 0:
-            self._respond(answers)
+        found = self._read(record_progress=True)
+        min_bytes = max(1, min(request.min_bytes, self._limit))
+        if found.answers_at_once(max_wait_ms=request.max_wait_ms, min_bytes=min_bytes):
+            self._respond(found)
             return
-        rows = {
-            tp: ParkedPartition(self._partitions[tp][1], read.metadata)
-            for tp, read in reads.items()
-            if read.metadata is not None
-        }
         self._parked = DelayedFetch(
-            rows,
+            [FetchRow(tp, fetch, found.reads[tp].metadata) for tp, (_, fetch) in self._partitions.items()],
             isolation=Isolation.LOG_END,
-            min_bytes=max(1, request.min_bytes),
+            min_bytes=min_bytes,
             lookup=self._manager.leader,
             timeout_ms=min(request.max_wait_ms, self._manager.config.request_timeout_ms),
             respond=self._answer_again,
         )
-        self._manager.fetches.complete_or_watch(self._parked, rows)
+        self._manager.fetches.complete_or_watch(self._parked, self._partitions)
         self._push_soon()
 
-    def _complete(self, answers: dict[TopicPartition, FetchAnswer]) -> bool:
-        """FE-11: enough bytes, an error or a divergence answers at once."""
-        return sum(len(answer.records) for answer in answers.values()) >= max(1, self._request.min_bytes) or any(
-            answer.error is not ErrorCode.NONE or answer.diverging is not None for answer in answers.values()
-        )
+    @property
+    def _limit(self) -> int:
+        return min(self._request.max_bytes, self._manager.config.fetch_max_bytes)
 
-    def _read(self, *, record_progress: bool) -> dict[TopicPartition, FetchRead]:
+    def _read(self, *, record_progress: bool) -> FetchRound:
         """One pass over the session's partitions under the request's limits (FE-8, FE-9)."""
         now_ms = self._manager.clock.monotonic_ms()
 
-        def read(tp: TopicPartition, max_bytes: int, min_one: bool) -> FetchRead:
-            topic_id, fetch = self._partitions[tp]
+        def read(tp: TopicPartition, fetch: FetchPartition, max_bytes: int, min_one: bool) -> FollowerRead:
             leader = self._manager.leader_for_epoch(tp, fetch.current_leader_epoch)
             if isinstance(leader, ErrorCode):
-                return FetchRead(FetchAnswer(leader), None, False)
-            if topic_id != self._manager.hosted[tp].topic_id:
-                return FetchRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID), None, False)
+                return FollowerRead(FetchAnswer(leader))
+            if self._partitions[tp][0] != self._manager.hosted[tp].topic_id:
+                return FollowerRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
             found = leader.fetch_as_follower(
                 self._request.replica_id,
                 self._request.broker_epoch,
@@ -95,28 +88,28 @@ class ReplicaFetchSession:
                 now_ms=now_ms,
                 record_progress=record_progress,
             )
-            if found.high_watermark_advanced:
+            if found.high_watermark_advanced or found.log_start_changed:
                 self._manager.touched(tp, high_watermark_advanced=True)
             self._manager.propose(tp, leader)
             return found
 
-        limit = min(self._request.max_bytes, self._manager.config.fetch_max_bytes)
-        return read_in_order({tp: fetch.max_bytes for tp, (_, fetch) in self._partitions.items()}, limit, read)
+        return read_partitions([(tp, fetch) for tp, (_, fetch) in self._partitions.items()], read, self._limit)
 
     def _answer_again(self) -> None:
         """A parked fetch completes: a fresh read of everything, which records no progress (FE-13, ST-9)."""
         self._parked = None
-        self._respond({tp: read.answer for tp, read in self._read(record_progress=False).items()})
+        self._respond(self._read(record_progress=False))
 
     def _answer_parked(self) -> None:
         if self._parked is not None:
             self._parked.force_complete()
 
-    def _respond(self, answers: dict[TopicPartition, FetchAnswer]) -> None:
+    def _respond(self, found: FetchRound) -> None:
         """Send what is new; partitions that gave data go to the end of the order (FE-10b, FE-17)."""
         results: list[pb.ReplicaFetchPartitionResult] = []
         records: list[Buffer] = []
-        for tp, answer in answers.items():
+        for tp, read in found.reads.items():
+            answer = read.answer
             told = (answer.high_watermark, answer.log_start_offset)
             failed = answer.error is not ErrorCode.NONE
             if not failed and not answer.records and answer.diverging is None and self._told.get(tp) == told:
@@ -136,7 +129,7 @@ class ReplicaFetchSession:
         result = pb.ReplicaFetchPartitionResult(
             topic=tp.topic,
             partition=tp.partition,
-            error_code=int(answer.error),
+            error_code=wire_code(answer.error),
             fetch_offset=fetch.fetch_offset,
             leader_epoch=fetch.current_leader_epoch,
             high_watermark=answer.high_watermark,
@@ -174,9 +167,7 @@ class ReplicaFetchSession:
             if told is not None and told[0] != high_watermark:
                 self._told[tp] = (high_watermark, told[1])
                 results.append(
-                    self._result(
-                        tp, FetchAnswer(high_watermark=high_watermark, log_start_offset=log_start_offset)
-                    )
+                    self._result(tp, FetchAnswer(high_watermark=high_watermark, log_start_offset=log_start_offset))
                 )
         if results:
             self._outbox.put(WithRecords(pb.ReplicaFetchResponse(pushed=True, partitions=results)))

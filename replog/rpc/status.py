@@ -1,11 +1,14 @@
 """Whole-call errors: a `ReplogError` travels as google.rpc.Status with an ErrorInfo, and comes back as itself."""
 
+from typing import cast
+
 import grpc
 from google.protobuf.any_pb2 import Any
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.v1 import common_pb2
 
 DOMAIN = "replog"
 
@@ -28,6 +31,11 @@ _GRPC_CODES = {
     ErrorCode.REQUEST_TIMED_OUT: code_pb2.DEADLINE_EXCEEDED,
     ErrorCode.UNKNOWN_SERVER_ERROR: code_pb2.INTERNAL,
 }
+
+
+def wire_code(code: ErrorCode) -> common_pb2.ErrorCode:
+    """The same error in a message's `error_code` field."""
+    return cast(common_pb2.ErrorCode, int(code))
 
 
 def to_status(error: ReplogError) -> grpc.Status:

@@ -1,0 +1,209 @@
+"""One broker: starts in the order that keeps promises, serves, and stops so that nothing has to be recovered.
+
+Start (CT-2): listen → hear the metadata → load the logs, recovering what an unclean stop left → register → take up
+roles → ask to be unfenced. Stop (CT-13): hand over leaderships → stop serving and fetching →
+flush, checkpoint, clean marker.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+from replog.log.manager import LogManager
+
+from cluster.backoff import Backoff
+from cluster.broker.alter_partition import AlterPartitionSender
+from cluster.broker.fetcher import Fetcher
+from cluster.broker.fetcher_manager import FetcherManager
+from cluster.broker.housekeeping import Housekeeping
+from cluster.broker.inspection_service import InspectionService
+from cluster.broker.lifecycle import BrokerLifecycle, BrokerState
+from cluster.broker.log_service import LogService
+from cluster.broker.metadata_watch import MetadataWatch
+from cluster.broker.partition import HostedPartition
+from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.replica_service import ReplicaService
+from cluster.broker.role_changes import RoleChanges
+from cluster.clock import Clock
+from cluster.metadata_image import MetadataImage
+from replog.config import BrokerConfig, TopicConfig, parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.server import Server
+from replog.rpc.transport import Transport
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+METADATA_TIMEOUT_S = 60.0
+CONTROLLED_SHUTDOWN_TIMEOUT_S = 20.0
+SERVER_GRACE_S = 0.1  # streams never end by themselves
+
+
+class Broker:
+    """`start()`, then `wait()` until it has failed or `stop()` was called."""
+
+    def __init__(self, config: BrokerConfig, transport: Transport, clock: Clock, chance: random.Random) -> None:
+        self.config = config
+        self.address = ""
+        self._transport = transport
+        self._clock = clock
+        self._chance = chance
+        self._image = MetadataImage()
+        self._logs: LogManager | None = None
+        self._roles: RoleChanges | None = None
+        self._fetchers = FetcherManager(self._new_fetcher)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._controller = transport.connect(config.controller_listener)
+        self._alter_partition = AlterPartitionSender(
+            config.node_id,
+            self._controller,
+            lambda tp: self._manager.hosted[tp].topic_id if tp in self._manager.hosted else b"",
+            lambda *result: self._manager.on_alter_partition_result(*result),
+            config.request_timeout_ms / 1000,
+        )
+        self._manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
+        self._watch = MetadataWatch(self._controller, self._image, self._on_metadata, self._backoff())
+        self._lifecycle = BrokerLifecycle(
+            config,
+            self._controller,
+            self._chance.randbytes(16),
+            lambda: self._image.version,
+            self._backoff(),
+        )
+        self._server = Server(config.listeners)
+        log_service = LogService(self._manager)
+        self._server.add(methods.LOG, log_service)
+        self._server.add(methods.REPLICA, ReplicaService(self._manager, log_service.offsets_for_leader_epoch))
+        self._server.add(methods.INSPECTION, InspectionService(self._manager))
+
+    def _backoff(self) -> Backoff:
+        return Backoff(50, 1000, self._chance)
+
+    async def start(self) -> None:
+        """Serve until told otherwise. Raises ReplogError, with everything released, when it cannot."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._release()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        self.address = await self._server.start()
+        advertised = config.advertised_listeners or self.address
+        self._spawn(self._watch.run())
+        await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
+        logs = LogManager(config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id)
+        self._logs = logs
+        await asyncio.to_thread(logs.load, self._topic_config, lambda line: log.info("loading logs", progress=line))
+        broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
+        self._alter_partition.broker_epoch = broker_epoch
+        self._spawn(self._lifecycle.run())
+        self._lifecycle.become(BrokerState.RECOVERY)
+        await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
+        self._roles = RoleChanges(
+            self._manager,
+            logs,
+            self._fetchers,
+            broker_epoch,
+            lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+        )
+        self._roles.apply_image()
+        self._spawn(self._alter_partition.run())
+        self._spawn(Housekeeping(self._manager, logs).run())
+        self._lifecycle.become(BrokerState.RUNNING)
+        await self._server.set_serving(True)
+        log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
+
+    @staticmethod
+    def _previous_epoch(logs: LogManager) -> int:
+        """The epoch that proves a clean stop; -1 also when loading had to drop data (ISR-18)."""
+        lost = [str(tp) for tp, found in logs.logs.items() if found.lost_data]
+        if lost:
+            log.warning("loading dropped unsound data; registering as after an unclean stop", partitions=lost)
+        return -1 if lost else logs.previous_broker_epoch
+
+    def _topic_config(self, tp: TopicPartition) -> TopicConfig:
+        topic = self._image.topics.get(tp.topic)
+        return TopicConfig.parse(dict(topic.configs) if topic else {}, f"topic {tp.topic}")
+
+    def _new_fetcher(self, address: str) -> Fetcher:
+        return Fetcher(
+            self.config,
+            self._transport.connect(address),
+            self._lifecycle.broker_epoch,
+            self._clock,
+            self._backoff(),
+            self._on_follower_high_watermark,
+            self._fail,
+        )
+
+    def _on_metadata(self, delta: pb.MetadataDelta) -> None:
+        if self._roles is not None:
+            self._roles.apply_delta(delta)
+
+    def _on_follower_high_watermark(self, hosted: HostedPartition) -> None:
+        self._manager.touched(hosted.topic_partition, high_watermark_advanced=False)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._on_task_done)
+        self._tasks.append(task)
+
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """The broker cannot go on: its only log directory failed, or it was replaced. It stops without a marker."""
+        log.error("broker failed", reason=str(error))
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def wait(self) -> None:
+        """Until the broker fails; raises what it failed of."""
+        await asyncio.shield(self._failure)
+
+    async def stop(self) -> None:
+        """Controlled shutdown: leaderships handed over, everything flushed, marker written."""
+        await self._server.set_serving(False)
+        if not await self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S):
+            log.warning("the controller did not answer the controlled shutdown in time; stopping all the same")
+        self._lifecycle.become(BrokerState.SHUTTING_DOWN)
+        await self._release(clean=True)
+
+    async def _release(self, *, clean: bool = False) -> None:
+        """Let go of everything; the clean marker is written only if nothing failed before (FN-3)."""
+        await self._fetchers.close()
+        await self._server.stop(SERVER_GRACE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._controller.close()
+        if self._logs is not None:
+            if clean and not self._failure.done():
+                self._logs.close(self._lifecycle.broker_epoch)
+            else:
+                self._logs.abandon()
+        if self._failure.done():
+            self._failure.exception()  # has been logged; marks it as seen
+
+    @property
+    def failed(self) -> bool:
+        return self._failure.done()
+
+
+def check_address(config: BrokerConfig) -> None:
+    """A broker that listens on every interface must say under which address the others find it."""
+    host, _ = parse_address(config.listeners)
+    if host in ("0.0.0.0", "[::]") and not config.advertised_listeners:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"listeners={config.listeners} is no address that others can connect to; set advertised.listeners too",
+        )
