@@ -1,0 +1,43 @@
+"""The clean-shutdown marker: there only between an orderly stop and the next start (FN-3, FN-4)."""
+
+import json
+from pathlib import Path
+
+from replog.log.files import fsync_directory, fsync_path
+
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+MAX_BYTES = 4096
+
+
+def take_marker(directory: Path) -> tuple[bool, int]:
+    """Whether the last stop was orderly, and the broker epoch it had (-1 if not known); the marker is gone then.
+
+    It goes before anything is loaded, durably, so that a crash while loading counts as unclean.
+    """
+    path = directory / CLEAN_SHUTDOWN
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES)
+    except FileNotFoundError:
+        return False, -1
+    path.unlink()
+    fsync_directory(directory)
+    return True, _broker_epoch(content)
+
+
+def _broker_epoch(content: bytes) -> int:
+    """Only the marker's existence counts for recovery; what it says may be missing."""
+    try:
+        marker = json.loads(content)
+    except ValueError:
+        return -1
+    epoch = marker.get("brokerEpoch") if isinstance(marker, dict) else None
+    return epoch if isinstance(epoch, int) and 0 <= epoch < 2**63 else -1
+
+
+def write_marker(directory: Path, broker_epoch: int) -> None:
+    """Everything is closed and durable: say so."""
+    path = directory / CLEAN_SHUTDOWN
+    path.write_text(json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")))
+    fsync_path(path)
+    fsync_directory(directory)

@@ -1,0 +1,53 @@
+"""`meta.properties`: which broker of which cluster a log directory belongs to (1.4)."""
+
+import base64
+from pathlib import Path
+from uuid import uuid4
+
+from replog.config import load_properties
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import storage_errors
+from replog.log.files import write_atomically
+
+META_PROPERTIES = "meta.properties"
+
+
+def verify_or_create(directory: Path, *, cluster_id: str, node_id: int) -> None:
+    """Make sure that the directory belongs to this broker; one without the file is taken for it.
+
+    Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another.
+    """
+    path = directory / META_PROPERTIES
+    if not path.exists():
+        _create(path, cluster_id, node_id)
+        return
+    found = load_properties(path)
+    if found.get("version") != "1":
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}: version {found.get('version')!r} is not 1")
+    if found.get("cluster.id") != cluster_id:
+        raise ReplogError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"{directory} belongs to cluster {found.get('cluster.id')!r} and the controller's is {cluster_id!r}; "
+            "correct the controller's address, or give this broker another log directory",
+        )
+    if found.get("node.id") != str(node_id):
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{directory} belongs to broker {found.get('node.id')!r} and this is broker {node_id}; "
+            "correct node.id or log.dirs",
+        )
+
+
+def _create(path: Path, cluster_id: str, node_id: int) -> None:
+    directory_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+    lines = [
+        "# The identity of this log directory: do not copy it to another broker",
+        "#",
+        f"cluster.id={cluster_id}",
+        f"directory.id={directory_id}",
+        f"node.id={node_id}",
+        "version=1",
+        "",
+    ]
+    with storage_errors(path):
+        write_atomically(path, "\n".join(lines).encode())
