@@ -1,0 +1,174 @@
+"""Channel and server against each other, over real gRPC on loopback."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.channel import GrpcChannel
+from replog.rpc.codec import WithRecords
+from replog.rpc.server import Server, ServerStream
+from replog.rpc.v1 import controller_pb2, log_pb2
+
+
+class Controller:
+    """Handlers that show each shape of a call."""
+
+    async def register_broker(self, request: controller_pb2.RegisterBrokerRequest) -> object:
+        raise ReplogError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"broker {request.broker_id} lives")
+
+    async def heartbeat(self, request: controller_pb2.HeartbeatRequest) -> object:
+        await asyncio.sleep(60)
+        raise AssertionError("not reached")
+
+    async def alter_partition(self, request: controller_pb2.AlterPartitionRequest) -> object:
+        raise KeyError("a defect")
+
+    async def watch_metadata(self, request: controller_pb2.WatchMetadataRequest) -> AsyncIterator[object]:
+        for version in range(request.after_version + 1, request.after_version + 4):
+            yield controller_pb2.MetadataDelta(version=version)
+        raise ReplogError(ErrorCode.NOT_CONTROLLER, "enough")
+
+    async def create_topic(self, request: controller_pb2.CreateTopicRequest) -> object:
+        return controller_pb2.CreateTopicResponse(partitions=request.partitions)
+
+    async def delete_topic(self, request: object) -> object:
+        return controller_pb2.DeleteTopicResponse()
+
+
+class Log:
+    async def produce(self, stream: ServerStream) -> None:
+        while (request := await stream.receive()) is not None:
+            size = sum(len(piece) for piece in request.records)
+            answer = log_pb2.ProduceAnswer(correlation_id=request.head.correlation_id + size)
+            await stream.send(log_pb2.ProduceResponse(answers=[answer]))
+
+    async def fetch(self, stream: ServerStream) -> None:
+        await stream.receive()
+        raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, "no such offset")
+
+    def __getattr__(self, name: str) -> object:
+        return self.produce
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[str]:
+    server = Server("127.0.0.1:0")
+    server.add(methods.CONTROLLER, Controller())
+    server.add(methods.LOG, Log())
+    address = await server.start()
+    await server.set_serving(True)
+    yield address
+    await server.stop(0)
+
+
+@pytest.fixture
+async def channel(server: str) -> AsyncIterator[GrpcChannel]:
+    channel = GrpcChannel(server)
+    yield channel
+    await channel.close()
+
+
+async def test_a_call_is_answered(channel: GrpcChannel) -> None:
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3)
+    response = await channel.call(methods.Controller["create_topic"], request, 5)
+    assert response.partitions == 3
+
+
+async def test_an_error_arrives_as_it_was_raised(channel: GrpcChannel) -> None:
+    with pytest.raises(ReplogError) as raised:
+        request = controller_pb2.RegisterBrokerRequest(broker_id=4)
+        await channel.call(methods.Controller["register_broker"], request, 5)
+    assert raised.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert raised.value.message == "broker 4 lives"
+
+
+async def test_a_defect_arrives_as_unknown_server_error(channel: GrpcChannel) -> None:
+    with pytest.raises(ReplogError, match="a defect") as raised:
+        await channel.call(methods.Controller["alter_partition"], controller_pb2.AlterPartitionRequest(), 5)
+    assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_a_call_without_answer_times_out(channel: GrpcChannel) -> None:
+    with pytest.raises(ReplogError) as raised:
+        await channel.call(methods.Controller["heartbeat"], controller_pb2.HeartbeatRequest(), 0.2)
+    assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_an_address_where_nobody_listens_is_a_network_exception() -> None:
+    channel = GrpcChannel("127.0.0.1:1")
+    with pytest.raises(ReplogError) as raised:
+        await channel.call(methods.Controller["create_topic"], controller_pb2.CreateTopicRequest(), 5)
+    assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
+    assert "127.0.0.1:1" in raised.value.message
+    await channel.close()
+
+
+async def test_a_watch_gives_every_message_and_then_its_error(channel: GrpcChannel) -> None:
+    versions = []
+    with pytest.raises(ReplogError, match="enough"):
+        request = controller_pb2.WatchMetadataRequest(after_version=5)
+        async for delta in channel.watch(methods.Controller["watch_metadata"], request):
+            versions.append(delta.version)
+    assert versions == [6, 7, 8]
+
+
+async def test_a_stream_carries_records_both_ways(channel: GrpcChannel) -> None:
+    stream = channel.open(methods.Log["produce"])
+    for correlation_id in (100, 200):
+        await stream.send(WithRecords(log_pb2.ProduceRequest(correlation_id=correlation_id), (b"abc", b"de")))
+        response = await stream.receive(5)
+        assert response is not None
+        assert [answer.correlation_id for answer in response.answers] == [correlation_id + 5]
+    stream.cancel()
+
+
+async def test_a_stream_ends_with_the_servers_error(channel: GrpcChannel) -> None:
+    stream = channel.open(methods.Log["fetch"])
+    await stream.send(log_pb2.FetchRequest())
+    with pytest.raises(ReplogError) as raised:
+        await stream.receive(5)
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_silent_stream_times_out(channel: GrpcChannel) -> None:
+    stream = channel.open(methods.Log["produce"])
+    with pytest.raises(ReplogError) as raised:
+        await stream.receive(0.2)
+    assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_malformed_request_is_refused_by_name(server: str) -> None:
+    async with grpc.aio.insecure_channel(server) as channel:
+        call = channel.unary_unary("/replog.v1.Controller/CreateTopic")
+        with pytest.raises(grpc.RpcError) as raised:
+            await call(b"\xff\xff\xff", timeout=5)
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "the message is not what this method takes" in raised.value.details()
+
+
+async def test_health_and_reflection_are_served(server: str) -> None:
+    async with grpc.aio.insecure_channel(server) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "replog.v1.Controller"):
+            response = await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=5)
+            assert response.status == health_pb2.HealthCheckResponse.SERVING
+
+    def services() -> set[str]:
+        with grpc.insecure_channel(server) as blocking:
+            return set(ProtoReflectionDescriptorDatabase(blocking).get_services())
+
+    assert await asyncio.to_thread(services) >= {"replog.v1.Controller", "replog.v1.Log", "grpc.health.v1.Health"}
+
+
+async def test_a_port_in_use_is_named(server: str) -> None:
+    other = Server(server)
+    with pytest.raises(ReplogError, match=f"cannot listen on {server}: the port is in use") as raised:
+        await other.start()
+    assert raised.value.code is ErrorCode.INVALID_CONFIG
+    await other.stop(0)

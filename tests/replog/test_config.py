@@ -1,0 +1,64 @@
+"""Settings: Kafka's names, checked where they come in, refused with the name, the value and what would be right."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.config import BrokerConfig, TopicConfig, load_properties, parse_address
+from replog.errors import ErrorCode, ReplogError
+
+
+def test_defaults_are_kafkas_but_for_the_safe_ones() -> None:
+    config = TopicConfig()
+    assert config.segment_bytes == 1_073_741_824
+    assert config.index_interval_bytes == 4096
+    assert config.max_message_bytes == 1_048_588
+    assert config.min_insync_replicas == 2
+
+
+def test_settings_come_under_kafkas_names() -> None:
+    config = TopicConfig.parse({"segment.bytes": "4096", "min.insync.replicas": "1"}, "topic t")
+    assert (config.segment_bytes, config.min_insync_replicas) == (4096, 1)
+    assert config.properties()["segment.bytes"] == 4096
+
+
+def test_every_bad_setting_is_named_with_its_source() -> None:
+    with pytest.raises(ReplogError) as raised:
+        BrokerConfig.parse({"node.id": "x", "segment.bites": "1", "listeners": "nowhere"}, "broker.properties")
+    assert raised.value.code is ErrorCode.INVALID_CONFIG
+    for part in (
+        "broker.properties",
+        "node.id='x'",
+        "segment.bites is not a setting",
+        "log.dirs is missing",
+        "'nowhere'",
+    ):
+        assert part in raised.value.message, raised.value.message
+
+
+@pytest.mark.parametrize("value", ["host", ":1", "host:", "host:x", "host:65536", "host:-1", "host:１"])
+def test_an_address_is_host_and_port(value: str) -> None:
+    with pytest.raises(ValueError):
+        parse_address(value)
+
+
+def test_a_properties_file_is_read_as_java_would(tmp_path: Path) -> None:
+    path = tmp_path / "broker.properties"
+    path.write_text("# comment\n\n! another\n node.id = 1 \nlog.dirs=/a=b\n")
+    assert load_properties(path) == {"node.id": "1", "log.dirs": "/a=b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("node.id\n", ":1: 'node.id' is not name=value"), ("a=1\na=2\n", ":2: a is set twice"), ("\xff", "cannot read")],
+)
+def test_a_malformed_file_is_refused_with_its_line(tmp_path: Path, content: str, reason: str) -> None:
+    path = tmp_path / "broker.properties"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(ReplogError, match=reason):
+        load_properties(path)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ReplogError, match=r"cannot read .*nowhere\.properties"):
+        load_properties(tmp_path / "nowhere.properties")
