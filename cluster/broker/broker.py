@@ -102,6 +102,13 @@ class Broker:
         logs = LogManager(config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id)
         self._logs = logs
         await asyncio.to_thread(logs.load, self._topic_config, lambda line: log.info("loading logs", progress=line))
+        if logs.failed:
+            faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
+            raise ReplogError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{len(logs.failed)} replicas in {config.log_dirs} cannot be loaded ({faults}); "
+                "move such a directory away to have its replica copied afresh",
+            )
         broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
         self._alter_partition.broker_epoch = broker_epoch
         self._spawn(self._lifecycle.run())

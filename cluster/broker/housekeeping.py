@@ -1,7 +1,7 @@
 """What a broker does on its own clock: ISR checks, checkpoints, retention, deletion of what is no longer needed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
 from replog.log.manager import LogManager
@@ -9,13 +9,13 @@ from replog.log.manager import LogManager
 from cluster.broker.replica_manager import ReplicaManager
 from replog.errors import ErrorCode, ReplogError
 
-log = structlog.get_logger()
+FILES_INTERVAL_MS = 1000
 
-EXPIRED_FILES_INTERVAL_MS = 1000
+Chore = Callable[[], Awaitable[None]]
 
 
 class Housekeeping:
-    """One task per chore. Fsyncs and deletions of files run off the loop; everything that reads a log's state on it."""
+    """One task per chore. What waits for the disk does so in a thread; the logs' own state is touched on the loop."""
 
     def __init__(self, manager: ReplicaManager, logs: LogManager) -> None:
         self._manager = manager
@@ -23,28 +23,50 @@ class Housekeeping:
 
     async def run(self) -> None:
         """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
-        config, clock = self._manager.config, self._manager.clock
-        chores: list[tuple[int, Callable[[], object]]] = [
-            (config.replica_lag_time_max_ms // 2, self._manager.check_isrs),  # ISR-5
-            (config.replica_high_watermark_checkpoint_interval_ms, self._logs.checkpoint_high_watermarks),  # HW-11
-            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint),
-            (config.log_retention_check_interval_ms, lambda: self._logs.enforce_retention(clock.wall_ms())),
-            (EXPIRED_FILES_INTERVAL_MS, lambda: self._logs.delete_expired(clock.wall_ms())),
+        config = self._manager.config
+        chores: list[tuple[int, Chore]] = [
+            (config.replica_lag_time_max_ms // 2, self._check_isrs),
+            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
+            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_log_offsets),
+            (config.log_retention_check_interval_ms, self._enforce_retention),
+            (FILES_INTERVAL_MS, self._flush_rolled),
+            (FILES_INTERVAL_MS, self._delete_expired),
         ]
         async with asyncio.TaskGroup() as group:
             for interval_ms, chore in chores:
                 group.create_task(self._every(interval_ms, chore))
 
-    async def _every(self, interval_ms: int, chore: Callable[[], object]) -> None:
+    async def _every(self, interval_ms: int, chore: Chore) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             try:
-                chore()
+                await chore()
             except ReplogError as error:
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                     raise
                 self._manager.on_storage_error(error)
 
-    def _checkpoint(self) -> None:
+    async def _check_isrs(self) -> None:
+        self._manager.check_isrs()  # ISR-5
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        await asyncio.to_thread(self._logs.high_watermark_task())  # HW-11
+
+    async def _checkpoint_log_offsets(self) -> None:
+        """On the loop: a truncation that lowers a recovery point must not be overtaken by an older checkpoint."""
         self._logs.checkpoint_recovery_points()
         self._logs.checkpoint_log_starts()
+
+    async def _enforce_retention(self) -> None:
+        self._logs.enforce_retention(self._manager.clock.wall_ms())
+
+    async def _flush_rolled(self) -> None:
+        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5, LG-18)."""
+        for log in list(self._logs.logs.values()):
+            task = log.flush_task(log.segments[-1].base_offset)
+            if task is not None:
+                await asyncio.to_thread(task.run)
+                log.flushed(task)
+
+    async def _delete_expired(self) -> None:
+        self._logs.delete_expired(self._manager.clock.wall_ms())

@@ -196,7 +196,12 @@ class LogManager:
 
     def checkpoint_high_watermarks(self) -> None:
         """HW-11; nothing before everything is loaded (HW-12)."""
-        self._checkpoint(self._high_watermarks, {tp: log.high_watermark for tp, log in self._logs.items()})
+        self.high_watermark_task()()
+
+    def high_watermark_task(self) -> Callable[[], None]:
+        """The same in two steps: takes the offsets now; the call returned writes them, in any thread, one at a time."""
+        offsets = {tp: log.high_watermark for tp, log in self._logs.items()}
+        return lambda: self._checkpoint(self._high_watermarks, offsets)
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(self._recovery_points, {tp: log.recovery_point for tp, log in self._logs.items()})
