@@ -1,0 +1,151 @@
+"""W-F: what a fetch is answered (FE-1 to FE-7), and the other questions about offsets (FE-22, FT-17, FT-23)."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionLeader
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition
+from replog.log.batch import iterate_batches
+from replog.log.offsets import EpochEndOffset, Isolation
+from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, append_record, fetch, leader_of, log_of, outcome, state
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> PartitionLeader:
+    """Leader epoch 12, log start 3, log end 30, high watermark 25."""
+    log = log_of(tmp_path, "1:3-5", "6:6-19", "9:20-29", high_watermark=25)
+    return leader_of(log, state(epoch=12))
+
+
+def first_offset(records: bytes) -> int:
+    return next(iterate_batches(records))[1].base_offset
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "current_epoch", "expected"),
+    [
+        pytest.param(30, 9, 12, "ok", id="W-F1"),
+        pytest.param(30, 9, 11, "FENCED_LEADER_EPOCH", id="W-F2"),
+        pytest.param(30, 9, 13, "UNKNOWN_LEADER_EPOCH", id="W-F3"),
+        pytest.param(31, 9, 12, "diverging 9,30", id="W-F4"),
+        pytest.param(22, 8, 12, "diverging 6,20", id="W-F5"),
+        pytest.param(18, 8, 12, "diverging 6,20", id="W-F6"),
+        pytest.param(7, 3, 12, "diverging 1,6", id="W-F7"),
+        pytest.param(20, 6, 12, "ok", id="W-F8"),
+        pytest.param(1, 1, 12, "OFFSET_OUT_OF_RANGE", id="W-F9"),
+        pytest.param(30, 12, 12, "ok", id="W-F10"),
+        pytest.param(10, 15, 12, "OFFSET_OUT_OF_RANGE", id="W-F11"),
+        pytest.param(31, None, 12, "OFFSET_OUT_OF_RANGE", id="FE-6"),
+    ],
+)
+def test_a_followers_fetch_is_validated(
+    leader: PartitionLeader, offset: int, last_epoch: int | None, current_epoch: int, expected: str
+) -> None:
+    answer = fetch(leader, 2, offset, last_epoch, current_leader_epoch=current_epoch).answer
+    assert outcome(answer) == expected
+    if expected == "ok" and offset < 30:
+        assert first_offset(bytes(answer.records)) == offset
+    else:
+        assert not answer.records
+    if not expected.endswith("EPOCH"):
+        assert (answer.high_watermark, answer.log_start_offset, answer.log_end_offset) == (25, 3, 30)
+
+
+def test_a_follower_is_told_the_high_watermark_from_before_its_own_effect_fe_4(leader: PartitionLeader) -> None:
+    fetch(leader, 3, 30, 9)
+    read = fetch(leader, 2, 30, 9)
+    assert read.high_watermark_advanced
+    assert (read.answer.high_watermark, leader.high_watermark) == (25, 30)
+
+
+def consume(
+    leader: PartitionLeader, offset: int, isolation: Isolation = Isolation.HIGH_WATERMARK, **request: int
+) -> tuple[str, bytes]:
+    read = leader.fetch_as_consumer(
+        FetchPartition(offset, ONE_MIB, **request), isolation, max_bytes=ONE_MIB, min_one=True
+    )
+    return outcome(read.answer), bytes(read.answer.records)
+
+
+@pytest.mark.parametrize("isolation", [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED])
+def test_a_consumer_sees_nothing_past_its_bound_w_f12_w_f13(leader: PartitionLeader, isolation: Isolation) -> None:
+    assert consume(leader, 27, isolation) == ("ok", b"")
+    assert consume(leader, 31, isolation) == ("OFFSET_OUT_OF_RANGE", b"")
+    said, records = consume(leader, 20, isolation)
+    assert said == "ok"
+    assert [header.base_offset for _, header in iterate_batches(records)] == [20, 21, 22, 23, 24]
+
+
+def test_a_consumer_is_fenced_and_told_of_divergence_too(leader: PartitionLeader) -> None:
+    assert consume(leader, 20, current_leader_epoch=11)[0] == "FENCED_LEADER_EPOCH"
+    assert consume(leader, 20, current_leader_epoch=13)[0] == "UNKNOWN_LEADER_EPOCH"
+    assert consume(leader, 7, last_fetched_epoch=3)[0] == "diverging 1,6"
+
+
+def test_a_replica_that_is_not_assigned_is_refused_w_f15(leader: PartitionLeader) -> None:
+    assert fetch(leader, 99, 30, 9).answer.error is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert fetch(leader, 99, 30, 9, current_leader_epoch=None).answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetch(leader, 1, 30, 9, current_leader_epoch=None).answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def refusal(leader: PartitionLeader, timestamp: int, isolation: Isolation, epoch: int | None = None) -> ErrorCode:
+    with pytest.raises(ReplogError) as refused:
+        leader.list_offset(timestamp, isolation, epoch)
+    return refused.value.code
+
+
+def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start_w_f14(leader: PartitionLeader) -> None:
+    assert refusal(leader, LATEST_TIMESTAMP, Isolation.HIGH_WATERMARK) is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert leader.list_offset(LATEST_TIMESTAMP, Isolation.LOG_END, None).offset == 30
+    assert leader.list_offset(EARLIEST_TIMESTAMP, Isolation.HIGH_WATERMARK, None).offset == 3
+    for replica_id in (2, 3):
+        fetch(leader, replica_id, 30, 9)
+    append_record(leader.log, 12)
+    latest = leader.list_offset(LATEST_TIMESTAMP, Isolation.HIGH_WATERMARK, 12)
+    assert (latest.offset, latest.leader_epoch) == (30, 12)
+
+
+def test_a_timestamp_is_answered_below_the_high_watermark_only_fe_22(leader: PartitionLeader) -> None:
+    found = leader.list_offset(500, Isolation.HIGH_WATERMARK, None)  # the records' timestamp is 1000
+    assert (found.offset, found.timestamp, found.leader_epoch) == (3, 1000, 1)
+    assert refusal(leader, 5000, Isolation.HIGH_WATERMARK) is ErrorCode.OFFSET_NOT_AVAILABLE
+    for replica_id in (2, 3):
+        fetch(leader, replica_id, 30, 9)
+    assert leader.list_offset(5000, Isolation.HIGH_WATERMARK, None).offset == -1
+
+
+def test_questions_about_offsets_are_fenced(leader: PartitionLeader) -> None:
+    assert refusal(leader, LATEST_TIMESTAMP, Isolation.LOG_END, 11) is ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal(leader, LATEST_TIMESTAMP, Isolation.LOG_END, 13) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert leader.end_offset_for_epoch(12, 8) == EpochEndOffset(6, 20)
+    assert leader.end_offset_for_epoch(None, 15) == EpochEndOffset(-1, -1)
+    with pytest.raises(ReplogError, match="FENCED_LEADER_EPOCH"):
+        leader.end_offset_for_epoch(11, 8)
+
+
+def test_records_are_deleted_up_to_the_high_watermark_at_most(leader: PartitionLeader) -> None:
+    for offset in (26, -2):
+        with pytest.raises(ReplogError, match="OFFSET_OUT_OF_RANGE"):
+            leader.delete_records(offset)
+    assert leader.delete_records(10) == 10
+    assert leader.log.log_start_offset == 10
+    assert leader.delete_records(-1) == 25
+
+
+def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path: Path) -> None:
+    brokers = Brokers(1, 2, 3)
+    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=9), state(), brokers)
+    leader.delete_records(5)
+    assert leader.low_watermark() == -1
+    assert fetch(leader, 2, 10, 0, log_start_offset=5).log_start_changed
+    assert not fetch(leader, 2, 10, 0, log_start_offset=5).log_start_changed
+    assert leader.low_watermark() == -1, "3 has not fetched"
+    brokers.change(3, fenced=True)
+    assert leader.low_watermark() == 5
+
+
+def test_a_damaged_segment_is_an_answer_and_not_an_exception(leader: PartitionLeader) -> None:
+    leader.log.abandon()
+    assert fetch(leader, 2, 20, 6, now_ms=NOW_MS).answer.error is ErrorCode.KAFKA_STORAGE_ERROR
