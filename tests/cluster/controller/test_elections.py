@@ -1,0 +1,178 @@
+from dataclasses import replace
+
+import pytest
+
+from cluster.controller.elections import Election, Situation, change_isr, elect, remove_from_isr
+from replog.metadata import PartitionState
+
+ALL = (11, 12, 13)
+
+
+def partition(*isr, leader=11, elr=(), last_known=-1, recovering=False):
+    """Replicas 11, 12, 13 at leader epoch 5, partition epoch 9, as in table W-C."""
+    return PartitionState(ALL, isr, leader, 5, 9, elr, last_known, recovering)
+
+
+def active(*brokers, min_isr=2, elr=True):
+    return Situation(frozenset(brokers), min_isr, elr)
+
+
+def test_w_c1_fencing_a_follower_shrinks_the_isr_and_keeps_the_leader_epoch():
+    after = remove_from_isr(partition(*ALL), 13, active(11, 12))
+    assert after == PartitionState(ALL, (11, 12), 11, 5, 10)
+
+
+def test_w_c2_fencing_the_leader_elects_the_next_in_preference_order():
+    after = remove_from_isr(partition(*ALL), 11, active(12, 13))
+    assert after == PartitionState(ALL, (12, 13), 12, 6, 10)
+
+
+def test_w_c3_without_elr_the_last_isr_member_stays_and_the_partition_waits_for_it():
+    after = remove_from_isr(partition(11), 11, active(12, 13, elr=False))
+    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((11,), (), -1, 6)
+
+
+@pytest.fixture
+def after_w_c3():
+    return remove_from_isr(partition(11), 11, active(12, 13, elr=False))
+
+
+def test_w_c4_without_elr_a_replica_outside_the_isr_is_not_elected(after_w_c3):
+    assert elect(after_w_c3, active(12, 13, elr=False)) is after_w_c3
+
+
+def test_w_c5_without_elr_the_isr_member_leads_again_when_it_returns(after_w_c3):
+    after = elect(after_w_c3, active(11, 12, 13, elr=False))
+    assert (after.leader, after.leader_epoch, after.isr) == (11, 7, (11,))
+
+
+def test_w_c7_a_preferred_election_changes_nothing_when_the_preferred_replica_is_not_in_sync():
+    before = partition(12, 13, leader=12)
+    assert elect(before, active(*ALL), Election.PREFERRED) is before
+
+
+def test_w_c8_a_preferred_election_moves_leadership_to_the_first_replica():
+    after = elect(partition(*ALL, leader=12), active(*ALL), Election.PREFERRED)
+    assert after == PartitionState(ALL, ALL, 11, 6, 10)
+
+
+def test_w_c9_a_replica_that_leaves_an_isr_below_the_minimum_becomes_eligible():
+    after = remove_from_isr(partition(11, 12), 12, active(11, 13))
+    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((11,), (12,), 11, 5)
+
+
+@pytest.fixture
+def after_w_c10():
+    return remove_from_isr(partition(11, elr=(12,)), 11, active(13))
+
+
+def test_w_c10_the_isr_may_become_empty_and_the_last_leader_is_remembered(after_w_c10):
+    assert after_w_c10 == PartitionState(ALL, (), -1, 6, 10, (11, 12), 11)
+
+
+def test_w_c11_an_eligible_replica_is_elected_cleanly_into_an_isr_of_its_own(after_w_c10):
+    after = elect(after_w_c10, active(12, 13))
+    assert after == PartitionState(ALL, (12,), 12, 7, 11, (11,), -1, recovering=False)
+
+
+def test_w_c12_an_unclean_stop_ends_eligibility(after_w_c10):
+    after = remove_from_isr(after_w_c10, 12, active(13), unclean=True)
+    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((), (11,), -1, 6)
+    assert elect(after, active(12, 13)) is after, "12 may have lost committed records; only 11 may lead"
+
+
+def test_isr_17_when_every_copy_stopped_uncleanly_the_last_known_leader_leads_again_recovering(after_w_c10):
+    only_11 = remove_from_isr(after_w_c10, 12, active(13), unclean=True)
+    nobody = remove_from_isr(only_11, 11, active(12, 13), unclean=True)
+    assert (nobody.isr, nobody.elr, nobody.leader, nobody.last_known_leader) == ((), (), -1, 11)
+    assert elect(nobody, active(12, 13)) is nobody, "neither 12 nor 13 was the last leader"
+    after = elect(nobody, active(11, 12, 13))
+    assert (after.isr, after.leader, after.recovering, after.last_known_leader) == ((11,), 11, True, -1)
+    assert after.leader_epoch == nobody.leader_epoch + 1
+
+
+def test_isr_17_the_last_known_leader_leads_as_soon_as_the_last_eligible_replica_is_lost():
+    waiting = PartitionState(ALL, (), -1, 6, 10, (12,), last_known_leader=11)
+    after = remove_from_isr(waiting, 12, active(11, 13), unclean=True)
+    assert (after.isr, after.elr, after.leader, after.recovering) == ((11,), (), 11, True)
+
+
+def test_isr_17_the_isr_comes_before_the_elr():
+    state = PartitionState(ALL, (13,), -1, 6, 10, (12,), last_known_leader=13)
+    after = elect(state, active(11, 12))
+    assert after is state, "13 may have committed since 12 left"
+    assert elect(state, active(12, 13)).leader == 13
+
+
+def test_isr_16_a_leader_alone_in_the_isr_that_restarts_uncleanly_gives_way_to_the_eligible_replica():
+    alone = partition(11, elr=(12,))
+    while_12_is_away = remove_from_isr(alone, 11, active(13), unclean=True)
+    assert (while_12_is_away.leader, while_12_is_away.elr, while_12_is_away.last_known_leader) == (-1, (12,), 11)
+    after = elect(while_12_is_away, active(11, 12, 13))
+    assert (after.leader, after.isr, after.elr, after.recovering) == (12, (12,), (), False)
+    at_once = remove_from_isr(alone, 11, active(12, 13), unclean=True)
+    assert (at_once.leader, at_once.isr, at_once.recovering) == (12, (12,), False)
+
+
+def test_isr_15_the_elr_is_cleared_once_the_isr_reaches_the_minimum():
+    after = change_isr(partition(11, elr=(12,)), (11, 13), active(*ALL))
+    assert (after.isr, after.elr, after.leader_epoch, after.partition_epoch) == ((11, 13), (), 5, 10)
+
+
+def test_isr_15_an_isr_of_one_meets_a_minimum_of_one_so_an_elected_eligible_replica_leaves_no_elr():
+    state = PartitionState(ALL, (), -1, 6, 10, (11, 12), last_known_leader=11)
+    after = elect(state, active(12, min_isr=1))
+    assert (after.leader, after.isr, after.elr) == (12, (12,), ()), "12 may now commit alone, without 11"
+
+
+def test_pr_2_the_minimum_is_never_more_than_the_replicas():
+    single = PartitionState((11,), (11,), 11, 5, 9)
+    gone = remove_from_isr(single, 11, active(min_isr=2))
+    assert (gone.isr, gone.elr, gone.leader) == ((), (11,), -1)
+    back = elect(gone, active(11, min_isr=2))
+    assert (back.isr, back.elr, back.leader, back.recovering) == ((11,), (), 11, False)
+
+
+def test_a_single_replica_that_stopped_uncleanly_leads_again_as_unclean():
+    single = PartitionState((11,), (11,), 11, 5, 9)
+    gone = remove_from_isr(single, 11, active(min_isr=2), unclean=True)
+    back = elect(gone, active(11, min_isr=2))
+    assert (back.isr, back.leader, back.recovering) == ((11,), 11, True)
+
+
+def test_ct_8_online_keeps_a_valid_leader_and_never_an_invalid_one():
+    kept = partition(*ALL, leader=12)
+    assert elect(kept, active(*ALL)) is kept
+    assert elect(kept, active(11, 13)).leader == 11
+    assert elect(kept, active()).leader == -1
+
+
+def test_ct_8_preferred_falls_back_to_the_leader_and_then_to_any_valid_replica():
+    state = partition(*ALL, leader=13)
+    assert elect(state, active(12, 13), Election.PREFERRED) is state
+    assert elect(state, active(12), Election.PREFERRED).leader == 12
+
+
+def test_ct_9_the_leader_epoch_rises_exactly_when_the_leader_field_is_set():
+    state = partition(*ALL)
+    shrunk = change_isr(state, (11,), active(*ALL))
+    grown = change_isr(shrunk, (11, 13), active(*ALL))
+    lost = remove_from_isr(remove_from_isr(grown, 11, active(13)), 13, active())
+    found = elect(lost, active(13))
+    assert [s.leader_epoch for s in (state, shrunk, grown, lost, found)] == [5, 5, 5, 7, 8]
+    assert [s.partition_epoch for s in (state, shrunk, grown, lost, found)] == [9, 10, 11, 13, 14]
+
+
+def test_an_event_that_does_not_concern_a_partition_leaves_it_untouched():
+    state = partition(11, 12)
+    assert remove_from_isr(state, 13, active(11, 12)) is state
+    assert remove_from_isr(state, 13, active(11, 12), unclean=True) is state
+    eligible = partition(11, elr=(12,))
+    assert remove_from_isr(eligible, 12, active(11, 13)) is eligible, "fencing again does not end eligibility"
+
+
+def test_sets_of_replicas_are_kept_in_preference_order():
+    state = partition(11)
+    assert change_isr(state, (13, 11, 12), active(*ALL)).isr == ALL
+    full = replace(state, isr=ALL)
+    assert change_isr(full, (12, 13, 11), active(*ALL)) is full
