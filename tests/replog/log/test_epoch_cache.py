@@ -1,0 +1,143 @@
+"""The leader epoch cache: table 10.9, rows 1 to 35 (EP-1 to EP-9)."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.log.checkpoint import DamagedCheckpoint
+from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
+
+C = ((2, 10), (4, 15), (7, 40))
+Entries = tuple[EpochEntry, ...]
+
+
+def cache_of(path: Path, entries: Entries) -> LeaderEpochCache:
+    cache = LeaderEpochCache.load(path / "leader-epoch-checkpoint")
+    cache.assign_all(entries)
+    return cache
+
+
+def assert_is(cache: LeaderEpochCache, tmp_path: Path, expected: Entries) -> None:
+    assert cache.entries == expected
+    assert LeaderEpochCache.load(tmp_path / "leader-epoch-checkpoint").entries == expected, "not durable"
+
+
+@pytest.mark.parametrize(
+    ("row", "before", "assigned", "after"),
+    [
+        (1, (), ((0, 0), (1, 10)), ((0, 0), (1, 10))),
+        (2, ((1, 10),), ((1, 12),), ((1, 10),)),
+        (3, ((1, 10),), ((1, 8),), ((1, 8),)),
+        (4, ((1, 10),), ((2, 10),), ((2, 10),)),
+        (5, ((1, 10),), ((2, 5),), ((2, 5),)),
+        (6, ((1, 10), (2, 20), (3, 30)), ((2, 25),), ((1, 10), (2, 25))),
+        (7, ((1, 10), (2, 20), (3, 30)), ((4, 15),), ((1, 10), (4, 15))),
+        (8, ((1, 10), (2, 20), (3, 30)), ((1, 10),), ((1, 10),)),
+        (9, ((1, 10), (2, 20), (3, 30)), ((1, 50),), ((1, 50),)),
+        (10, ((1, 10), (2, 20), (3, 30)), ((0, 0),), ((0, 0),)),
+        (11, ((1, 10), (2, 20), (3, 30)), ((3, 20),), ((1, 10), (3, 20))),
+    ],
+)
+def test_assign(tmp_path: Path, row: int, before: Entries, assigned: Entries, after: Entries) -> None:
+    cache = cache_of(tmp_path, before)
+    for epoch, start in assigned:
+        cache.assign(epoch, start)
+    assert_is(cache, tmp_path, after)
+
+
+@pytest.mark.parametrize(("epoch", "start"), [(-1, 0), (1, -1)])
+def test_row_12_negative_epochs_and_offsets_are_refused(tmp_path: Path, epoch: int, start: int) -> None:
+    cache = cache_of(tmp_path, C)
+    with pytest.raises(ValueError, match="negative"):
+        cache.assign(epoch, start)
+    assert_is(cache, tmp_path, C)
+
+
+@pytest.mark.parametrize(
+    ("requested", "answer"),
+    [
+        (-1, (-1, -1)),
+        (0, (0, 10)),
+        (1, (1, 10)),
+        (2, (2, 15)),
+        (3, (2, 15)),
+        (4, (4, 40)),
+        (5, (4, 40)),
+        (6, (4, 40)),
+        (7, (7, 60)),
+        (8, (-1, -1)),
+        (100, (-1, -1)),
+    ],
+)
+def test_rows_13_to_21_end_offset_of_an_epoch(tmp_path: Path, requested: int, answer: tuple[int, int]) -> None:
+    assert cache_of(tmp_path, C).end_offset_for(requested, 60) == answer
+
+
+def test_row_22_an_empty_cache_knows_no_epoch(tmp_path: Path) -> None:
+    cache = cache_of(tmp_path, ())
+    assert cache.end_offset_for(0, 60) == (-1, -1)
+    assert (cache.latest(), cache.earliest(), cache.epoch_for_offset(5)) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("offset", "left"),
+    [(-1, 3), (41, 3), (60, 3), (40, 2), (39, 2), (16, 2), (15, 1), (11, 1), (10, 0), (9, 0), (0, 0)],
+)
+def test_rows_23_to_26_truncate_from_end(tmp_path: Path, offset: int, left: int) -> None:
+    cache = cache_of(tmp_path, C)
+    cache.truncate_from_end(offset)
+    assert_is(cache, tmp_path, C[:left])
+
+
+@pytest.mark.parametrize(
+    ("offset", "after"),
+    [
+        *((offset, C) for offset in (-1, 0, 9, 10)),
+        (11, ((2, 11), (4, 15), (7, 40))),
+        (15, ((4, 15), (7, 40))),
+        (16, ((4, 16), (7, 40))),
+        (39, ((4, 39), (7, 40))),
+        (40, ((7, 40),)),
+        (41, ((7, 41),)),
+        (60, ((7, 60),)),
+    ],
+)
+def test_rows_27_to_31_truncate_from_start(tmp_path: Path, offset: int, after: Entries) -> None:
+    cache = cache_of(tmp_path, C)
+    cache.truncate_from_start(offset)
+    assert_is(cache, tmp_path, after)
+
+
+def test_row_32_epoch_of_an_offset(tmp_path: Path) -> None:
+    cache = cache_of(tmp_path, C)
+    assert [cache.epoch_for_offset(offset) for offset in (9, 10, 14, 15, 39, 40, 1000)] == [None, 2, 2, 4, 4, 7, 7]
+
+
+def test_row_33_neighbours_of_an_epoch(tmp_path: Path) -> None:
+    cache = cache_of(tmp_path, C)
+    assert [cache.previous(epoch) for epoch in (2, 3, 8)] == [None, 2, 7]
+    assert [cache.next(epoch) for epoch in (1, 4, 7)] == [2, 7, None]
+    assert (cache.earliest(), cache.latest()) == ((2, 10), (7, 40))
+
+
+def test_row_34_entries_in_range(tmp_path: Path) -> None:
+    cache = cache_of(tmp_path, C)
+    assert cache.entries_in_range(12, 40) == ((2, 12), (4, 15))
+    assert cache.entries_in_range(15, 41) == ((4, 15), (7, 40))
+    assert cache.entries_in_range(-1, 41) == C
+    assert_is(cache, tmp_path, C)
+
+
+def test_row_35_the_file_is_a_checkpoint(tmp_path: Path) -> None:
+    cache = cache_of(tmp_path, C)
+    path = tmp_path / "leader-epoch-checkpoint"
+    assert path.read_bytes() == b"0\n3\n2 10\n4 15\n7 40\n"
+    cache.clear_and_flush()
+    assert path.read_bytes() == b"0\n0\n"
+
+
+@pytest.mark.parametrize("content", ["0\n2\n1 5\n1 9\n", "0\n2\n1 5\n2 5\n", "0\n1\n-1 5\n", "0\n1\n3 -2\n"])
+def test_a_file_whose_columns_do_not_grow_is_damaged(tmp_path: Path, content: str) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text(content)
+    with pytest.raises(DamagedCheckpoint, match="does not follow"):
+        cache_of(tmp_path, ())
