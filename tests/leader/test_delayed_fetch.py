@@ -1,0 +1,243 @@
+"""W-D: fetches that wait for data, and which partitions of a fetch are read how far (FE-8 to FE-15)."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.delayed_fetch import DelayedFetch, FetchRow
+from leader.fetch_sizes import read_partitions
+from leader.partition import FollowerRead, PartitionLeader
+from replog.errors import ErrorCode
+from replog.fetch import FetchAnswer, FetchPartition
+from replog.log.offsets import EpochEndOffset, Isolation, OffsetMetadata
+from replog.topic import TopicPartition
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, fetch, leader_of, log_of, state
+
+OTHER = TopicPartition("t", 1)
+EPOCH = 3
+
+
+class Parked:
+    """One parked fetch; `answered` counts its completions."""
+
+    def __init__(
+        self,
+        leaders: dict[TopicPartition, PartitionLeader | ErrorCode],
+        *,
+        min_bytes: int = 500,
+        isolation: Isolation = Isolation.LOG_END,
+        max_bytes: int = ONE_MIB,
+        offset: int = 100,
+        last_epoch: int | None = None,
+    ) -> None:
+        self.leaders = leaders
+        self.answered = 0
+        request = FetchPartition(offset, max_bytes, EPOCH, last_epoch)
+        rows = []
+        for tp, leader in leaders.items():
+            assert isinstance(leader, PartitionLeader)
+            if isolation is Isolation.LOG_END:
+                read = fetch(leader, 2, offset, last_epoch, record_progress=False)
+            else:
+                read = leader.fetch_as_consumer(request, isolation, max_bytes=max_bytes, min_one=True)
+            assert not read.answer.records
+            rows.append(FetchRow(tp, request, read.metadata))
+        self.operation = DelayedFetch(rows, isolation, min_bytes, self.leaders.__getitem__, 500, self.answer)
+
+    def answer(self) -> None:
+        self.answered += 1
+
+    def completes(self) -> bool:
+        assert self.operation.try_complete() is bool(self.answered)
+        return bool(self.answered)
+
+
+def leader_at_100(directory: Path, high_watermark: int = 100) -> PartitionLeader:
+    """Records 80 to 99 in a segment that begins at 80."""
+    log = log_of(directory, "3:80-99", high_watermark=high_watermark)
+    return leader_of(log, state(epoch=EPOCH))
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> PartitionLeader:
+    return leader_at_100(tmp_path / "log")
+
+
+def grow(leader: PartitionLeader, *sizes: int) -> None:
+    for size in sizes:
+        append_record(leader.log, EPOCH, size)
+
+
+def test_too_few_bytes_wait_for_more_w_d1_w_d2(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader})
+    grow(leader, 300)
+    assert not parked.completes()
+    grow(leader, 250)
+    assert parked.completes()
+
+
+def test_the_bytes_of_all_partitions_count_together_w_d3(leader: PartitionLeader, tmp_path: Path) -> None:
+    other = leader_at_100(tmp_path / "other")
+    parked = Parked({TP: leader, OTHER: other})
+    grow(leader, 300)
+    assert not parked.completes()
+    grow(other, 300)
+    assert parked.completes()
+
+
+def test_a_partition_counts_for_no_more_than_may_be_read_of_it_w_d4(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader}, max_bytes=200)
+    grow(leader, 300, 300, 300)
+    assert not parked.completes()
+
+
+def test_a_roll_does_not_look_like_news_while_the_bound_stands_w_d5(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, min_bytes=1)
+    leader.log.roll()
+    grow(leader, 300)
+    assert leader.log.segments[-1].base_offset == 100
+    assert not parked.completes()
+
+
+def test_a_bound_in_a_later_segment_completes_whatever_the_bytes_w_d6(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader}, min_bytes=ONE_MIB)
+    grow(leader, *[0] * 20)
+    assert not parked.completes()
+    leader.log.roll()
+    grow(leader, 0)
+    assert leader.log.segments[-1].base_offset == 120
+    assert parked.completes()
+
+
+def test_a_truncation_completes_w_d7(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader})
+    leader.log.truncate_to(90)
+    assert parked.completes()
+
+
+def test_a_new_leader_epoch_completes_and_the_answer_is_fenced_w_d8(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader})
+    leader.become_leader(state(epoch=4, partition_epoch=1), 101, NOW_MS)
+    assert parked.completes()
+    again = fetch(leader, 2, 100, current_leader_epoch=EPOCH, record_progress=False)
+    assert again.answer.error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(("min_bytes", "completes"), [(500, False), (1, True)], ids=["W-D9", "W-D10"])
+def test_a_consumer_waits_for_committed_bytes(tmp_path: Path, min_bytes: int, completes: bool) -> None:
+    leader = leader_at_100(tmp_path, high_watermark=98)
+    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=min_bytes)
+    grow(leader, *[0] * 4)
+    assert not parked.completes(), "nothing is committed yet"
+    leader.log.update_high_watermark(104)
+    assert parked.completes() is completes
+
+
+def test_a_followers_fetch_does_not_complete_when_only_the_high_watermark_moves_w_d11(tmp_path: Path) -> None:
+    leader = leader_at_100(tmp_path, high_watermark=90)
+    parked = Parked({TP: leader}, min_bytes=1)
+    leader.log.update_high_watermark(100)
+    assert not parked.completes()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR],
+)
+def test_a_partition_that_left_completes_fe_12_a_to_d(leader: PartitionLeader, error: ErrorCode) -> None:
+    parked = Parked({TP: leader})
+    parked.leaders[TP] = error
+    assert parked.completes()
+
+
+def test_divergence_completes_fe_12_h(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader}, last_epoch=3)
+    leader.log.epochs.clear_and_flush()
+    assert parked.completes()
+
+
+def test_places_that_are_not_known_count_nothing_fe_12_f5(leader: PartitionLeader) -> None:
+    rows = [
+        FetchRow(TP, FetchPartition(100, ONE_MIB, EPOCH), OffsetMetadata(100)),
+        FetchRow(TP, FetchPartition(100, ONE_MIB, EPOCH), None),
+    ]
+    answers: list[int] = []
+    operation = DelayedFetch(rows, Isolation.LOG_END, 1, lambda _: leader, 500, lambda: answers.append(1))
+    grow(leader, 300)
+    assert not operation.try_complete()
+    assert operation.force_complete()
+    assert answers == [1]
+
+
+# Which partitions are read how far
+
+MIB = 1 << 20
+
+
+class Partitions:
+    """Partitions with so many bytes, in batches of one size; each read returns whole batches within its limit."""
+
+    def __init__(self, available: int, batch: int) -> None:
+        self.available = available
+        self.batch = batch
+        self.limits: list[tuple[int, bool]] = []
+
+    def read(self, tp: TopicPartition, request: FetchPartition, max_bytes: int, min_one: bool) -> FollowerRead:
+        self.limits.append((max_bytes, min_one))
+        size = min(self.available, max_bytes) // self.batch * self.batch
+        return FollowerRead(FetchAnswer(records=bytes(max(size, self.batch if min_one else 0))))
+
+
+def sizes_of(partitions: Partitions, count: int, partition_max: int, response_max: int) -> list[int]:
+    requests = [(TopicPartition("t", number), FetchPartition(0, partition_max)) for number in range(count)]
+    found = read_partitions(requests, partitions.read, response_max)
+    assert list(found.reads) == [tp for tp, _ in requests]
+    assert found.total_bytes == sum(len(read.answer.records) for read in found.reads.values())
+    return [len(read.answer.records) for read in found.reads.values()]
+
+
+def test_partitions_share_the_limit_in_order_w_d12() -> None:
+    partitions = Partitions(available=3 * MIB // 2, batch=MIB // 4)
+    assert sizes_of(partitions, 5, MIB, 2 * MIB) == [MIB, MIB, 0, 0, 0]
+    assert partitions.limits == [(MIB, True), (MIB, False), (0, False), (0, False), (0, False)]
+
+
+def test_the_first_batch_comes_whole_w_d13() -> None:
+    assert sizes_of(Partitions(available=3 * MIB, batch=3 * MIB), 3, MIB, 2 * MIB) == [3 * MIB, 0, 0]
+
+
+def test_the_first_partition_with_data_makes_progress_fe_9(tmp_path: Path) -> None:
+    """Real logs: an empty first partition does not use up the right to a whole first batch."""
+    empty = leader_at_100(tmp_path / "empty")
+    full = leader_of(log_of(tmp_path / "full", "3:0-99"), state(epoch=EPOCH))
+    leaders = {TP: empty, OTHER: full}
+    requests = [(TP, FetchPartition(100, 10, EPOCH)), (OTHER, FetchPartition(0, 10, EPOCH))]
+    found = read_partitions(
+        requests,
+        lambda tp, request, max_bytes, min_one: leaders[tp].fetch_as_follower(
+            2, 102, request, max_bytes=max_bytes, min_one=min_one, now_ms=NOW_MS, record_progress=True
+        ),
+        10,
+    )
+    assert [len(read.answer.records) > 0 for read in found.reads.values()] == [False, True]
+    assert found.total_bytes > 10
+
+
+@pytest.mark.parametrize(
+    ("answer", "max_wait_ms", "at_once"),
+    [
+        (FetchAnswer(), 500, False),
+        (FetchAnswer(), 0, True),
+        (FetchAnswer(records=b"x" * 99), 500, False),
+        (FetchAnswer(records=b"x" * 100), 500, True),
+        (FetchAnswer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER), 500, True),
+        (FetchAnswer(diverging=EpochEndOffset(0, 1)), 500, True),
+    ],
+)
+def test_data_or_news_is_answered_at_once_fe_11(answer: FetchAnswer, max_wait_ms: int, at_once: bool) -> None:
+    found = read_partitions([(TP, FetchPartition(0, 1000))], lambda *_: FollowerRead(answer), 1000)
+    assert found.answers_at_once(max_wait_ms=max_wait_ms, min_bytes=100) is at_once
+
+
+def test_a_fetch_of_nothing_is_answered_at_once_fe_11() -> None:
+    assert read_partitions([], Partitions(0, 1).read, 1000).answers_at_once(max_wait_ms=500, min_bytes=1)

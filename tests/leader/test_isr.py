@@ -1,0 +1,281 @@
+"""W-I: who joins and leaves the in-sync set, and what the controller's answers do (ISR-1 to ISR-12)."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.alter_partition_queue import RETRY_MS, AlterPartitionQueue
+from leader.isr import Committed, IsrProposal, PendingExpand, PendingShrink
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode
+from replog.metadata import NO_BROKER_EPOCH
+from replog.topic import TopicPartition
+from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, append_record, fetch, leader_of, log_of, produce, state
+
+OTHER = TopicPartition("t", 1)
+EPOCH = 4
+
+
+def leader_at_60(directory: Path, brokers: Brokers | None = None) -> PartitionLeader:
+    """High watermark 50, epoch start 60, ISR {1}, partition epoch 7; min ISR 2 keeps the high watermark there."""
+    log = log_of(directory, "0:0-59", high_watermark=50, min_insync_replicas=2)
+    return leader_of(log, state(isr=(1,), epoch=EPOCH, partition_epoch=7), brokers)
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> PartitionLeader:
+    return leader_at_60(tmp_path)
+
+
+def expanding(leader: PartitionLeader) -> IsrProposal:
+    """W-I2: 2 has reached the epoch's start; its addition is proposed."""
+    fetch(leader, 2, 60, 0)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert leader.take_proposal() is None, "a proposal is submitted once"
+    return proposal
+
+
+def test_a_follower_below_the_epochs_start_does_not_join_w_i1(leader: PartitionLeader) -> None:
+    fetch(leader, 2, 55, 0)
+    assert leader.take_proposal() is None
+    assert leader.state == Committed(frozenset({1}))
+
+
+def test_a_follower_at_the_epochs_start_is_proposed_w_i2(leader: PartitionLeader) -> None:
+    proposal = expanding(leader)
+    assert isinstance(leader.state, PendingExpand)
+    assert (leader.isr, leader.maximal_isr) == ({1}, {1, 2})
+    assert (proposal.leader_epoch, proposal.partition_epoch, proposal.recovering) == (EPOCH, 7, False)
+    assert proposal.isr == ((1, 101), (2, 102))
+
+
+@pytest.mark.parametrize("changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 90}], ids=str)
+def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path: Path, changes: dict[str, int]) -> None:
+    brokers = Brokers(1, 2, 3)
+    brokers.change(2, **changes)
+    leader = leader_at_60(tmp_path, brokers)
+    fetch(leader, 2, 60, 0)
+    assert leader.take_proposal() is None
+
+
+def test_an_accepted_expansion_moves_the_high_watermark(leader: PartitionLeader) -> None:
+    proposal = expanding(leader)
+    accepted = state(isr=(1, 2), epoch=EPOCH, partition_epoch=8)
+    assert leader.on_alter_partition_result(proposal, ErrorCode.NONE, accepted, NOW_MS)
+    assert leader.state == Committed(frozenset({1, 2}))
+    assert (leader.partition_epoch, leader.high_watermark) == (8, 60)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_a_proposal_that_was_certainly_not_applied_is_taken_back_w_i3(
+    leader: PartitionLeader, error: ErrorCode
+) -> None:
+    leader.on_alter_partition_result(expanding(leader), error, None, NOW_MS)
+    assert leader.state == Committed(frozenset({1}))
+    assert leader.take_proposal() is None
+    assert expanding(leader), "the next fetch proposes again"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ],
+)
+def test_a_superseded_proposal_stays_pending_w_i4_w_i10_w_i13(tmp_path: Path, error: ErrorCode) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-59", high_watermark=50), state(isr=(1,), epoch=EPOCH))
+    proposal = expanding(leader)
+    leader.on_alter_partition_result(proposal, error, None, NOW_MS)
+    assert leader.maximal_isr == {1, 2}
+    assert leader.take_proposal() is None
+    produce(leader)
+    assert leader.high_watermark == 60, "2 is still waited for, since the controller may count it in sync"
+
+
+def test_newer_metadata_discards_the_proposal_and_its_late_answer_w_i5(leader: PartitionLeader) -> None:
+    proposal = expanding(leader)
+    leader.become_leader(state(isr=(1,), epoch=EPOCH, partition_epoch=8), 101, NOW_MS)
+    assert leader.state == Committed(frozenset({1}))
+    late = state(isr=(1, 2), epoch=EPOCH, partition_epoch=8)
+    assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, late, NOW_MS)
+    assert leader.isr == {1}
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
+def test_an_undecided_proposal_is_submitted_again_w_i6_w_i11(leader: PartitionLeader, error: ErrorCode) -> None:
+    proposal = expanding(leader)
+    leader.on_alter_partition_result(proposal, error, None, NOW_MS)
+    assert leader.take_proposal() is proposal
+
+
+def test_only_one_proposal_is_in_flight_w_i7(leader: PartitionLeader) -> None:
+    expanding(leader)
+    fetch(leader, 3, 60, 0)
+    assert leader.take_proposal() is None
+    assert leader.maximal_isr == {1, 2}
+    leader.check_isr(NOW_MS + 10 * LAG_MS)
+    assert leader.take_proposal() is None
+
+
+def test_a_member_that_fell_behind_is_proposed_to_leave_w_i8(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=10), state(isr=(1, 2, 3)))
+    for replica_id in (2, 3):
+        fetch(leader, replica_id, 10, 0)
+    produce(leader)
+    fetch(leader, 3, 11, 0, now_ms=NOW_MS + LAG_MS)
+    leader.check_isr(NOW_MS + LAG_MS)
+    assert leader.take_proposal() is None, "not yet"
+    leader.check_isr(NOW_MS + LAG_MS + 1)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert proposal.isr == ((1, 101), (3, 103))
+    assert isinstance(leader.state, PendingShrink)
+    assert leader.state.out_of_sync == {2}
+    assert leader.maximal_isr == {1, 2, 3}
+    assert leader.high_watermark == 10
+    left = state(isr=(1, 3), partition_epoch=1)
+    assert leader.on_alter_partition_result(proposal, ErrorCode.NONE, left, NOW_MS + LAG_MS + 1)
+    assert leader.high_watermark == 11
+
+
+def test_a_member_that_is_level_stays_however_long_it_is_silent_w_i9(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2), replicas=(1, 2)))
+    fetch(leader, 2, 10, 0)
+    leader.check_isr(NOW_MS + 100 * LAG_MS)
+    assert leader.take_proposal() is None
+
+
+def test_all_laggards_go_in_one_proposal_and_the_leader_stays_isr_5_isr_7(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2, 3)))
+    leader.check_isr(NOW_MS + LAG_MS + 1)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert proposal.isr == ((1, 101),)
+
+
+def test_a_member_that_is_no_replica_leaves(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2, 3), replicas=(1, 2)))
+    fetch(leader, 2, 10, 0)
+    leader.check_isr(NOW_MS)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert proposal.isr == ((1, 101), (2, 102))
+
+
+def test_a_proposal_names_the_incarnation_that_fetched_w_i12(tmp_path: Path) -> None:
+    """2 restarts after its fetch: the controller sees (2, 102), not the empty newcomer."""
+    brokers = Brokers(1, 2, 3)
+    leader = leader_at_60(tmp_path, brokers)
+    fetch(leader, 2, 60, 0)
+    brokers.change(2, broker_epoch=144)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert proposal.isr == ((1, 101), (2, 102))
+
+
+def test_a_member_that_has_not_fetched_yet_is_proposed_without_an_incarnation(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2)))
+    fetch(leader, 3, 10, 0)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert proposal.isr == ((1, 101), (2, NO_BROKER_EPOCH), (3, 103))
+
+
+def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal(tmp_path: Path) -> None:
+    """The answer to a proposal and its metadata record come on different ways. Between them the next proposal may
+    have been accepted, so that the new member must be waited for although the late record does not name it.
+    """
+    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2)))
+    fetch(leader, 2, 10, 0)
+    append_record(leader.log, 0)
+    leader.check_isr(NOW_MS + LAG_MS + 1)
+    shrink = leader.take_proposal()
+    assert shrink is not None
+    alone = state(isr=(1,), partition_epoch=1)
+    leader.on_alter_partition_result(shrink, ErrorCode.NONE, alone, NOW_MS + LAG_MS + 1)
+    fetch(leader, 3, 11, 0, now_ms=NOW_MS + LAG_MS + 2)
+    assert leader.maximal_isr == {1, 3}
+    assert not leader.become_leader(alone, 101, NOW_MS + LAG_MS + 3)
+    assert leader.maximal_isr == {1, 3}
+    expand = leader.take_proposal()
+    assert expand is not None
+    both = state(isr=(1, 3), partition_epoch=2)
+    leader.on_alter_partition_result(expand, ErrorCode.NONE, both, NOW_MS + LAG_MS + 4)
+    assert leader.isr == {1, 3}
+
+
+@pytest.mark.parametrize("answer", [{"epoch": EPOCH + 1, "partition_epoch": 8}, {"partition_epoch": 6}], ids=str)
+def test_an_acceptance_out_of_another_time_stays_pending_isr_9(leader: PartitionLeader, answer: dict[str, int]) -> None:
+    proposal = expanding(leader)
+    accepted = state(isr=(1, 2), **{"epoch": EPOCH, **answer})
+    assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, accepted, NOW_MS)
+    assert leader.maximal_isr == {1, 2}
+    assert (leader.isr, leader.partition_epoch) == ({1}, 7)
+
+
+def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader: PartitionLeader) -> None:
+    proposal = expanding(leader)
+    leader.on_alter_partition_result(
+        proposal, ErrorCode.NONE, state(isr=(1, 2), epoch=EPOCH, partition_epoch=7), NOW_MS
+    )
+    assert (leader.isr, leader.partition_epoch) == ({1, 2}, 7)
+
+
+# The queue
+
+
+def proposal() -> IsrProposal:
+    return IsrProposal(EPOCH, 7, ((1, 101),))
+
+
+def test_what_comes_during_a_request_goes_out_together_after_it_w_i14() -> None:
+    queue = AlterPartitionQueue()
+    first, second, third = proposal(), proposal(), proposal()
+    away = TopicPartition("t", 2)
+    assert queue.submit(away, first)
+    assert queue.next_batch() == {away: first}
+    assert queue.submit(TP, second)
+    assert queue.submit(OTHER, third)
+    assert queue.next_batch() is None
+    assert queue.on_answer([away]) == {away: first}
+    assert queue.next_batch() == {TP: second, OTHER: third}
+
+
+def test_a_second_proposal_of_a_partition_is_rejected_until_the_first_is_answered_isr_8() -> None:
+    queue = AlterPartitionQueue()
+    first, second = proposal(), proposal()
+    assert queue.submit(TP, first)
+    assert not queue.submit(TP, second)
+    queue.next_batch()
+    assert not queue.submit(TP, second), "in flight counts too"
+    assert queue.on_answer([TP]) == {TP: first}
+    assert queue.submit(TP, second)
+    assert queue.next_batch() == {TP: second}
+
+
+def test_a_failed_request_is_repeated_with_all_that_came_meanwhile() -> None:
+    queue = AlterPartitionQueue()
+    first, second = proposal(), proposal()
+    queue.submit(TP, first)
+    queue.next_batch()
+    queue.submit(OTHER, second)
+    assert queue.on_failure() == RETRY_MS == 50
+    assert queue.next_batch() == {TP: first, OTHER: second}
+
+
+def test_what_an_answer_leaves_out_stays_queued() -> None:
+    queue = AlterPartitionQueue()
+    first, second, late = proposal(), proposal(), proposal()
+    queue.submit(TP, first)
+    queue.submit(OTHER, second)
+    queue.next_batch()
+    unasked = TopicPartition("t", 9)
+    queue.submit(unasked, late)
+    assert queue.on_answer([TP, unasked]) == {TP: first}
+    assert queue.next_batch() == {OTHER: second, unasked: late}
