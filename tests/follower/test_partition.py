@@ -1,0 +1,330 @@
+"""A follower's requests and what answers do to its log (FT-2 to FT-13, FT-20 to FT-23, HW-9, HW-10, W-F16, W-T22)."""
+
+from pathlib import Path
+
+import pytest
+
+from follower.out_of_range import Keep, RestartAt, TruncateTo, recover_from_out_of_range
+from follower.partition import NO_PROGRESS, FetchState, PartitionFollower
+from leader.delayed_fetch import DelayedFetch, FetchRow
+from replog.errors import ErrorCode
+from replog.fetch import FetchAnswer, FetchPartition
+from replog.log.errors import LogStorageError
+from replog.log.log import Log
+from replog.log.offsets import EpochEndOffset, Isolation
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, bytes_of, fetch, log_of, pair_of, produce, record, state
+from tests.replog.log.batches import client_batch, leader_batch
+
+BACKOFF_MS = 1000
+
+
+def follower_of(log: Log, epoch: int = 1, leader: int = 1) -> PartitionFollower:
+    follower = PartitionFollower(TP, log, backoff_ms=BACKOFF_MS)
+    assert follower.become_follower(state(leader=leader, epoch=epoch), NOW_MS)
+    return follower
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> PartitionFollower:
+    """At log end 5, high watermark 3, in leader epoch 1."""
+    return follower_of(log_of(tmp_path, "0:0-4", high_watermark=3))
+
+
+def asked(follower: PartitionFollower, now_ms: int = NOW_MS) -> FetchPartition:
+    request = follower.next_fetch(now_ms, ONE_MIB)
+    assert request is not None, (follower.fetch_state, follower.failure, follower.next_retry_ms)
+    return request
+
+
+# Metadata
+
+
+def test_it_fetches_at_its_log_end_with_its_epochs_ft_6(follower: PartitionFollower) -> None:
+    follower.log.maybe_increment_log_start_offset(2)
+    assert asked(follower) == FetchPartition(5, ONE_MIB, 1, 0, 2)
+
+
+def test_fetching_starts_over_when_the_leader_epoch_rises_ft_3(follower: PartitionFollower) -> None:
+    old = asked(follower)
+    assert follower.become_follower(state(leader=3, epoch=2, partition_epoch=1), NOW_MS)
+    assert follower.leader_id == 3
+    batch = leader_batch(5, 1, b"late")
+    assert follower.on_answer(old, FetchAnswer(high_watermark=5, records=batch), NOW_MS) is NO_PROGRESS
+    assert follower.log.log_end_offset == 5
+
+
+def test_a_change_of_members_leaves_fetching_alone(follower: PartitionFollower) -> None:
+    request = asked(follower)
+    follower.on_failure(request, NOW_MS)
+    assert not follower.become_follower(state(epoch=1, partition_epoch=1, isr=(1, 2)), NOW_MS)
+    assert follower.next_retry_ms == NOW_MS + BACKOFF_MS
+
+
+def test_older_metadata_is_ignored(follower: PartitionFollower) -> None:
+    follower.become_follower(state(epoch=1, partition_epoch=5), NOW_MS)
+    assert not follower.become_follower(state(leader=3, epoch=2, partition_epoch=4), NOW_MS)
+    assert (follower.leader_id, follower.leader_epoch) == (1, 1)
+
+
+def test_nothing_is_fetched_without_a_leader(tmp_path: Path) -> None:
+    follower = follower_of(log_of(tmp_path), leader=-1)
+    assert follower.next_fetch(NOW_MS, ONE_MIB) is None
+    assert follower.next_retry_ms is None
+
+
+def test_leader_requests_are_fenced_first_and_then_refused_w_f16(tmp_path: Path) -> None:
+    follower = follower_of(log_of(tmp_path), epoch=12)
+    assert follower.check_leader_only(11) is ErrorCode.FENCED_LEADER_EPOCH
+    assert follower.check_leader_only(13) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert follower.check_leader_only(12) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert follower.check_leader_only(None) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+# Data
+
+
+def test_data_is_appended_unchanged_and_the_high_watermark_clamped_ft_10(follower: PartitionFollower) -> None:
+    batches = leader_batch(5, 1, b"a", b"b") + leader_batch(7, 1, b"c")
+    answer = FetchAnswer(high_watermark=20, log_start_offset=0, log_end_offset=8, records=batches)
+    progress = follower.on_answer(asked(follower), answer, NOW_MS)
+    assert (progress.appended_bytes, progress.high_watermark_changed) == (len(batches), True)
+    assert bytes_of(follower.log, 5) == batches
+    assert (follower.log.log_end_offset, follower.log.high_watermark) == (8, 8)
+    assert asked(follower) == FetchPartition(8, ONE_MIB, 1, 1, 0)
+
+
+def test_the_high_watermark_is_the_leaders_even_if_lower_hw_9(follower: PartitionFollower) -> None:
+    progress = follower.on_answer(asked(follower), FetchAnswer(high_watermark=2), NOW_MS)
+    assert progress.high_watermark_changed
+    assert follower.log.high_watermark == 2
+
+
+def test_the_log_start_follows_the_leaders_after_the_high_watermark_ft_23(follower: PartitionFollower) -> None:
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, log_start_offset=4), NOW_MS)
+    assert (follower.log.log_start_offset, follower.log.high_watermark) == (4, 5)
+
+
+def test_a_log_start_above_the_high_watermark_is_an_error_and_no_clamp_ft_23(follower: PartitionFollower) -> None:
+    progress = follower.on_answer(asked(follower), FetchAnswer(high_watermark=3, log_start_offset=4), NOW_MS)
+    assert follower.fetch_state is FetchState.FAILED
+    assert progress.note is not None
+    assert "above high watermark 3" in progress.note
+    assert follower.log.log_start_offset == 0
+
+
+def test_a_flipped_bit_stops_at_that_batch_and_is_fetched_again_ft_11(follower: PartitionFollower) -> None:
+    good, bad = leader_batch(5, 1, b"good"), bytearray(leader_batch(6, 1, b"bad"))
+    bad[-2] ^= 1
+    request = asked(follower)
+    progress = follower.on_answer(request, FetchAnswer(high_watermark=7, records=good + bytes(bad)), NOW_MS)
+    assert progress.note is not None
+    assert "CRC" in progress.note
+    assert (follower.log.log_end_offset, follower.log.high_watermark) == (6, 3)
+    assert follower.next_fetch(NOW_MS, ONE_MIB) is None
+    assert asked(follower, NOW_MS + BACKOFF_MS).fetch_offset == 6
+
+
+def test_a_hole_is_refused_ft_13(follower: PartitionFollower) -> None:
+    answer = FetchAnswer(high_watermark=7, records=leader_batch(6, 1, b"hole"))
+    assert follower.on_answer(asked(follower), answer, NOW_MS).note is not None
+    assert follower.log.log_end_offset == 5
+    assert follower.next_retry_ms == NOW_MS + BACKOFF_MS
+
+
+def test_an_empty_log_restarts_at_the_batch_that_holds_its_start_ft_13(tmp_path: Path) -> None:
+    leader_log = log_of(tmp_path / "leader")
+    for values in ([b"0", b"1", b"2"], [b"3", b"4", b"5"]):
+        leader_log.append_as_leader(client_batch(*values), leader_epoch=1, now_ms=0)
+    leader_log.update_high_watermark(6)
+    leader_log.maybe_increment_log_start_offset(4)
+    pair = pair_of(leader_log, log_of(tmp_path / "follower"), 1)
+    pair.catch_up()
+    assert [said for *_, said in pair.rounds[:2]] == ["OFFSET_OUT_OF_RANGE", "ok"]
+    log = pair.follower.log
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (4, 6, 6)
+    assert bytes_of(log, 4) == bytes_of(leader_log, 4)
+
+
+# Answers that no longer fit
+
+
+def test_an_answer_is_dropped_when_the_log_has_moved_ft_8(follower: PartitionFollower) -> None:
+    request = asked(follower)
+    answer = FetchAnswer(high_watermark=6, records=leader_batch(5, 1, b"x"))
+    follower.on_answer(request, answer, NOW_MS)
+    assert follower.on_answer(request, answer, NOW_MS) is NO_PROGRESS
+    assert follower.log.log_end_offset == 6
+
+
+def test_a_diverging_answer_of_an_older_epoch_is_dropped_w_t22(follower: PartitionFollower) -> None:
+    request = asked(follower)
+    follower.become_follower(state(epoch=2, partition_epoch=1), NOW_MS)
+    answer = FetchAnswer(diverging=EpochEndOffset(0, 2))
+    assert follower.on_answer(request, answer, NOW_MS) is NO_PROGRESS
+    assert follower.log.log_end_offset == 5
+    assert asked(follower).current_leader_epoch == 2
+
+
+def test_a_late_answer_does_not_cut_a_delay_short(follower: PartitionFollower) -> None:
+    request = asked(follower)
+    follower.on_failure(request, NOW_MS)
+    assert follower.on_answer(request, FetchAnswer(high_watermark=5), NOW_MS + 1) is NO_PROGRESS
+    assert follower.next_fetch(NOW_MS + BACKOFF_MS - 1, ONE_MIB) is None
+    assert follower.next_fetch(NOW_MS + BACKOFF_MS, ONE_MIB) is not None
+    assert follower.next_retry_ms is None
+
+
+def test_a_diverging_answer_tells_nothing_but_the_divergence_ft_9(follower: PartitionFollower) -> None:
+    answer = FetchAnswer(high_watermark=5, log_start_offset=2, diverging=EpochEndOffset(0, 4))
+    progress = follower.on_answer(asked(follower), answer, NOW_MS)
+    assert progress.truncated_to == 4
+    assert (follower.log.high_watermark, follower.log.log_start_offset) == (3, 0)
+
+
+def test_a_leader_that_repeats_a_useless_divergence_is_not_hurried_ft_14(follower: PartitionFollower) -> None:
+    progress = follower.on_answer(asked(follower), FetchAnswer(diverging=EpochEndOffset(0, 9)), NOW_MS)
+    assert progress.note is not None
+    assert follower.log.log_end_offset == 5
+    assert follower.next_retry_ms == NOW_MS + BACKOFF_MS
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_other_errors_are_tried_again_after_the_backoff_ft_11(follower: PartitionFollower, error: ErrorCode) -> None:
+    assert follower.on_answer(asked(follower), FetchAnswer(error), NOW_MS) == NO_PROGRESS
+    assert follower.next_retry_ms == NOW_MS + BACKOFF_MS
+
+
+def test_a_fenced_follower_stops_until_newer_metadata_ft_11(follower: PartitionFollower) -> None:
+    request = asked(follower)
+    follower.on_answer(request, FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), NOW_MS)
+    assert follower.fetch_state is FetchState.FAILED
+    assert follower.failure is not None
+    assert follower.next_fetch(NOW_MS + 99 * BACKOFF_MS, ONE_MIB) is None
+    assert not follower.become_follower(state(epoch=1, partition_epoch=1), NOW_MS)
+    assert follower.fetch_state is FetchState.FAILED
+    assert follower.become_follower(state(epoch=2, partition_epoch=2), NOW_MS)
+    assert asked(follower).current_leader_epoch == 2
+
+
+def test_a_failing_disk_fails_the_partition_and_is_raised(follower: PartitionFollower) -> None:
+    request = asked(follower)
+    follower.log.abandon()
+    with pytest.raises(LogStorageError):
+        follower.on_answer(request, FetchAnswer(high_watermark=6, records=leader_batch(5, 1, b"x")), NOW_MS)
+    assert follower.fetch_state is FetchState.FAILED
+    assert follower.next_fetch(NOW_MS, ONE_MIB) is None
+
+
+def test_bounds_that_make_no_sense_are_not_acted_on(follower: PartitionFollower) -> None:
+    answer = FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=-1, log_end_offset=-1)
+    assert follower.on_answer(asked(follower), answer, NOW_MS).note is not None
+    assert follower.log.log_end_offset == 5
+    assert follower.next_retry_ms is not None
+
+
+@pytest.mark.parametrize(
+    ("leader", "log_end", "action"),
+    [
+        ((0, 10), 13, TruncateTo(10)),
+        ((50, 80), 30, RestartAt(50)),
+        ((0, 10), 8, Keep()),
+        ((8, 8), 8, Keep()),
+        ((20, 25), 30, TruncateTo(25)),
+    ],
+)
+def test_out_of_range_is_decided_from_the_leaders_bounds_ft_19(
+    leader: tuple[int, int], log_end: int, action: TruncateTo | RestartAt | Keep
+) -> None:
+    assert recover_from_out_of_range(*leader, log_end) == action
+
+
+# The high watermark
+
+
+def test_the_steps_of_one_record_through_a_pair_hw_10(tmp_path: Path) -> None:
+    """A's log end and high watermark, its view of F, then F's own two, after each step of the table."""
+    pair = pair_of(
+        log_of(tmp_path / "a", "1:0-6", high_watermark=7), log_of(tmp_path / "f", "1:0-6", high_watermark=7), 1
+    )
+    leader, follower = pair.leader, pair.follower
+    pair.round()
+
+    def row() -> tuple[int, int, int, int, int]:
+        own, copy = leader.log, follower.log
+        view = leader.replicas[2].log_end_offset
+        return own.log_end_offset, own.high_watermark, view, copy.log_end_offset, copy.high_watermark
+
+    assert row() == (7, 7, 7, 7, 7)
+    request = asked(follower)
+    first = fetch(leader, 2, request.fetch_offset, request.last_fetched_epoch)
+    completions: list[str] = []
+    parked = DelayedFetch(
+        [FetchRow(TP, request, first.metadata)],
+        Isolation.LOG_END,
+        1,
+        lambda _: leader,
+        500,
+        lambda: completions.append(""),
+    )
+    assert not parked.try_complete()
+    produce(leader)
+    assert row() == (8, 7, 7, 7, 7)
+    assert parked.try_complete()
+    again = fetch(leader, 2, 7, 1, record_progress=False)
+    follower.on_answer(request, again.answer, NOW_MS)
+    assert row() == (8, 7, 7, 8, 7)
+    request = asked(follower)
+    read = fetch(leader, 2, request.fetch_offset, request.last_fetched_epoch)
+    assert read.high_watermark_advanced
+    assert row() == (8, 8, 8, 8, 7)
+    later = fetch(leader, 2, 8, 1, record_progress=False)
+    assert follower.on_answer(request, later.answer, NOW_MS).high_watermark_changed
+    assert row() == (8, 8, 8, 8, 8)
+
+
+def test_a_pushed_high_watermark_is_taken_at_once_and_clamped(follower: PartitionFollower) -> None:
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
+    assert follower.on_high_watermark(1, 4)
+    assert follower.log.high_watermark == 4
+    assert not follower.on_high_watermark(1, 4)
+    assert not follower.on_high_watermark(1, 3), "an older one does not take it back"
+    assert follower.on_high_watermark(1, 99)
+    assert follower.log.high_watermark == 5
+
+
+def test_a_pushed_high_watermark_of_another_epoch_is_ignored(follower: PartitionFollower) -> None:
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
+    assert not follower.on_high_watermark(0, 5)
+    assert not follower.on_high_watermark(2, 5)
+    assert follower.log.high_watermark == 3
+
+
+def test_a_pushed_high_watermark_is_ignored_before_this_log_is_known_to_match(follower: PartitionFollower) -> None:
+    """Until an answer of the epoch was accepted, the records below it may be another leader's (INV-5)."""
+    assert not follower.on_high_watermark(1, 5)
+    follower.on_answer(asked(follower), FetchAnswer(diverging=EpochEndOffset(0, 4)), NOW_MS)
+    assert not follower.on_high_watermark(1, 4)
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
+    assert follower.on_high_watermark(1, 4)
+
+
+def test_a_failed_partition_takes_no_pushed_high_watermark(follower: PartitionFollower) -> None:
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
+    follower.on_answer(asked(follower), FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), NOW_MS)
+    assert not follower.on_high_watermark(1, 5)
+
+
+def test_records_built_for_tests_tell_where_they_belong() -> None:
+    assert len(record(3, 7, size=300)) == 300

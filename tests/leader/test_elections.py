@@ -1,0 +1,137 @@
+"""Becoming leader (2.1, ST-11 to ST-15), and deletions that wait for every replica (FT-23)."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
+from leader.isr import Committed
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.errors import LogStorageError
+from replog.purgatory.purgatory import Purgatory
+from replog.topic import TopicPartition
+from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, fetch, leader_of, log_of, produce, state
+
+LATER_MS = NOW_MS + 1000
+
+
+def test_the_epoch_start_is_durable_before_anything_is_served_st_13(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=2))
+    assert leader.leader_epoch_start_offset == 5
+    assert LeaderEpochCache.load(tmp_path / LEADER_EPOCH_CHECKPOINT).entries == ((0, 0), (2, 5))
+
+
+def test_a_second_epoch_without_records_replaces_the_first_st_13(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path), state(epoch=2))
+    leader.become_leader(state(epoch=5, partition_epoch=1), 101, LATER_MS)
+    assert leader.log.epochs.entries == ((5, 0),)
+
+
+def test_older_metadata_is_ignored(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=3, partition_epoch=7))
+    assert not leader.become_leader(state(epoch=3, partition_epoch=6, isr=(1,)), 101, LATER_MS)
+    assert (leader.isr, leader.partition_epoch, leader.high_watermark) == ({1, 2, 3}, 7, 0)
+
+
+def test_a_leader_alone_in_sync_commits_everything_at_once(tmp_path: Path) -> None:
+    leader = PartitionLeader(TP, 1, log_of(tmp_path, "0:0-4"), Brokers(1, 2, 3), replica_lag_time_max_ms=LAG_MS)
+    assert leader.become_leader(state(isr=(1,), epoch=1), 101, NOW_MS)
+    assert leader.high_watermark == 5
+
+
+def test_a_new_leaders_high_watermark_stands_until_everyone_in_sync_has_fetched_st_14(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=6), state(epoch=1))
+    assert leader.high_watermark == 6
+    produce(leader)
+    assert not fetch(leader, 2, 11, 1).high_watermark_advanced
+    assert fetch(leader, 3, 11, 1).high_watermark_advanced
+    assert leader.high_watermark == 11
+
+
+def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-4"), state())
+    produce(leader)
+    fetch(leader, 2, 6, 0)
+    known = leader.replicas[2]
+    leader.become_leader(state(partition_epoch=1, isr=(1, 2), replicas=(1, 2, 4)), 101, LATER_MS)
+    assert leader.replicas[2] is known
+    assert set(leader.replicas) == {2, 4}
+    assert leader.leader_epoch_start_offset == 5, "the epoch did not begin again"
+
+
+def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-4"), state())
+    fetch(leader, 2, 5, 0)
+    assert leader.high_watermark == 0
+    assert leader.become_leader(state(partition_epoch=1, isr=(1, 2), replicas=(1, 2)), 101, LATER_MS)
+    assert leader.high_watermark == 5
+
+
+def test_a_leader_elected_again_must_hear_from_its_followers_in_the_new_epoch(tmp_path: Path) -> None:
+    """Their log ends are kept (they cannot have truncated), their clock starts again (ST-11)."""
+    leader = leader_of(log_of(tmp_path, "0:0-4"), state())
+    fetch(leader, 2, 5, 0)
+    leader.become_leader(state(epoch=1, partition_epoch=1), 101, LATER_MS)
+    assert leader.replicas[2].log_end_offset == 5
+    assert leader.replicas[3].log_end_offset == -1
+    assert leader.replicas[3].last_caught_up_ms == LATER_MS
+
+
+def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-4"), state())
+    leader.log.abandon()
+    with pytest.raises(LogStorageError):
+        leader.become_leader(state(epoch=1, partition_epoch=1, isr=(1,)), 101, LATER_MS)
+    assert (leader.leader_epoch, leader.partition_epoch) == (0, 0)
+    assert leader.state == Committed(frozenset({1, 2, 3}))
+
+
+def test_an_unclean_leader_serves_what_it_has_and_reports_that_it_recovered_st_15(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-4", high_watermark=2), state(isr=(1,), epoch=1))
+    assert (leader.log.log_end_offset, leader.high_watermark) == (5, 5)
+    fetch(leader, 2, 5, 1)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert not proposal.recovering
+
+
+# DeleteRecords
+
+OTHER = TopicPartition("t", 1)
+
+
+def test_a_deletion_is_done_when_every_live_replica_has_deleted(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=10), state(isr=(1, 2), replicas=(1, 2)))
+    leaders: dict[TopicPartition, PartitionLeader | ErrorCode] = {
+        TP: leader,
+        OTHER: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    answers: list[dict[TopicPartition, DeleteRecordsResult]] = []
+    purgatory: Purgatory[TopicPartition] = Purgatory()
+    operation = DelayedDeleteRecords(
+        {TP: leader.delete_records(5), OTHER: 3}, leaders.__getitem__, 1000, answers.append
+    )
+    assert not purgatory.try_complete_else_watch(operation, [TP, OTHER], NOW_MS)
+    fetch(leader, 2, 10, 0, log_start_offset=4)
+    assert purgatory.check_and_complete(TP) == 0
+    fetch(leader, 2, 10, 0, log_start_offset=6)
+    assert purgatory.check_and_complete(TP) == 1
+    assert answers == [
+        {
+            TP: DeleteRecordsResult(ErrorCode.NONE, 5),
+            OTHER: DeleteRecordsResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        }
+    ]
+
+
+def test_a_deletion_that_a_replica_does_not_follow_times_out(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=10), state())
+    answers: list[dict[TopicPartition, DeleteRecordsResult]] = []
+    purgatory: Purgatory[TopicPartition] = Purgatory()
+    operation = DelayedDeleteRecords({TP: 5}, lambda _: leader, 1000, answers.append)
+    purgatory.try_complete_else_watch(operation, [TP], NOW_MS)
+    assert purgatory.expire(NOW_MS + 1000) == 1
+    assert answers == [{TP: DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, -1)}]
