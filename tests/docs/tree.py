@@ -1,0 +1,37 @@
+"""The project's own files, for tests that read them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = ROOT / "replog" / "rpc" / "v1"
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
+_NOT_OURS = {"__pycache__", "build", "dist", "artifacts"}
+
+_RULE = re.compile(r"\b(?:FN|RB|IX|SG|LG|LD|EP|PS|CL|ST|PR|FE|HW|ISR|FT|PG|CT|INV)-\d+\b")
+_CASE = re.compile(r"\bW-[A-Z]\d+\b")
+
+
+def text_files(*suffixes: str) -> Iterator[tuple[str, str]]:
+    """Path from the root, and content, of every file that people wrote; hidden and generated ones left out."""
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        if any(part.startswith(".") or part in _NOT_OURS or part.endswith(".egg-info") for part in parts):
+            continue
+        if not path.is_file() or GENERATED in path.parents or (suffixes and path.suffix not in suffixes):
+            continue
+        yield "/".join(parts), path.read_text(encoding="utf-8")
+
+
+def registered_rules() -> list[str]:
+    return re.findall(r"^- \*\*([A-Z]+-\d+)\*\* \S", (ROOT / "docs/rules.md").read_text(), re.M)
+
+
+def registered_cases() -> list[str]:
+    return re.findall(r"^- \*\*(W-[A-Z]\d+)\*\* \S", (ROOT / "docs/cases.md").read_text(), re.M)
+
+
+def quoted(text: str) -> tuple[set[str], set[str]]:
+    """The identifiers of rules and of worked cases in `text`."""
+    return set(_RULE.findall(text)), set(_CASE.findall(text))
