@@ -1,0 +1,157 @@
+"""What leaders and followers refuse to append, and what stays in the log then (2.7, 2.8)."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import CorruptRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
+from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch, open_log
+
+
+def changed(batch: bytes, position: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
+    data = bytearray(batch)
+    struct.pack_into(layout, data, position, value)
+    if fix_crc:
+        struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    return bytes(data)
+
+
+GOOD = client_batch(b"a", b"b")
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (GOOD[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (GOOD[:40], ErrorCode.CORRUPT_MESSAGE),
+        (GOOD + GOOD, ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 65, ">B", 77, fix_crc=False), ErrorCode.CORRUPT_MESSAGE),
+        (changed(GOOD, 17, ">I", 1, fix_crc=False), ErrorCode.CORRUPT_MESSAGE),
+        (changed(GOOD, 16, ">B", 1), ErrorCode.CORRUPT_MESSAGE),
+        (changed(GOOD, 0, ">q", 5), ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 57, ">i", 1), ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 57, ">i", 3), ErrorCode.CORRUPT_MESSAGE),
+        (changed(GOOD, 57, ">i", 0), ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 21, ">h", 0x10), ErrorCode.INVALID_TXN_STATE),
+        (changed(GOOD, 21, ">h", 0x40), ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 21, ">h", 0x05), ErrorCode.INVALID_RECORD),
+        (changed(GOOD, 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),
+        (changed(GOOD, 43, ">q", 7), ErrorCode.INVALID_RECORD),
+        (client_batch(b"x" * 400), ErrorCode.MESSAGE_TOO_LARGE),
+        (client_batch(b"x" * 250), ErrorCode.RECORD_LIST_TOO_LARGE),
+    ],
+)
+def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path: Path, records: bytes, code: ErrorCode) -> None:
+    log = append(open_log(tmp_path, max_message_bytes=400, segment_bytes=300), GOOD)
+    before = files_of(tmp_path)
+    with pytest.raises(ReplogError) as caught:
+        log.append_as_leader(records, leader_epoch=3, now_ms=0)
+    assert caught.value.code is code
+    assert files_of(tmp_path) == before
+    assert (log.log_end_offset, log.epochs.entries) == (2, ((0, 0),)), "a refused append leaves no epoch behind"
+
+
+def test_nothing_is_appended_for_no_bytes(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    assert log.append_as_leader(b"", leader_epoch=0, now_ms=0).last_offset == -1
+    assert log.append_as_follower(b"").first_offset == -1
+    assert log.append_as_follower(leader_batch(0, 0, b"a")[:-1]).last_offset == -1
+    assert (log.log_end_offset, log.epochs.entries) == (0, ())
+
+
+def test_a_leader_epoch_never_goes_back(tmp_path: Path) -> None:
+    log = append(open_log(tmp_path), GOOD, epoch=4)
+    with pytest.raises(ValueError, match="leader epoch 3 is below 4"):
+        append(log, GOOD, epoch=3)
+    log.assign_epoch_start(7)
+    assert log.epochs.entries == ((4, 0), (7, 2))  # EP-3: before any data
+    assert log.end_offset_for_epoch(4) == (4, 2)
+
+
+def test_buffers_of_every_kind_are_taken(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for kind in (bytes, bytearray, memoryview):
+        info = log.append_as_leader(kind(GOOD), leader_epoch=0, now_ms=0)
+        assert info.size == len(GOOD)
+        log.append_as_follower(kind(leader_batch(log.log_end_offset, 0, b"a")))
+    assert log.log_end_offset == 9
+
+
+BATCHES = [leader_batch(0, 1, b"a", b"b"), leader_batch(2, 1, b"c"), leader_batch(3, 2, b"d")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        (changed(leader_batch(4, 2, b"e"), 65, ">B", 77, fix_crc=False), CorruptRecord),
+        (changed(leader_batch(4, 2, b"e"), 16, ">B", 3), CorruptRecord),
+        (bytes(30), CorruptRecord),
+        (leader_batch(5, 2, b"e"), OffsetsOutOfOrder),
+        (leader_batch(3, 2, b"e"), OffsetsOutOfOrder),
+        (leader_batch(4, 1, b"e"), OffsetsOutOfOrder),
+        (leader_batch(4, -1, b"e"), OffsetsOutOfOrder),
+    ],
+)
+def test_a_follower_appends_what_precedes_the_first_bad_batch(
+    tmp_path: Path, bad: bytes, error: type[ReplogError]
+) -> None:
+    """FT-11: nothing from that batch on; the log end says from where to go on."""
+    log = open_log(tmp_path)
+    with pytest.raises(error):
+        log.append_as_follower(b"".join([*BATCHES, bad, leader_batch(5, 2, b"f")]))
+    assert (log.log_end_offset, log.epochs.entries) == (4, ((1, 0), (2, 3)))
+    log.append_as_follower(leader_batch(4, 2, b"e"))
+    assert log.log_end_offset == 5
+
+
+def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append_as_follower(b"".join(BATCHES))
+    for base in (2, 3, 5):
+        with pytest.raises(UnexpectedAppendOffset) as caught:
+            log.append_as_follower(leader_batch(base, 2, b"x", b"y"))
+        assert (caught.value.first_offset, caught.value.last_offset) == (base, base + 1)
+    assert log.log_end_offset == 4
+
+
+def test_w_u8_a_follower_takes_no_holes(tmp_path: Path) -> None:
+    """Changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
+    log = open_log(tmp_path)
+    log.truncate_fully_and_start_at(40)
+    log.append_as_follower(leader_batch(40, 1, b"a"))
+    with pytest.raises(UnexpectedAppendOffset):
+        log.append_as_follower(leader_batch(43, 2, b"a"))
+    assert (log.log_end_offset, log.epochs.entries) == (41, ((1, 40),))
+
+
+def test_w_u9_offsets_past_31_bits_roll(tmp_path: Path) -> None:
+    """Changed: one batch spans the offsets that the table leaves out."""
+    log = open_log(tmp_path)
+    wide = changed(leader_batch(0, 2, b"a"), 23, ">i", 2**31 - 2)
+    log.append_as_follower(wide + leader_batch(2**31 - 1, 2, b"b") + leader_batch(2**31, 2, b"c"))
+    assert layout(log) == [(0, 138), (2147483648, 69)]
+
+
+def test_w_u10_each_epoch_of_an_append_is_noted(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append_as_follower(b"".join(leader_batch(i, epoch, b"x") for i, epoch in enumerate((1, 1, 3, 5))))
+    assert log.epochs.entries == ((1, 0), (3, 2), (5, 3))
+
+
+def test_a_follower_takes_a_batch_larger_than_its_segments(tmp_path: Path) -> None:
+    """`segment.bytes` may have been lowered since the leader took it; Kafka's followers stop there."""
+    log = open_log(tmp_path, segment_bytes=100)
+    log.append_as_follower(leader_batch(0, 0, b"a") + leader_batch(1, 0, b"x" * 200) + leader_batch(2, 0, b"b"))
+    assert [base for base, _ in layout(log)] == [0, 1, 2]
+
+
+def test_flush_messages_makes_appends_durable_before_they_return(tmp_path: Path) -> None:
+    log = open_log(tmp_path, flush_messages=3)
+    append(log, GOOD)
+    assert log.recovery_point == 0
+    append(log, GOOD)
+    assert log.recovery_point == 4

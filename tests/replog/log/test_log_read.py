@@ -1,0 +1,138 @@
+"""Reads (W-R1 to W-R5), the high watermark (W-R6), log start (W-R7), rolling (W-R8), lookups by time."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.log.errors import OffsetOutOfRange
+from replog.log.log import Log
+from replog.log.offsets import FetchData, Isolation, OffsetMetadata, TimestampAndOffset
+from tests.replog.log.batches import append, client_batch, layout, open_log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Fixture R: batches 0-1 (77 bytes at 0), 2 (69 at 77), 3-5 (85 at 146)."""
+    return append(open_log(tmp_path), client_batch(b"a", b"b"), client_batch(b"c"), client_batch(b"d", b"e", b"f"))
+
+
+def read(log: Log, offset: int, max_bytes: int = 1000, *, min_one: bool = False, bounded: bool = False) -> FetchData:
+    isolation = Isolation.HIGH_WATERMARK if bounded else Isolation.LOG_END
+    return log.read(offset, max_bytes, isolation, min_one_message=min_one)
+
+
+def test_w_r1_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
+    assert log.snapshot().log_end_offset == (6, 0, 231)
+    for offset, position, size in ((0, 0, 231), (1, 0, 231), (2, 77, 154), (3, 146, 85), (5, 146, 85), (6, 231, 0)):
+        data = read(log, offset)
+        assert data.metadata == (offset, 0, position)
+        assert len(data.records) == size
+        assert not data.first_entry_incomplete
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "min_one", "size", "incomplete"),
+    [(1, True, 77, False), (1, False, 1, True), (0, True, 77, False), (0, False, 0, False), (100, True, 100, False)],
+)
+def test_w_r2_min_one_message(log: Log, max_bytes: int, min_one: bool, size: int, incomplete: bool) -> None:
+    data = read(log, 0, max_bytes, min_one=min_one)
+    assert (len(data.records), data.first_entry_incomplete) == (size, incomplete)
+
+
+@pytest.mark.parametrize("offset", [7, -1])
+def test_w_r3_outside_of_the_log(log: Log, offset: int) -> None:
+    with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in 0 to 6"):
+        read(log, offset)
+
+
+def test_w_r4_bounded_by_the_high_watermark(log: Log) -> None:
+    log.update_high_watermark(2)
+    assert [len(read(log, offset, bounded=True).records) for offset in (0, 1)] == [77, 77]
+    for offset, metadata in ((2, (2, 0, 77)), (3, (3, 0, 146)), (6, (6, 0, 231))):
+        assert read(log, offset, bounded=True) == FetchData(OffsetMetadata(*metadata), b"")
+    with pytest.raises(OffsetOutOfRange):
+        read(log, 7, bounded=True)
+
+
+def test_w_r5_a_high_watermark_inside_of_a_batch_hides_the_batch(log: Log) -> None:
+    log.update_high_watermark(4)
+    assert [len(read(log, offset, bounded=True).records) for offset in (0, 2, 3, 4, 5)] == [146, 69, 0, 0, 0]
+    assert log.snapshot().high_watermark == (4, 0, 146)  # LG-6
+
+
+def test_w_r6_high_watermark_updates(log: Log) -> None:
+    assert [log.update_high_watermark(offset) for offset in (99, 1, -1)] == [6, 1, 0]
+    log.update_high_watermark(1)
+    assert [log.maybe_increment_high_watermark(offset) for offset in (3, 2, 3)] == [True, False, False]
+    assert log.high_watermark == 3
+    with pytest.raises(ValueError, match="beyond log end offset 6"):
+        log.maybe_increment_high_watermark(7)
+    assert [log.update_high_watermark(offset) for offset in (6, 4, 4, 100)] == [6, 4, 4, 6]
+
+
+def test_w_r7_log_start_increments(log: Log) -> None:
+    log.update_high_watermark(6)
+    with pytest.raises(OffsetOutOfRange):
+        log.maybe_increment_log_start_offset(7)
+    assert log.maybe_increment_log_start_offset(4)
+    assert log.recovery_point == 4
+    assert not log.maybe_increment_log_start_offset(3)
+    with pytest.raises(OffsetOutOfRange):
+        read(log, 3)
+    assert read(log, 4).metadata == (4, 0, 146)
+    assert len(read(log, 4).records) == 85
+    assert log.update_high_watermark(2) == 4
+    assert log.epochs.entries == ((0, 4),)
+
+
+def test_w_r8_rolling_moves_the_log_end_and_a_high_watermark_there(log: Log) -> None:
+    log.update_high_watermark(6)
+    for _ in range(2):
+        log.roll()
+        snapshot = log.snapshot()
+        assert snapshot.log_end_offset == snapshot.high_watermark == (6, 6, 0)
+        assert layout(log) == [(0, 231), (6, 0)]
+
+
+def test_a_read_goes_on_in_the_next_segment_but_never_spans_two(log: Log) -> None:
+    log.roll()
+    append(log, client_batch(b"g"))
+    assert len(read(log, 5).records) == 85
+    assert read(log, 6).metadata == (6, 6, 0)
+
+
+def test_every_offset_is_found_in_every_segment_with_every_bound(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=700, index_interval_bytes=150)
+    batches = []
+    for count in [1, 3, 2, 5, 1, 1, 4] * 8:
+        batches.append((log.log_end_offset, log.log_end_offset + count))
+        append(log, client_batch(*[b"value"] * count))
+    assert len(layout(log)) > 5
+    for bound in range(0, log.log_end_offset + 1, 5):
+        log.update_high_watermark(bound)
+        for base, end in batches:
+            for offset in range(base, end):
+                data = read(log, offset, 1, min_one=True, bounded=True)
+                assert bool(data.records) == (end <= bound or (offset < bound and end <= bound)), (offset, bound)
+                if data.records:
+                    assert int.from_bytes(data.records[:8], "big") == base
+
+
+def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=150, index_interval_bytes=1)
+    for epoch, times in enumerate(([100, 300], [200, 150], [400, 350], [50, 500])):
+        append(log, client_batch(b"a", b"b", timestamps=times), epoch=epoch)
+    assert len(layout(log)) == 4
+    answers = {0: (100, 0, 0), 101: (300, 1, 0), 300: (300, 1, 0), 301: (400, 4, 2), 401: (500, 7, 3)}
+    for timestamp, answer in answers.items():
+        assert log.offset_for_timestamp(timestamp) == TimestampAndOffset(*answer)
+    assert log.offset_for_timestamp(501) is None
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(5)
+    assert log.offset_for_timestamp(0) == TimestampAndOffset(350, 5, 2)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_offset_for_timestamp_reads_compressed_records(tmp_path: Path, codec: int) -> None:
+    log = append(open_log(tmp_path), client_batch(b"a" * 500, b"b" * 500, timestamps=[5, 9], codec=codec))
+    assert log.offset_for_timestamp(6) == TimestampAndOffset(9, 1, 0)

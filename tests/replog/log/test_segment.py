@@ -1,0 +1,199 @@
+"""Segments: index accounting per batch (W-S1 to W-S4), lookups and truncation (W-S5), offset range, roll decision."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from replog.log.batch import BatchHeader, iterate_batches, parse_header
+from replog.log.digest import batch_digest
+from replog.log.errors import IndexOffsetOverflow
+from replog.log.recovery import recover
+from replog.log.segment import Segment
+from replog.log.timestamps import find_in_segment
+from tests.replog.log.batches import append, client_batch, config, leader_batch, open_log
+
+
+def segment_of(directory: Path, base: int, *batches: bytes, interval: int) -> Segment:
+    segment = Segment(directory, base)
+    segment.create()
+    for batch in batches:
+        segment.add(parse_header(batch), interval)
+        segment.write([batch])
+    return segment
+
+
+def offset_entries(segment: Segment) -> list[tuple[int, int]]:
+    return [tuple(segment.index.get(slot)) for slot in range(segment.index.count)]
+
+
+def time_entries(segment: Segment) -> list[tuple[int, int]]:
+    return [tuple(segment.time_index.get(slot)) for slot in range(segment.time_index.count)]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [leader_batch(i, 0, b"test", timestamps=[1000 + i]) for i in range(count)]
+
+
+def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path: Path) -> None:
+    """Changed for followers: entries per batch, so chunks of 2, 4 or 20 batches give the leader's entries."""
+    batches = numbered(20)
+    expected = [(2, 144), (4, 288), (6, 432), (8, 576), (10, 720), (12, 864), (14, 1008), (16, 1152), (18, 1296)]
+    for chunk in (1, 2, 4, 20):
+        directory = tmp_path / str(chunk)
+        log = open_log(directory, index_interval_bytes=100)
+        for start in range(0, 20, chunk):
+            log.append_as_follower(b"".join(batches[start : start + chunk]))
+        segment = log._active
+        assert offset_entries(segment) == expected, chunk
+        assert time_entries(segment) == [(1000 + offset, offset) for offset, _ in expected]
+        log.roll()
+        log.close()
+        sealed = Segment(directory, 0)
+        assert time_entries(sealed)[-1] == (1019, 19)
+        assert recover(sealed, 100, -1) == 0
+        assert offset_entries(sealed) == expected
+        sealed.seal()
+        assert time_entries(sealed)[-1] == (1019, 19), "recovery as an inactive segment"
+
+
+def test_w_s2_the_default_interval(tmp_path: Path) -> None:
+    assert offset_entries(segment_of(tmp_path, 0, *numbered(200), interval=4096)) == [
+        (57, 4104),
+        (114, 8208),
+        (171, 12312),
+    ]
+
+
+def test_w_s3_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> None:
+    times = (10, 30, 20, 25, 40, 40, 5)
+    batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate(times)]
+    segment = segment_of(tmp_path, 0, *batches, interval=1)
+    assert [offset for offset, _ in offset_entries(segment)] == [1, 2, 3, 4, 5, 6]
+    assert time_entries(segment) == [(30, 1), (40, 4)]
+
+
+def test_w_s4_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> None:
+    batches = [leader_batch(i, 0, b"test", timestamps=[-1]) for i in range(4)]
+    segment = segment_of(tmp_path, 0, *batches, interval=1)
+    segment.seal()
+    assert segment.index.count == 3
+    assert segment.time_index.count == 0
+
+
+@pytest.fixture
+def w_s5(tmp_path: Path) -> Segment:
+    return segment_of(
+        tmp_path,
+        40,
+        leader_batch(50, 0, b"hello", b"there", timestamps=[100, 90]),
+        leader_batch(60, 0, b"alpha", b"beta", timestamps=[120, 110]),
+        leader_batch(62, 0, b"x", timestamps=[105]),
+        interval=10,
+    )
+
+
+def test_w_s5_lookups(w_s5: Segment) -> None:
+    assert offset_entries(w_s5) == [(61, 85), (62, 169)]
+    assert time_entries(w_s5) == [(120, 61)]
+    assert (w_s5.size, w_s5.next_offset) == (238, 63)
+    for position, offsets in ((0, (40, 50, 51)), (85, (52, 60, 61)), (169, (62,))):
+        for offset in offsets:
+            found = w_s5.translate(offset)
+            assert found is not None
+            assert found[0] == position, offset
+    assert w_s5.translate(63) is None
+
+
+def test_w_s5_time_lookups(w_s5: Segment) -> None:
+    expected = {
+        (0, 0): (100, 50),
+        (90, 0): (100, 50),
+        (91, 0): (100, 50),
+        (101, 0): (120, 60),
+        (111, 0): (120, 60),
+        (100, 51): (120, 60),
+        (121, 0): None,
+        (105, 62): (105, 62),
+        (120, 61): None,
+    }
+    for (timestamp, start), answer in expected.items():
+        found = find_in_segment(w_s5, timestamp, start)
+        assert (found and (found.timestamp, found.offset)) == answer, (timestamp, start)
+
+
+@pytest.mark.parametrize(
+    ("offset", "removed", "next_offset", "max_timestamp"),
+    [
+        (63, 0, 63, 120),
+        (62, 69, 62, 120),
+        (61, 153, 52, 100),
+        (60, 153, 52, 100),
+        (55, 153, 52, 100),
+        (51, 238, 40, -1),
+        (50, 238, 40, -1),
+        (40, 238, 40, -1),
+    ],
+)
+def test_w_s5_truncation(w_s5: Segment, offset: int, removed: int, next_offset: int, max_timestamp: int) -> None:
+    assert w_s5.truncate_to(offset) == removed
+    assert (w_s5.next_offset, w_s5.max_timestamp) == (next_offset, max_timestamp)
+    assert w_s5.path.stat().st_size == w_s5.size == 238 - removed
+
+
+def with_offsets(base: int, last: int) -> BatchHeader:
+    header = parse_header(client_batch(b"x", timestamps=[500]))
+    return header._replace(base_offset=last, last_offset_delta=0) if base >= 0 else header
+
+
+@pytest.mark.parametrize(
+    ("base", "last", "fits"), [(0, -1, False), (100, 10, False), (0, 2**31, False), (0, 2**31 - 1, True), (5, 5, True)]
+)
+def test_w_s6_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fits: bool) -> None:
+    segment = segment_of(tmp_path, base, interval=4096)
+    if fits:
+        segment.add(with_offsets(base, last), 4096)
+    else:
+        with pytest.raises(IndexOffsetOverflow):
+            segment.add(with_offsets(base, last), 4096)
+
+
+@pytest.mark.parametrize(
+    ("changes", "segment_bytes", "rolls"),
+    [
+        ({}, 138, False),
+        ({}, 137, True),
+        ({"max_timestamp": 1500}, 10**6, False),
+        ({"max_timestamp": 1501}, 10**6, True),
+        ({"max_timestamp": -1}, 10**6, False),
+        ({"base_offset": 2**31 - 1}, 10**6, False),
+        ({"base_offset": 2**31}, 10**6, True),
+    ],
+)
+def test_should_roll(tmp_path: Path, changes: dict[str, int], segment_bytes: int, rolls: bool) -> None:
+    segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[500]), interval=4096)
+    header = parse_header(leader_batch(1, 0, b"x", timestamps=[500]))._replace(**changes)
+    assert segment.should_roll(header, config(segment_bytes=segment_bytes, segment_ms=1000)) is rolls
+
+
+def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path: Path) -> None:
+    segment = segment_of(tmp_path, 0, interval=4096)
+    header = parse_header(leader_batch(1, 0, b"x", timestamps=[10**15]))
+    assert not segment.should_roll(header, config(segment_bytes=10, segment_ms=1))
+    assert segment.should_roll(header._replace(base_offset=2**31), config())
+
+
+def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path: Path) -> None:
+    log = append(open_log(tmp_path, index_interval_bytes=100), *(client_batch(b"x" * (i % 40)) for i in range(30)))
+    log.roll()
+    segment = log._segments[0]
+    headers = [header for _, header in iterate_batches(segment.path.read_bytes())]
+    digests = segment.digest_index
+    for slot in range(digests.count):
+        offset, digest = digests.get(slot)
+        assert digest == sum(batch_digest(h) for h in headers if h.last_offset <= offset) % 2**64
+    assert [digests.get(slot).offset for slot in range(segment.index.count)] == [
+        offset for offset, _ in offset_entries(segment)
+    ]
+    assert digests.last_offset == 29, "one more at the end of a sealed segment"
+    assert struct.unpack(">IQ", digests.path.read_bytes()[-12:]) == (29, segment.digest)
