@@ -1,0 +1,83 @@
+"""What every benchmark measures: latencies, CPU of processes, and the machine it ran on."""
+
+import math
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that the process has used so far, threads included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+class CpuMeter:
+    """CPU used by named processes between two moments."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = dict(pids)
+        self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
+
+    def used(self) -> dict[str, float]:
+        return {name: cpu_seconds(pid) - self._before[name] for name, pid in self._pids.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """One run: bytes of records (not of frames) acknowledged by all replicas."""
+
+    record_bytes: int
+    seconds: float
+    cpu: dict[str, float]  # seconds by process
+
+    @property
+    def mb_per_second(self) -> float:
+        return self.record_bytes / 1e6 / self.seconds
+
+    @property
+    def cpu_per_gb(self) -> dict[str, float]:
+        return {name: used / (self.record_bytes / 1e9) for name, used in self.cpu.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds from the moment a record was due to be sent until its acknowledgement arrived."""
+
+    records: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> "Latency":
+        ordered = sorted(value * 1000 for value in seconds)
+        return cls(len(ordered), quantile(ordered, 0.5), quantile(ordered, 0.99), ordered[-1])
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of all values do not exceed."""
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
+
+
+def environment() -> str:
+    """One line that says where the figures come from."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    commit = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return (
+        f"{os.cpu_count()} × {model}, Linux {platform.release()}, Python {platform.python_version()}, "
+        f"grpcio {grpc.__version__}, replog {commit or 'unknown'}"
+    )
