@@ -1,0 +1,23 @@
+"""Clients of the log: producer, consumer and admin, async first."""
+
+from replog.client.admin import Admin, PartitionDescription, TopicDescription
+from replog.client.consumer import Consumer, LogTruncated
+from replog.client.producer import Delivery, DeliveryFailed, Producer, RecordMetadata
+from replog.client.records import Record
+from replog.client.sync import SyncAdmin, SyncConsumer, SyncProducer
+
+__all__ = [
+    "Admin",
+    "Consumer",
+    "Delivery",
+    "DeliveryFailed",
+    "LogTruncated",
+    "PartitionDescription",
+    "Producer",
+    "Record",
+    "RecordMetadata",
+    "SyncAdmin",
+    "SyncConsumer",
+    "SyncProducer",
+    "TopicDescription",
+]

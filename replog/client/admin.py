@@ -1,0 +1,217 @@
+"""The admin client: topics, and what the cluster says of itself."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from replog.client.backoff import Backoff
+from replog.client.metadata import Leader, Metadata
+from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
+from replog.errors import ErrorCode, ReplogError, error_code
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.methods import Controller, Log, Method
+from replog.rpc.transport import Transport
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import TopicPartition, validate_topic_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    broker_id: int
+    address: str
+    rack: str
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str
+    controller: str
+    brokers: tuple[BrokerDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    partition: int
+    leader: int  # -1: none
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    topic: str
+    topic_id: bytes
+    partitions: tuple[PartitionDescription, ...]
+    configs: Mapping[str, str]
+
+
+class Admin:
+    """Every call has a deadline, `timeout_ms`, and retries what may pass until then."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        timeout_ms: int = 30_000,
+        transport: Transport | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        if timeout_ms <= 0:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"timeout_ms={timeout_ms} is not greater than 0")
+        self._timeout_s = timeout_ms / 1000
+        self._backoff = Backoff(rng or random.Random())
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), self._backoff)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._metadata.close()
+
+    async def create_topic(
+        self,
+        topic: str,
+        partitions: int = 0,
+        replication_factor: int = 0,
+        configs: Mapping[str, str] | None = None,
+        assignment: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """Create it (0: the controller's defaults) and wait until the broker asked knows all of its leaders.
+
+        Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle.
+        """
+        request = controller_pb2.CreateTopicRequest(
+            topic=validate_topic_name(topic),
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs or {},
+            assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
+            validate_only=validate_only,
+        )
+        response: controller_pb2.CreateTopicResponse = await self._ask_controller(Controller["create_topic"], request)
+        if validate_only:
+            return
+
+        async def visible() -> None:
+            description = await self._describe(topic)
+            led = sum(partition.leader >= 0 for partition in description.partitions)
+            if description.topic_id != response.topic_id or led < response.partitions:
+                raise ReplogError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"topic {topic!r} is created, but {led} of its {response.partitions} partitions have a leader",
+                )
+
+        await self._retry(visible)
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete it and wait until the broker asked no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        await self._ask_controller(
+            Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
+        )
+
+        async def gone() -> None:
+            response = await self._metadata.fetch((topic,))
+            if any(known.topic == topic and not known.error_code for known in response.topics):
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is deleted, but still known")
+
+        await self._retry(gone)
+
+    async def list_topics(self) -> list[str]:
+        response = await self._retry(self._metadata.fetch)
+        return sorted(topic.topic for topic in response.topics if not topic.error_code)
+
+    async def describe_topic(self, topic: str) -> TopicDescription:
+        """As the broker asked knows it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        validate_topic_name(topic)
+        return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        response = await self._retry(self._metadata.fetch)
+        brokers = (BrokerDescription(b.broker_id, b.address, b.rack, b.fenced) for b in response.brokers)
+        ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
+        return ClusterDescription(response.cluster_id, response.controller, ordered)
+
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition the first offset at or after its timestamp (ms, offsets.LATEST or offsets.EARLIEST)."""
+        return await list_offsets(
+            self._metadata, self._backoff, timestamps, read_committed=read_committed, timeout_s=self._timeout_s
+        )
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition."""
+
+        def request(_leader: Leader, partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
+            return log_pb2.DeleteRecordsRequest(
+                timeout_ms=int(self._timeout_s * 1000),
+                partitions=[
+                    log_pb2.DeleteRecordsPartition(topic=p.topic, partition=p.partition, offset=offsets[p])
+                    for p in partitions
+                ],
+            )
+
+        method = Log["delete_records"]
+        results = await ask_leaders(self._metadata, self._backoff, list(offsets), method, request, self._timeout_s)
+        return {partition: result.low_watermark for partition, result in results.items()}
+
+    async def _describe(self, topic: str) -> TopicDescription:
+        response = await self._metadata.fetch((topic,))
+        found = next((known for known in response.topics if known.topic == topic), None)
+        if found is None or found.error_code:
+            code = error_code(found.error_code) if found is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise ReplogError(code, f"topic {topic!r} is not known; see the list of topics")
+        partitions = (
+            PartitionDescription(
+                p.partition, p.leader, p.leader_epoch, tuple(p.replicas), tuple(p.isr), tuple(p.elr), p.partition_epoch
+            )
+            for p in found.partitions
+        )
+        ordered = tuple(sorted(partitions, key=lambda partition: partition.partition))
+        return TopicDescription(found.topic, found.topic_id, ordered, dict(found.configs))
+
+    async def _ask_controller(self, method: Method, request: Any) -> Any:
+        """Call the active controller, whose address the brokers know; look for it again when it has moved."""
+
+        async def call() -> Any:
+            response = await self._metadata.fetch()
+            if not response.controller:
+                raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
+            return await self._metadata.channel(response.controller).call(method, request, self._timeout_s)
+
+        return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
+        """Until the deadline, then raise the last error."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        failures = 0
+        last: ReplogError | None = None
+        while True:
+            try:
+                async with asyncio.timeout_at(max(deadline, loop.time() + 0.1)):
+                    return await call()
+            except TimeoutError:
+                raise last or ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {self._timeout_s:g} s") from None
+            except ReplogError as error:
+                last = error
+                failures += 1
+                delay_s = self._backoff.delay_s(failures)
+                if not error.retriable or error.code is not_retried or loop.time() + delay_s >= deadline:
+                    raise
+                await asyncio.sleep(delay_s)

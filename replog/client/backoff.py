@@ -1,0 +1,17 @@
+"""How long to wait before the next try."""
+
+from random import Random
+
+
+class Backoff:
+    """`base_ms`, doubled with every failure up to `max_ms`, and 20 % of jitter so that clients spread out."""
+
+    def __init__(self, random: Random, base_ms: int = 100, max_ms: int = 1000) -> None:
+        self._random = random
+        self._base_s = base_ms / 1000
+        self._max_s = max_ms / 1000
+
+    def delay_s(self, failures: int) -> float:
+        """The wait after `failures` failures in a row (1 or more)."""
+        doubled: float = self._base_s * 2 ** min(failures - 1, 20)
+        return min(doubled, self._max_s) * self._random.uniform(0.8, 1.2)

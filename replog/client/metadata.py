@@ -1,0 +1,193 @@
+"""Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older leader."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from replog.client.backoff import Backoff
+from replog.config import parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Log
+from replog.rpc.transport import Channel, Transport
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition, validate_topic_name
+
+CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
+
+
+class Leader(NamedTuple):
+    """Where a partition's leader is, and in which epoch it leads."""
+
+    broker_id: int
+    address: str
+    epoch: int
+
+
+class PartitionView(NamedTuple):
+    """The newest known leadership of one partition; `leader` is -1 when it has none."""
+
+    leader: int
+    leader_epoch: int
+
+
+class TopicView(NamedTuple):
+    topic_id: bytes
+    partitions: dict[int, PartitionView]
+
+
+def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
+    """`host:port,host:port` or a list of them. Raises INVALID_CONFIG when one is not an address, or none is given."""
+    addresses = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
+    addresses = [address.strip() for address in addresses if address.strip()]
+    if not addresses:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, "no bootstrap address is given; name at least one host:port")
+    for address in addresses:
+        try:
+            parse_address(address)
+        except ValueError as error:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"bootstrap address {error}") from None
+    return tuple(dict.fromkeys(addresses))
+
+
+class ClusterView:
+    """What GetMetadata answers have told so far. Pure: no waiting, no network."""
+
+    def __init__(self) -> None:
+        self.cluster_id = ""
+        self.controller = ""
+        self.brokers: dict[int, str] = {}  # address by id
+        self.topics: dict[str, TopicView] = {}
+
+    def apply(self, response: log_pb2.GetMetadataResponse) -> None:
+        """Take the answer over, but keep a partition's known leader where the answer's epoch is older."""
+        self.cluster_id = response.cluster_id
+        self.controller = response.controller
+        self.brokers = {broker.broker_id: broker.address for broker in response.brokers}
+        for topic in response.topics:
+            if topic.error_code:
+                self.topics.pop(topic.topic, None)
+                continue
+            known = self.topics.get(topic.topic)
+            kept = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
+            partitions = dict(kept)
+            for partition in topic.partitions:
+                view = PartitionView(partition.leader, partition.leader_epoch)
+                old = kept.get(partition.partition)
+                partitions[partition.partition] = view if old is None or view.leader_epoch >= old.leader_epoch else old
+            self.topics[topic.topic] = TopicView(topic.topic_id, partitions)
+
+    def leader(self, partition: TopicPartition) -> Leader | None:
+        """None when the partition, its leader or the leader's address is not known."""
+        topic = self.topics.get(partition.topic)
+        view = topic.partitions.get(partition.partition) if topic is not None else None
+        if view is None:
+            return None
+        address = self.brokers.get(view.leader)
+        return Leader(view.leader, address, view.leader_epoch) if address else None
+
+
+class Metadata:
+    """The client's connections and its view of the cluster. Errors of the wire are `ReplogError`s."""
+
+    def __init__(self, bootstrap: str | Sequence[str], transport: Transport, backoff: Backoff) -> None:
+        self.bootstrap = parse_bootstrap(bootstrap)
+        self.view = ClusterView()
+        self._transport = transport
+        self._backoff = backoff
+        self._channels: dict[str, Channel] = {}
+        self._wanted: dict[str, None] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshes_in_a_row = 0
+        self._last_refresh: float | None = None
+        self._answered = ""  # who answered last
+
+    def channel(self, address: str) -> Channel:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = self._transport.connect(address)
+        return channel
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Ask for these topics in every refresh from now on. Raises INVALID_TOPIC_EXCEPTION."""
+        for topic in topics:
+            self._wanted[validate_topic_name(topic)] = None
+
+    async def refresh(self) -> None:
+        """Ask a broker for the wanted topics; joins a refresh under way. Refreshes in quick succession back off.
+
+        Raises NETWORK_EXCEPTION when no broker answers.
+        """
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh())
+            self._refreshing.add_done_callback(self._refreshed)
+        await asyncio.shield(self._refreshing)
+
+    async def topic(self, name: str, timeout_s: float) -> TopicView:
+        """The topic's view, waiting until a broker knows it. Raises UNKNOWN_TOPIC_OR_PARTITION at the deadline,
+        NETWORK_EXCEPTION if no broker could be asked.
+        """
+        self.want((name,))
+        unreachable: ReplogError | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while name not in self.view.topics:
+                    try:
+                        await self.refresh()
+                        unreachable = None
+                    except ReplogError as error:
+                        unreachable = error
+        except TimeoutError:
+            self._wanted.pop(name, None)
+            raise unreachable or ReplogError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {name!r} is not known after {timeout_s:g} s; create it, or check its name",
+            ) from None
+        return self.view.topics[name]
+
+    async def fetch(self, topics: Iterable[str] = ()) -> log_pb2.GetMetadataResponse:
+        """One GetMetadata answer (no topics: all of them), from the first broker that gives one."""
+        request = log_pb2.GetMetadataRequest(topics=topics)
+        failures: dict[str, str] = {}
+        for address in self._addresses():
+            try:
+                response: log_pb2.GetMetadataResponse = await self.channel(address).call(
+                    Log["get_metadata"], request, CALL_TIMEOUT_S
+                )
+            except ReplogError as error:
+                failures[address] = str(error)
+                self._answered = ""
+                continue
+            self._answered = address
+            self.view.apply(response)
+            return response
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
+        raise ReplogError(
+            ErrorCode.NETWORK_EXCEPTION, f"no broker answers; is the cluster up and the address right? ({reasons})"
+        )
+
+    async def close(self) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            await channel.close()
+
+    def _addresses(self) -> list[str]:
+        known = (self._answered, *self.view.brokers.values(), *self.bootstrap)
+        return list(dict.fromkeys(address for address in known if address))
+
+    async def _refresh(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._last_refresh is not None:
+            quiet_s = loop.time() - self._last_refresh
+            self._refreshes_in_a_row = self._refreshes_in_a_row + 1 if quiet_s < 2 else 1
+            await asyncio.sleep(max(0.0, self._backoff.delay_s(self._refreshes_in_a_row) - quiet_s))
+        try:
+            await self.fetch(self._wanted)
+        finally:
+            self._last_refresh = loop.time()
+
+    def _refreshed(self, task: "asyncio.Task[None]") -> None:
+        self._refreshing = None
+        if not task.cancelled():
+            task.exception()  # whoever waits for it raises it; nobody may be waiting any more

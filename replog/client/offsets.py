@@ -1,0 +1,144 @@
+"""ListOffsets for clients: the leader of each partition is asked, and asked again until the deadline."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from replog.client.backoff import Backoff
+from replog.client.metadata import Leader, Metadata
+from replog.errors import ErrorCode, ReplogError, error_code
+from replog.rpc.methods import Log, Method
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+CALL_TIMEOUT_S = 10.0
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """What ListOffsets found. `timestamp` is -1 for earliest and latest."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+async def list_offsets(
+    metadata: Metadata,
+    backoff: Backoff,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    timeout_s: float,
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """For each partition the first offset at or after its timestamp (ms, LATEST or EARLIEST); None if there is none.
+
+    LATEST is the high watermark, or the last stable offset when reading committed (FE-22).
+    """
+
+    def request(leader: Leader, partitions: list[TopicPartition]) -> log_pb2.ListOffsetsRequest:
+        return log_pb2.ListOffsetsRequest(
+            isolation_level=log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED,
+            partitions=[
+                log_pb2.ListOffsetsPartition(
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    timestamp=timestamps[partition],
+                    current_leader_epoch=_epoch(metadata, partition),
+                )
+                for partition in partitions
+            ],
+        )
+
+    results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
+    return {
+        partition: OffsetAndTimestamp(result.offset, result.timestamp, result.leader_epoch)
+        if result.offset >= 0
+        else None
+        for partition, result in results.items()
+    }
+
+
+def _epoch(metadata: Metadata, partition: TopicPartition) -> int | None:
+    leader = metadata.view.leader(partition)
+    return leader.epoch if leader is not None else None
+
+
+async def ask_leaders(
+    metadata: Metadata,
+    backoff: Backoff,
+    partitions: list[TopicPartition],
+    method: Method,
+    request: Any,
+    timeout_s: float,
+) -> dict[TopicPartition, Any]:
+    """One result per partition from its leader, by calls built with `request(leader, partitions)`.
+
+    Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    results: dict[TopicPartition, Any] = {}
+    failures = 0
+    for topic in {partition.topic for partition in partitions}:
+        await metadata.topic(topic, timeout_s)
+    while True:
+        open_partitions = [partition for partition in partitions if partition not in results]
+        error = await _ask_once(metadata, open_partitions, method, request, deadline, results)
+        if error is None:
+            return results
+        failures += 1
+        delay_s = backoff.delay_s(failures)
+        if not error.retriable or loop.time() + delay_s >= deadline:
+            raise error
+        await asyncio.sleep(delay_s)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await metadata.refresh()
+        except (ReplogError, TimeoutError):
+            continue  # the next round meets the same trouble, or the deadline
+
+
+async def _ask_once(
+    metadata: Metadata,
+    partitions: list[TopicPartition],
+    method: Method,
+    request: Any,
+    deadline: float,
+    results: dict[TopicPartition, Any],
+) -> ReplogError | None:
+    """Fill `results` as far as leaders answer; the error that matters most of the others, None if there is none."""
+    errors: list[ReplogError] = []
+    by_leader: dict[Leader, list[TopicPartition]] = {}
+    for partition in partitions:
+        leader = metadata.view.leader(partition)
+        if leader is None:
+            errors.append(ReplogError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no known leader"))
+        else:
+            by_leader.setdefault(leader._replace(epoch=0), []).append(partition)
+    timeout_s = min(CALL_TIMEOUT_S, max(0.01, deadline - asyncio.get_running_loop().time()))
+    answers = await asyncio.gather(
+        *(
+            metadata.channel(leader.address).call(method, request(leader, asked), timeout_s)
+            for leader, asked in by_leader.items()
+        ),
+        return_exceptions=True,
+    )
+    for answer in answers:
+        if isinstance(answer, ReplogError):
+            errors.append(answer)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            for result in answer.partitions:
+                partition = TopicPartition(result.topic, result.partition)
+                if result.error_code:
+                    code = error_code(result.error_code)
+                    errors.append(ReplogError(code, f"{method.path.rpartition('/')[2]} of {partition} was refused"))
+                else:
+                    results[partition] = result
+    missing = [str(partition) for partition in partitions if partition not in results]
+    if missing and not errors:
+        errors.append(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer was given for {', '.join(missing)}"))
+    return min(errors, key=lambda error: error.retriable, default=None)

@@ -1,0 +1,48 @@
+"""Which partition a record goes to: Kafka's murmur2 by key, a sticky partition per batch without one."""
+
+from collections.abc import Sequence
+from random import Random
+
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_SEED = 0x9747B28C
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's `Utils.murmur2`: a signed 32-bit hash, the same in every Kafka client."""
+    length = len(data)
+    whole = length & ~3
+    h = _SEED ^ length
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
+        h = (h * _M & _MASK) ^ ((k ^ k >> 24) * _M & _MASK)
+    if whole < length:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    h ^= h >> 15
+    return h - (1 << 32) if h & 0x80000000 else h
+
+
+def partition_for_key(key: bytes, partitions: int) -> int:
+    """Kafka's default partitioner for a keyed record: toPositive(murmur2(key)) % partitions."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+class StickyPartitioner:
+    """For records without a key: one partition per topic until its batch is closed, then another at random."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._current: dict[str, int] = {}
+
+    def current(self, topic: str, available: Sequence[int]) -> int:
+        """The topic's present partition, chosen among `available` (at least one) when there is none yet."""
+        partition = self._current.get(topic)
+        return partition if partition is not None else self.switch(topic, available)
+
+    def switch(self, topic: str, available: Sequence[int]) -> int:
+        """Move to another of `available`, if there is another."""
+        previous = self._current.get(topic)
+        others = [partition for partition in available if partition != previous] or available
+        chosen = self._current[topic] = self._random.choice(others)
+        return chosen

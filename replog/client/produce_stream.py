@@ -1,0 +1,153 @@
+"""One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit."""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from replog.client.accumulator import PartitionQueue
+from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import Buffer
+from replog.rpc.codec import WithRecords
+from replog.rpc.methods import Log
+from replog.rpc.transport import Stream
+from replog.rpc.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from replog.client.sender import Sender
+
+MAX_IN_FLIGHT = 5  # requests per stream, Kafka's max.in.flight.requests.per.connection
+
+
+class ProduceStream:
+    """Lives until its first error; then every batch it holds goes back to the sender."""
+
+    def __init__(self, sender: "Sender", address: str) -> None:
+        self.address = address
+        self._sender = sender
+        self._stream: Stream = sender.metadata.channel(address).open(Log["produce"])
+        self._ready: dict[PartitionQueue, None] = {}
+        self._wake = asyncio.Event()
+        self._in_flight: dict[int, tuple[float, list[PartitionQueue]]] = {}  # sent at, by correlation id
+        self._correlation_id = 0
+        self._task = asyncio.create_task(self._run())
+
+    def offer(self, queue: PartitionQueue) -> None:
+        self._ready[queue] = None
+        self._wake.set()
+
+    def check_timeout(self, now: float) -> None:
+        """Cut the stream when its oldest request has waited longer than the request timeout."""
+        for sent_at, _ in self._in_flight.values():
+            if now - sent_at > self._sender.request_timeout_s:
+                self._stream.cancel()
+            return
+
+    def stop(self) -> "asyncio.Task[None]":
+        """Give the stream up; the task that ends with it."""
+        self._stream.cancel()
+        self._task.cancel()
+        return self._task
+
+    async def _run(self) -> None:
+        tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._stream.cancel()
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        wire = [error for error in errors if isinstance(error, ReplogError)]
+        error = wire[0] if wire else ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the stream failed: {errors!r}")
+        self._give_back(error)
+
+    def _give_back(self, error: ReplogError) -> None:
+        self._sender.stream_lost(self, error)
+        in_flight, self._in_flight = self._in_flight, {}
+        for _, queues in in_flight.values():
+            for queue in queues:
+                self._sender.lost(queue, error)
+        ready, self._ready = self._ready, {}
+        for queue in ready:
+            queue.scheduled = False
+            if queue.batches:
+                self._sender.lost(queue, error, sent=False)
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._wake.wait()
+            if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready:
+                self._wake.clear()
+                continue
+            request, queues = self._next_request()
+            if not queues:
+                continue
+            self._in_flight[request.head.correlation_id] = (loop.time(), queues)
+            await self._stream.send(request)
+            if self._sender.acks == 0:
+                del self._in_flight[request.head.correlation_id]
+                for queue in queues:
+                    self._sender.sent_without_answer(queue)
+
+    async def _read(self) -> None:
+        while True:
+            response: log_pb2.ProduceResponse | None = await self._stream.receive()
+            if response is None:
+                raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the produce stream")
+            for answer in response.answers:
+                self._answered(answer)
+            self._wake.set()
+
+    def _answered(self, answer: log_pb2.ProduceAnswer) -> None:
+        if self._sender.acks == 0:
+            return
+        known = self._in_flight.get(answer.correlation_id)
+        if known is None:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id}, not under way"
+            )
+        queues = known[1]
+        told = [(result.topic, result.partition) for result in answer.partitions]
+        if told != [tuple(queue.partition) for queue in queues]:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id} for {told}"
+            )
+        del self._in_flight[answer.correlation_id]
+        for queue, result in zip(queues, answer.partitions, strict=True):
+            self._sender.answered(queue, result)
+
+    def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[PartitionQueue]]:
+        """The first batch of each ready queue, oldest offer first, as many as fit (at least one)."""
+        self._correlation_id += 1
+        head = log_pb2.ProduceRequest(
+            correlation_id=self._correlation_id,
+            acks=self._sender.acks,
+            timeout_ms=int(self._sender.request_timeout_s * 1000),
+        )
+        pieces: list[Buffer] = []
+        taken: deque[PartitionQueue] = deque()
+        size = 0
+        for queue in self._ready:
+            if not queue.batches:  # its batch has expired meanwhile
+                queue.scheduled = False
+                taken.append(queue)
+                continue
+            first = queue.batches[0]
+            if pieces and size + first.bytes + _HEADER_ALLOWANCE > self._sender.max_request_bytes:
+                break
+            data = queue.take().encoded()
+            queue.scheduled = False
+            head.partitions.add(
+                topic=queue.partition.topic, partition=queue.partition.partition, records_size=len(data)
+            )
+            pieces.append(data)
+            size += len(data)
+            taken.append(queue)
+        for queue in taken:
+            del self._ready[queue]
+        return WithRecords(head, pieces), [queue for queue in taken if queue.in_flight]
+
+
+_HEADER_ALLOWANCE = 400  # a batch header, and the partition's entry with the longest topic name
