@@ -50,7 +50,7 @@ class Consumer:
         *,
         isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         fetch_min_bytes: int = 1,
-        fetch_max_bytes: int = 50 << 20,
+        fetch_max_bytes: int = 1 << 20,  # one message of at most about 1 MiB (measured best)
         fetch_max_wait_ms: int = 500,
         max_partition_fetch_bytes: int = 1 << 20,
         auto_offset_reset: Literal["earliest", "latest", "error"] = "latest",

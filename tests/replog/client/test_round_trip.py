@@ -1,0 +1,49 @@
+"""Producer, consumer and admin together, against real brokers."""
+
+import asyncio
+
+import pytest
+
+from replog.client import Admin, Consumer, LogTruncated, Producer
+from replog.client.offsets import EARLIEST, LATEST
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.cluster.broker.conftest import InProcessCluster
+
+
+def bootstrap(cluster: InProcessCluster) -> str:
+    return ",".join(broker.address for broker in cluster.brokers.values())
+
+
+async def drain(consumer: Consumer, count: int, timeout_s: float = 15) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    async with asyncio.timeout(timeout_s):
+        while len(values) < count:
+            values += [record.value for record in await consumer.fetch()]
+    return values
+
+
+async def test_what_is_produced_is_consumed_in_order_with_its_offsets(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    address = bootstrap(cluster)
+    async with Admin(address) as admin, Producer(address) as producer, Consumer(address) as consumer:
+        await admin.create_topic("t", partitions=3)
+        deliveries = [
+            await producer.send("t", b"%d" % i, key=b"k%d" % (i % 7), headers=[("n", b"%d" % i)]) for i in range(500)
+        ]
+        placed = [await delivery for delivery in deliveries]
+        consumer.assign(TopicPartition("t", p) for p in range(3))
+        consumer.seek_to_beginning()
+        seen = {}
+        async with asyncio.timeout(10):
+            while len(seen) < 500:
+                for record in await consumer.fetch():
+                    seen[record.partition, record.offset] = record
+        for i, metadata in enumerate(placed):
+            record = seen[metadata.partition, metadata.offset]
+            assert (record.value, record.key) == (b"%d" % i, b"k%d" % (i % 7))
+            assert record.headers == [("n", b"%d" % i)]
+            assert record.timestamp == metadata.timestamp
+        for p in range(3):
+            ends = await consumer.end_offsets([("t", p)])
+            assert await consumer.position(("t", p)) == ends["t", p] == 1 + max(o for q, o in seen if q == p)
