@@ -45,7 +45,7 @@ def load_segments(
             if not clean and base >= unflushed:
                 removed = _recover(segment, config, epoch, "the broker did not stop cleanly", report)
             else:
-                segment.restore()
+                segment.restore(config.index_interval_bytes)
         except (CorruptIndex, CorruptRecord) as damage:
             removed = _recover(segment, config, epoch, damage.message, report)
         segments.append(segment)

@@ -196,16 +196,18 @@ class Segment:
 
     # -- loading, truncation
 
-    def restore(self) -> None:
-        """Take the files as they are, checking what is cheap to check: the indexes' shape, their last entries, and the
-        batches after them. Raises CorruptIndex or CorruptRecord if the segment must be recovered.
+    def restore(self, interval: int) -> None:
+        """Take the files as they are, checking what is cheap to check: the shape of the indexes, that the last two
+        offset-index entries and what lies beside them follow from the batches there, and the batches after them.
+
+        Raises CorruptIndex or CorruptRecord if the segment must be recovered.
         """
         for index in self.indexes:
             if not index.path.exists():
                 raise CorruptIndex(f"{index.path} is missing")
             index.check_shape()
         end = os.fstat(self.fd()).st_size
-        self._restore_state(end)
+        self._restore_state(end, interval)
         if self.size != end:
             raise CorruptRecord(f"{self.path} ends with {end - self.size} bytes that are no batch")
         for index in self.indexes[1:]:
@@ -213,44 +215,68 @@ class Segment:
             if index.count - beside > 1 or (index is self.digest_index and beside != self.index.count):
                 raise CorruptIndex(f"{index.path} has {index.count} entries, {self.index.path} {self.index.count}")
 
-    def _restore_state(self, end: int) -> None:
-        """What `add` would know at `end` of the file, from the last index entries and the batches after them."""
+    def _restore_state(self, end: int, interval: int | None) -> None:
+        """What `add` would know at `end`, from the last index entries but one and the batches after it.
+
+        With an `interval`, offsets must have no holes and the last entries must be those that `add` would have made.
+        """
         self.forget()
         reader = BatchReader(self.fd(), end)
         _, first = next(reader.headers(0), (0, None))
-        if first is None:
-            if self.index.count:
-                raise CorruptIndex(f"{self.index.path} has entries for an empty log")
-            return
-        if first.base_offset < self.base_offset:
-            raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, below its name")
-        self.first_timestamp = first.max_timestamp
-        self.next_offset = first.base_offset
-        start = self._restore_from_entry(reader, end) if self.index.count else 0
+        if first is not None:
+            if first.base_offset < self.base_offset:
+                raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, below its name")
+            self.first_timestamp = first.max_timestamp
+            self.next_offset = first.base_offset
+        slot = self.index.count - 2
+        start = self._restore_from_entry(reader, slot) if slot >= 0 else 0
+        slot = max(slot, -1)
         for position, header in reader.headers(start):
-            if header.base_offset != self.next_offset:
+            if interval is not None and header.base_offset != self.next_offset:
                 raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset}, not {self.next_offset}")
             self._observe(header)
+            entry = self.index.get(slot + 1) if slot + 1 < self.index.count else None
+            indexed = entry == (header.last_offset, position)
+            if interval is not None and indexed != (self.since_entry > interval):
+                raise CorruptIndex(f"{self.index.path}: entry {entry} does not follow from the batch at {position}")
+            if indexed:
+                slot += 1
+                if interval is not None:
+                    self._check_entries_beside(slot)
+                self.since_entry = 0
+            self.since_entry += header.size
             self.size = self._file_size = position + header.size
-        self.since_entry = self.size - start
+        if slot != self.index.count - 1:
+            raise CorruptIndex(
+                f"{self.index.path}: no batch is at its last entry, {self.index.get(self.index.count - 1)}"
+            )
 
-    def _restore_from_entry(self, reader: BatchReader, end: int) -> int:
-        """Position of the batch of the last index entry, the state being as of just before it but for its timestamp."""
-        offset, position = self.index.get(self.index.count - 1)
-        _, header = next(reader.headers(position), (0, None)) if 0 < position < end else (0, None)
+    def _restore_from_entry(self, reader: BatchReader, slot: int) -> int:
+        """Position of the batch after that of an index entry, with the state as of there."""
+        offset, position = self.index.get(slot)
+        _, header = next(reader.headers(position), (0, None)) if position > 0 else (0, None)
         if header is None or header.last_offset != offset:
-            raise CorruptIndex(f"{self.index.path}: no batch ends with offset {offset} at {position}, its last entry")
-        self.max_timestamp, self.max_timestamp_offset = self._time_entry_at(offset)
-        if header.max_timestamp > self.max_timestamp:
-            raise CorruptIndex(f"{self.time_index.path} lacks timestamp {header.max_timestamp} of offset {offset}")
-        self.digest = add_digests(self.digest_index.lookup(offset).digest, -batch_digest(header))
-        self.next_offset = header.base_offset
-        return position
+            raise CorruptIndex(
+                f"{self.index.path}: no batch ends with offset {offset} at {position}, as entry {slot} says"
+            )
+        time_slot = self.time_index.slot_up_to(offset)
+        if time_slot >= 0:
+            self.max_timestamp, self.max_timestamp_offset = self.time_index.get(time_slot)
+        self.digest = self.digest_index.lookup(offset).digest
+        self.next_offset = header.next_offset
+        self.since_entry = header.size
+        return position + header.size
 
-    def _time_entry_at(self, offset: int) -> tuple[int, int]:
-        """The greatest timestamp, and its offset, as of the index entry at `offset`."""
-        slot = self.time_index.slot_up_to(offset)
-        return self.time_index.get(slot) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
+    def _check_entries_beside(self, slot: int) -> None:
+        """The time and digest entries beside an offset-index entry must say what the batches up to it say."""
+        offset = self.next_offset - 1
+        digests, times = self.digest_index, self.time_index
+        if slot >= digests.count or digests.get(slot) != (offset, self.digest):
+            raise CorruptIndex(f"{digests.path}: entry {slot} is not the digest of the batches up to offset {offset}")
+        time_slot = times.slot_up_to(offset)
+        known = times.get(time_slot) if time_slot >= 0 else (NO_TIMESTAMP, self.base_offset)
+        if known != (self.max_timestamp, self.max_timestamp_offset):
+            raise CorruptIndex(f"{times.path} does not have the greatest timestamp up to offset {offset}")
 
     def truncate_to(self, offset: int) -> int:
         """Cut at the batch that holds `offset`, whole batches only (SG-10). Returns the bytes removed."""
@@ -262,7 +288,7 @@ class Segment:
         os.ftruncate(self.fd(), position)
         self.index.truncate_to(header.base_offset)
         self.unseal()
-        self._restore_state(position)
+        self._restore_state(position, None)
         return removed
 
     def cut_file(self) -> None:

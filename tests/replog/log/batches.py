@@ -77,3 +77,13 @@ def files_of(directory: Path) -> dict[str, bytes]:
     """Every segment file's bytes by name; those waiting for deletion are left out."""
     suffixes = (".log", ".index", ".timeindex", ".digest")
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.suffix in suffixes}
+
+
+def fixture_t(directory: Path, **overrides: Any) -> Log:
+    """Fixture T: segments [0:234 6:234 12:234 18:78] of 78-byte batches, epochs (0,0)(1,8)(2,16), HW 14."""
+    log = open_log(directory, segment_bytes=300, **overrides)
+    for number in range(10):
+        batch = client_batch(b"a", b"b", timestamps=[1000 + 100 * number, 1100 + 100 * number])
+        append(log, batch, epoch=(2 * number) // 8)
+    log.update_high_watermark(14)
+    return log

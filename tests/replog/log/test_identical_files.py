@@ -1,0 +1,183 @@
+"""Replicas that share a segment's base offset hold identical files: however the bytes came, were cut, or were reloaded.
+
+`.log`, `.index`, `.timeindex` and `.digest` are compared byte for byte (divergences 1 to 3).
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replog.log.log import Log
+from tests.replog.log.batches import append, client_batch, files_of, open_log
+
+Batch = tuple[int, int, int]  # records, bytes of each value, timestamp
+
+SETTINGS = {"segment_bytes": 900, "index_interval_bytes": 150, "segment_ms": 500, "segment_index_bytes": 60}
+BATCHES: list[Batch] = [(1 + i % 3, (i * 13) % 60, 1000 + (i * 37) % 400 + i * 9) for i in range(60)]
+
+
+def client_batches(batches: list[Batch]) -> list[bytes]:
+    return [client_batch(*[b"v" * size] * count, timestamps=[time] * count) for count, size, time in batches]
+
+
+def lead(directory: Path, batches: list[Batch], **overrides: int) -> Log:
+    log = open_log(directory, **overrides)
+    for number, batch in enumerate(client_batches(batches)):
+        append(log, batch, epoch=number // 7)
+    return log
+
+
+def log_bytes(log: Log) -> bytes:
+    return b"".join(segment.path.read_bytes() for segment in log.segments)
+
+
+def follow(data: bytes, log: Log, next_size: Callable[[], int], between: Callable[[Log], Log] = lambda log: log) -> Log:
+    """Fetch `data` in pieces of `next_size()` bytes, at least one batch each, cut anywhere."""
+    position = 0
+    while position < len(data):
+        whole = 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        position += log.append_as_follower(data[position : position + max(whole, next_size())]).size
+        log = between(log)
+    return log
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Log:
+    log = lead(tmp_path / "leader", BATCHES, **SETTINGS)
+    assert len(log.segments) > 5
+    assert sum(path.stat().st_size for path in (tmp_path / "leader").glob("*.index")) > 200
+    return log
+
+
+@pytest.mark.parametrize("chunk", [1, 150, 333, 1000, 10**6])
+def test_a_follower_ends_with_its_leaders_files(tmp_path: Path, leader: Log, chunk: int) -> None:
+    follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), lambda: chunk)
+    assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_reopening_before_every_append_leaves_no_trace(tmp_path: Path, leader: Log, clean: bool) -> None:
+    """A clean stop, or a crash that tore nothing: final time and digest entries are written when a segment rolls."""
+
+    def reopen(log: Log) -> Log:
+        log.close() if clean else log.abandon()
+        return open_log(tmp_path / "follower", clean=clean, **SETTINGS)
+
+    follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), lambda: 400, reopen).close()
+    assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
+
+
+def test_a_clean_stop_changes_no_file(tmp_path: Path, leader: Log) -> None:
+    before = files_of(tmp_path / "leader")
+    for _ in range(3):
+        leader.close()
+        assert files_of(tmp_path / "leader") == before
+        leader = open_log(tmp_path / "leader", **SETTINGS)
+        assert files_of(tmp_path / "leader") == before
+
+
+def test_recovery_rebuilds_the_same_files_from_the_logs_alone(tmp_path: Path, leader: Log) -> None:
+    expected = files_of(tmp_path / "leader")
+    leader.abandon()
+    for path in (tmp_path / "leader").iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    recovered = open_log(tmp_path / "leader", clean=False, **SETTINGS)
+    assert files_of(tmp_path / "leader") == expected
+    assert recovered.epochs.entries == tuple((epoch, leader.epochs.entries[epoch][1]) for epoch in range(9))
+
+
+def test_a_log_that_starts_later_shares_the_files_from_the_next_common_segment_on(tmp_path: Path, leader: Log) -> None:
+    start = leader.segments[2].base_offset
+    late = open_log(tmp_path / "late", **SETTINGS)
+    late.truncate_fully_and_start_at(start)
+    follow(b"".join(segment.path.read_bytes() for segment in leader.segments[2:]), late, lambda: 500)
+    theirs = files_of(tmp_path / "leader")
+    assert files_of(tmp_path / "late") == {name: data for name, data in theirs.items() if int(name[:20]) >= start}
+
+
+def test_digests_of_common_intervals_compare_across_different_segments(tmp_path: Path) -> None:
+    """Sums can be subtracted: one log in segments of 900 bytes, one in one segment, same batches."""
+    small = lead(tmp_path / "small", BATCHES, **SETTINGS)
+    large = lead(tmp_path / "large", BATCHES, index_interval_bytes=150)
+    one = large._active.digest_index
+    entries = [one.get(slot) for slot in range(one.count)]
+    compared = 0
+    for segment in small._segments:
+        inside = {entry.offset: entry.digest for entry in entries}
+        mine = [segment.digest_index.get(slot) for slot in range(segment.digest_index.count)]
+        common = [entry for entry in mine if entry.offset in inside]
+        for first, second in pairwise(common):
+            theirs = (inside[second.offset] - inside[first.offset]) % 2**64
+            assert (second.digest - first.digest) % 2**64 == theirs
+            compared += 1
+    assert compared > 3
+
+
+def test_an_independent_reader_decodes_the_log_to_its_end(leader: Log) -> None:
+    expected = [(b"v" * size, time) for count, size, time in BATCHES for _ in range(count)]
+    found = []
+    for segment in leader.segments:
+        records = MemoryRecords(segment.path.read_bytes())
+        while records.has_next():
+            batch = records.next_batch()
+            assert batch.validate_crc()
+            found += [(record.value, record.timestamp, record.offset) for record in batch]
+    assert [(value, time) for value, time, _ in found] == expected
+    assert [offset for _, _, offset in found] == list(range(leader.log_end_offset))
+
+
+actions = st.one_of(
+    st.tuples(st.just("fetch"), st.integers(1, 2000)),
+    st.tuples(st.just("reopen"), st.booleans()),
+    st.tuples(st.just("cut"), st.integers(0, 40)),
+    st.tuples(st.just("tear"), st.integers(1, 300)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    batches=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 120), st.integers(-1, 3000)), min_size=1, max_size=30),
+    steps=st.lists(actions, max_size=15),
+    interval=st.sampled_from([0, 1, 100, 500, 4096]),
+    segment_bytes=st.sampled_from([700, 1500, 10**6]),
+)
+def test_no_history_shows_in_the_files(
+    batches: list[Batch], steps: list[tuple[str, int]], interval: int, segment_bytes: int
+) -> None:
+    """A follower fetches, restarts, is truncated, loses unflushed bytes, then catches up: the leader's files."""
+    overrides = {"segment_bytes": segment_bytes, "index_interval_bytes": interval, "segment_ms": 900}
+    with TemporaryDirectory() as name:
+        directory = Path(name)
+        leader = lead(directory / "leader", batches, **overrides)
+        data = log_bytes(leader)
+        log = open_log(directory / "follower", **overrides)
+        for step, number in steps:
+            fetched = sum(segment.size for segment in log.segments)
+            if step == "fetch" and fetched < len(data):
+                whole = 12 + int.from_bytes(data[fetched + 8 : fetched + 12], "big")
+                log.append_as_follower(data[fetched : fetched + max(whole, number)])
+            elif step == "cut":
+                log.truncate_to(max(0, log.log_end_offset - number))
+            elif step == "reopen":
+                log.close() if number else log.abandon()
+                log = open_log(directory / "follower", clean=bool(number), **overrides)
+            elif step == "tear":
+                active = log.segments[-1]
+                log.abandon()
+                with active.path.open("r+b") as file:
+                    file.truncate(max(0, active.size - number))
+                log = open_log(directory / "follower", clean=False, **overrides)
+        fetched = sum(segment.size for segment in log.segments)
+        follow(data[fetched:], log, lambda: 1000)
+        assert files_of(directory / "follower") == files_of(directory / "leader")
+        assert log.epochs.entries == leader.epochs.entries
+        log.close()
+        leader.close()
+        assert files_of(directory / "follower") == files_of(directory / "leader")

@@ -1,0 +1,249 @@
+"""Opening logs: fixture T closed cleanly, damaged, opened again (W-D1 to W-D21)."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.log.log import Log
+from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
+
+FULL = [(0, 234), (6, 234), (12, 234), (18, 78)]
+ALL = ((0, 0), (1, 8), (2, 16))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, bytes]:
+    """Fixture T, closed; its files as they were."""
+    fixture_t(tmp_path, index_interval_bytes=100).close()
+    return files_of(tmp_path)
+
+
+def name(base: int, suffix: str) -> str:
+    return f"{base:020d}.{suffix}"
+
+
+def flip(path: Path, position: int, bits: int = 1) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= bits
+    path.write_bytes(data)
+
+
+def reopen(directory: Path, *, clean: bool, recovery_point: int = 0, **overrides: object) -> Log:
+    return open_log(
+        directory, clean=clean, recovery_point=recovery_point, segment_bytes=300, index_interval_bytes=100, **overrides
+    )
+
+
+@pytest.mark.parametrize(
+    ("clean", "checkpoint", "recovery_point"),
+    [(True, 20, 20), (False, 0, 0), (False, 12, 12), (False, 999, 20)],
+    ids=["W-D1", "W-D2 0", "W-D2 12", "W-D15"],
+)
+def test_an_undamaged_log(
+    tmp_path: Path, files: dict[str, bytes], clean: bool, checkpoint: int, recovery_point: int
+) -> None:
+    log = reopen(tmp_path, clean=clean, recovery_point=checkpoint)
+    assert (layout(log), log.log_end_offset, log.epochs.entries) == (FULL, 20, ALL)
+    assert (log.recovery_point, log.lost_data) == (recovery_point, False)
+    assert files_of(tmp_path) == files
+
+
+@pytest.mark.parametrize("recovery_point", [0, 6, 11])
+def test_w_d3_w_d4_a_flipped_payload_bit_cuts_the_log_at_that_batch(
+    tmp_path: Path, files: dict[str, bytes], recovery_point: int
+) -> None:
+    flip(tmp_path / name(6, "log"), 78 + 70)
+    log = reopen(tmp_path, clean=False, recovery_point=recovery_point)
+    assert layout(log) == [(0, 234), (6, 78)]
+    assert (log.log_end_offset, log.epochs.entries, log.lost_data) == (8, ((0, 0),), True)
+    assert log.recovery_point == min(recovery_point, 8)
+    assert (tmp_path / (name(12, "log") + ".deleted")).exists()
+    log.append_as_follower(files[name(6, "log")][78:] + files[name(12, "log")] + files[name(18, "log")])
+    assert files_of(tmp_path) == files, "fetched again, the files are those that were lost"
+
+
+@pytest.mark.parametrize(("clean", "recovery_point"), [(False, 12), (True, 0)])
+def test_w_d5_payload_below_the_recovery_point_is_not_read(
+    tmp_path: Path, files: dict[str, bytes], clean: bool, recovery_point: int
+) -> None:
+    flip(tmp_path / name(6, "log"), 78 + 70)
+    assert reopen(tmp_path, clean=clean, recovery_point=recovery_point).log_end_offset == 20
+
+
+@pytest.mark.parametrize(
+    ("rule", "position", "bits"),
+    [
+        ("W-D19 leader epoch, raised", 15, 4),
+        ("W-D19 leader epoch, negative", 12, 0x80),
+        ("W-D20 base offset", 7, 1),
+        ("W-D20 base offset, far", 2, 1),
+        ("W-D21 magic 2 to 3", 16, 1),
+        ("W-D6 batch length, longer", 11, 0x20),
+        ("W-D6 batch length, shorter", 11, 2),
+        ("last offset delta", 26, 2),
+        ("CRC", 20, 1),
+    ],
+)
+def test_a_flipped_header_bit_cuts_the_log_at_that_batch(
+    tmp_path: Path, files: dict[str, bytes], rule: str, position: int, bits: int
+) -> None:
+    """Changed for W-D19 to W-D21, which Kafka does not notice."""
+    flip(tmp_path / name(6, "log"), 78 + position, bits)
+    log = reopen(tmp_path, clean=False)
+    assert (log.log_end_offset, layout(log), log.epochs.entries) == (8, [(0, 234), (6, 78)], ((0, 0),))
+
+
+def test_w_d19_an_epoch_that_keeps_the_order_is_left_to_audits(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """Epoch 1 turned to 0 at batch 8: no local rule is broken, so the cache follows the batches."""
+    flip(tmp_path / name(6, "log"), 78 + 15, 1)
+    log = reopen(tmp_path, clean=False)
+    assert (log.log_end_offset, log.epochs.entries) == (20, ((0, 0), (1, 10), (2, 16)))
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize(
+    "garbage", [*(b"Z" * n for n in (11, 17, 18, 40)), *(bytes(n) for n in (17, 18, 100))], ids=repr
+)
+def test_w_d7_garbage_at_the_end_is_removed(
+    tmp_path: Path, files: dict[str, bytes], clean: bool, garbage: bytes
+) -> None:
+    """Changed for a clean stop, after which Kafka appends behind the garbage (LD-7)."""
+    with (tmp_path / name(18, "log")).open("ab") as file:
+        file.write(garbage)
+    log = reopen(tmp_path, clean=clean, recovery_point=18)
+    assert (log.log_end_offset, layout(log)[-1]) == (20, (18, 78))
+    assert files_of(tmp_path) == files
+
+
+def test_a_torn_last_batch_is_removed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    (tmp_path / name(18, "log")).write_bytes(files[name(18, "log")][:77])
+    log = reopen(tmp_path, clean=False, recovery_point=18)
+    assert (log.log_end_offset, log.epochs.entries, layout(log)[-1]) == (18, ALL, (18, 0))
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex", "digest"])
+@pytest.mark.parametrize("base", [0, 6, 18])
+@pytest.mark.parametrize("damage", ["missing", "emptied", "cut", "appended", "bit", "stale"])
+def test_w_d8_to_w_d10_any_damage_to_an_index_is_repaired(
+    tmp_path: Path, files: dict[str, bytes], kind: str, base: int, damage: str
+) -> None:
+    """Changed for W-D9 (Kafka leaves an empty time index) and W-D10 (Kafka ignores surplus bytes)."""
+    path = tmp_path / name(base, kind)
+    before = path.read_bytes()
+    match damage:
+        case "missing":
+            path.unlink()
+        case "emptied":
+            path.write_bytes(b"")
+        case "cut":
+            path.write_bytes(before[:-1])
+        case "appended":
+            path.write_bytes(before + b"abc")
+        case "bit" if before:
+            flip(path, len(before) - 1, 2)
+        case "stale":
+            path.write_bytes(before + before[-12:] + bytes(8 if kind == "index" else 12))
+    log = reopen(tmp_path, clean=True)
+    assert (log.log_end_offset, log.lost_data) == (20, False)
+    assert files_of(tmp_path) == files
+
+
+def test_w_d11_leftovers_are_removed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    strays = [name(77, "index"), name(3, "log") + ".deleted", name(6, "log") + ".cleaned", name(12, "log") + ".swap"]
+    for stray in strays:
+        (tmp_path / stray).write_bytes(b"")
+    log = reopen(tmp_path, clean=True)
+    assert (log.log_end_offset, files_of(tmp_path)) == (20, files)
+    assert not [stray for stray in strays if (tmp_path / stray).exists()]
+
+
+def test_w_d12_a_finished_replacement_is_completed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    merged = files[name(0, "log")] + files[name(6, "log")]
+    (tmp_path / (name(0, "log") + ".swap")).write_bytes(merged)
+    log = reopen(tmp_path, clean=True)
+    assert layout(log) == [(0, 468), (12, 234), (18, 78)]
+    assert not list(tmp_path.glob(name(6, "*")))
+    assert (log.log_end_offset, log.epochs.entries) == (20, ALL)
+
+
+def test_w_d13_a_log_start_beyond_the_end_starts_anew(tmp_path: Path, files: dict[str, bytes]) -> None:
+    log = reopen(tmp_path, clean=True, log_start_offset=50)
+    assert (layout(log), log.log_start_offset, log.high_watermark, log.epochs.entries) == ([(50, 0)], 50, 50, ())
+
+
+def test_w_d14_a_checkpointed_log_start(tmp_path: Path, files: dict[str, bytes]) -> None:
+    log = reopen(tmp_path, clean=True, log_start_offset=7)
+    assert (log.log_start_offset, log.high_watermark, log.epochs.entries) == (7, 7, ((0, 7), (1, 8), (2, 16)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "0\n4\n0 0\n1 8\n2 16\n7 25\n",
+        "0\n3\n0 0\n1 6\n2 16\n",
+        "0\n3\n0 0\n1 9\n2 16\n",
+        "0\n2\n0 0\n2 16\n",
+        "0\n2\n0 0\n1 8\n",
+        "0\n2\n1 8\n2 16\n",
+        "0\n1\n9 3\n",
+        "0\n3\n0 0\n",
+        "garbage",
+        "",
+        None,
+    ],
+)
+@pytest.mark.parametrize(("clean", "recovery_point"), [(True, 0), (False, 0), (False, 12)])
+def test_w_d16_w_d17_a_damaged_or_lost_epoch_file_is_rebuilt_from_the_batches(
+    tmp_path: Path, files: dict[str, bytes], content: str | None, clean: bool, recovery_point: int
+) -> None:
+    """Changed: Kafka rebuilds only what it recovers (LD-13)."""
+    path = tmp_path / "leader-epoch-checkpoint"
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    log = reopen(tmp_path, clean=clean, recovery_point=recovery_point)
+    assert log.epochs.entries == ALL
+    assert path.read_text() == "0\n3\n0 0\n1 8\n2 16\n"
+
+
+@pytest.mark.parametrize("log_start", [0, 42])
+def test_w_d18_an_empty_directory(tmp_path: Path, log_start: int) -> None:
+    log = open_log(tmp_path / "new", log_start_offset=log_start)
+    assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(log_start, 0)], log_start, log_start)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_missing_segment_ends_the_log(tmp_path: Path, files: dict[str, bytes], clean: bool) -> None:
+    """A hole is never served; what lies beyond is set aside and fetched again."""
+    (tmp_path / name(12, "log")).unlink()
+    log = reopen(tmp_path, clean=clean)
+    assert (layout(log), log.log_end_offset, log.lost_data) == (FULL[:2], 12, True)
+    log.append_as_follower(files[name(12, "log")] + files[name(18, "log")])
+    assert files_of(tmp_path) == files
+
+
+def test_the_checkpointed_high_watermark_is_clamped(tmp_path: Path, files: dict[str, bytes]) -> None:
+    for checkpoint, expected in ((0, 0), (14, 14), (99, 20)):
+        log = reopen(tmp_path, clean=True, high_watermark=checkpoint)
+        assert log.high_watermark == expected
+        log.close()
+
+
+def test_progress_names_what_was_repaired(tmp_path: Path, files: dict[str, bytes]) -> None:
+    flip(tmp_path / name(18, "log"), 70)
+    lines: list[str] = []
+    reopen(tmp_path, clean=False, recovery_point=18, on_progress=lines.append)
+    assert any("recovering" in line and name(18, "log") in line for line in lines), lines
+    assert any("78 bytes after offset 17 were unsound" in line for line in lines), lines
+
+
+def test_a_partial_copy_of_every_length_recovers_to_whole_batches(tmp_path: Path) -> None:
+    data = b"".join(leader_batch(2 * i, i // 3, b"a", b"b") for i in range(6))
+    for length in range(0, len(data), 5):
+        directory = tmp_path / str(length)
+        directory.mkdir()
+        (directory / name(0, "log")).write_bytes(data[:length])
+        log = open_log(directory, clean=False)
+        assert log.log_end_offset == 2 * (length // 77)
+        assert append(log, client_batch(b"z"), epoch=5).log_end_offset == 2 * (length // 77) + 1

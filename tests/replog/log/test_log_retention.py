@@ -1,0 +1,128 @@
+"""When segments roll (W-L1 to W-L4) and when they go (W-L5 to W-L7)."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.log.errors import RecordBatchTooLarge
+from tests.replog.log.batches import append, client_batch, files_of, layout, open_log
+
+PAIR = client_batch(b"a", b"b")  # 77 bytes
+
+
+def single(timestamp: int) -> bytes:
+    return client_batch(b"x", timestamps=[timestamp])  # 69 bytes
+
+
+@pytest.mark.parametrize(
+    ("segment_bytes", "expected"),
+    [
+        (300, [(0, 231), (6, 231), (12, 77)]),
+        (231, [(0, 231), (6, 231), (12, 77)]),
+        (230, [(0, 154), (4, 154), (8, 154), (12, 77)]),
+        (308, [(0, 308), (8, 231)]),
+        (77, [(2 * slot, 77) for slot in range(7)]),
+    ],
+)
+def test_w_l1_segments_hold_whole_batches_up_to_their_size(
+    tmp_path: Path, segment_bytes: int, expected: list[tuple[int, int]]
+) -> None:
+    assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
+
+
+def test_w_l1_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordBatchTooLarge):
+        append(open_log(tmp_path, segment_bytes=76), PAIR)
+
+
+@pytest.mark.parametrize(
+    ("times", "bases"),
+    [((0, 1000, 1001), [0, 2]), ((5000, 3000, 6000, 6001), [0, 3]), ((-1, -1, -1), [0]), ((-1, 5000), [0])],
+)
+def test_w_l2_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int, ...], bases: list[int]) -> None:
+    """Changed: without timestamps nothing rolls by time, whatever the clock says."""
+    log = open_log(tmp_path, segment_ms=1000)
+    for number, time in enumerate(times):
+        append(log, single(time), now_ms=number * 10**6)
+    assert [base for base, _ in layout(log)] == bases
+
+
+def test_w_l3_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
+    """Changed: Kafka's follower ends with one segment if it fetched both batches at once."""
+    leader = append(open_log(tmp_path / "leader", segment_ms=1000), *map(single, (0, 600, 1100, 1500)))
+    assert layout(leader) == [(0, 138), (2, 138)]
+    follower = open_log(tmp_path / "follower", segment_ms=1000)
+    follower.append_as_follower(b"".join(segment.path.read_bytes() for segment in leader.segments))
+    assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
+
+
+def test_w_l4_a_full_time_index_rolls(tmp_path: Path) -> None:
+    log = append(
+        open_log(tmp_path, segment_index_bytes=24, index_interval_bytes=1), *(single(1000 + i) for i in range(7))
+    )
+    assert [base for base, _ in layout(log)] == [0, 2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("retention_bytes", "high_watermark", "deleted"),
+    [
+        (693, 18, 0),
+        (616, 18, 0),
+        (540, 18, 0),
+        (539, 18, 1),
+        (385, 18, 2),
+        (0, 18, 5),
+        (0, 7, 1),
+        (0, 10, 2),
+        (0, 17, 4),
+    ],
+)
+def test_w_l5_retention_by_size(tmp_path: Path, retention_bytes: int, high_watermark: int, deleted: int) -> None:
+    log = append(open_log(tmp_path, segment_bytes=154, retention_bytes=retention_bytes, retention_ms=-1), *[PAIR] * 9)
+    before = layout(log)
+    assert before == [(0, 154), (4, 154), (8, 154), (12, 154), (16, 77)]
+    log.update_high_watermark(high_watermark)
+    assert log.delete_old_segments(0) == deleted
+    assert layout(log) == (before[deleted:] or [(18, 0)])
+    assert log.log_start_offset == layout(log)[0][0]
+    assert log.epochs.entries == ((0, log.log_start_offset),)
+
+
+@pytest.mark.parametrize(
+    ("times", "now", "deleted"),
+    [((100, 200, 300), 1200, 1), ((100, 200, 300), 1201, 2), ((100, 200, 300), 1301, 3), ((500, 100, 100), 1400, 0)],
+)
+def test_w_l6_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int, deleted: int) -> None:
+    log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), *map(single, times))
+    log.update_high_watermark(3)
+    assert log.delete_old_segments(now) == deleted
+    assert layout(log) == ([(0, 69), (1, 69), (2, 69)][deleted:] or [(3, 0)])
+
+
+def test_w_l7_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=154, retention_bytes=539, file_delete_delay_ms=1000, retention_ms=-1)
+    append(log, *[PAIR] * 9).update_high_watermark(18)
+    assert log.delete_old_segments(5000) == 1
+    names = {f"00000000000000000000{suffix}.deleted" for suffix in (".log", ".index", ".timeindex", ".digest")}
+    assert {path.name for path in tmp_path.glob("*.deleted")} == names
+    log.delete_expired_files(5999)
+    assert {path.name for path in tmp_path.glob("*.deleted")} == names
+    assert log.delete_expired_files(6000) == 4
+    assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_segments_below_the_log_start_go_first(tmp_path: Path) -> None:
+    """LG-13 (a); the segment that the log start lies in stays."""
+    log = append(open_log(tmp_path, segment_bytes=154, retention_ms=-1), *[PAIR] * 9)
+    log.update_high_watermark(18)
+    log.maybe_increment_log_start_offset(9)
+    assert log.delete_old_segments(0) == 2
+    assert (layout(log)[0], log.log_start_offset) == ((8, 154), 9)
+
+
+def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
+    log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), single(-1), single(-1))
+    log.update_high_watermark(2)
+    written = log.segments[0].path.stat().st_mtime_ns // 1_000_000
+    assert log.delete_old_segments(written + 900) == 0
+    assert log.delete_old_segments(written + 60_000) == 2

@@ -1,0 +1,123 @@
+"""Truncation: fixture T, W-U1 to W-U7; whole batches only, and nothing left behind in the files."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.log.epoch_cache import EpochEntry
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
+
+FULL = [(0, 234), (6, 234), (12, 234), (18, 78)]
+ALL = ((0, 0), (1, 8), (2, 16))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return fixture_t(tmp_path)
+
+
+def test_fixture_t(log: Log) -> None:
+    assert (layout(log), log.log_end_offset, log.high_watermark, log.epochs.entries) == (FULL, 20, 14, ALL)
+
+
+@pytest.mark.parametrize("offset", [25, 20])
+def test_w_u1_nothing_to_cut(log: Log, offset: int) -> None:
+    assert not log.truncate_to(offset)
+    assert (layout(log), log.log_end_offset) == (FULL, 20)
+
+
+def test_w_u1_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
+    log.assign_epoch_start(5)
+    assert not log.truncate_to(20)
+    assert log.epochs.entries == ALL
+
+
+@pytest.mark.parametrize(
+    ("rule", "offset", "segments", "end", "high_watermark", "epochs"),
+    [
+        ("W-U2", 18, [*FULL[:3], (18, 0)], 18, 14, ALL),
+        ("W-U3 changed: LEO 18, not 19", 19, [*FULL[:3], (18, 0)], 18, 14, ALL),
+        ("W-U4 changed: LEO 12, not 13", 13, [*FULL[:2], (12, 0)], 12, 12, ALL[:2]),
+        ("W-U4", 12, [*FULL[:2], (12, 0)], 12, 12, ALL[:2]),
+        ("W-U5 changed: LEO 6, not 7", 7, [FULL[0], (6, 0)], 6, 6, ALL[:1]),
+        ("W-U5", 6, [FULL[0], (6, 0)], 6, 6, ALL[:1]),
+        ("W-U6 changed: LEO 0, not 1", 1, [(0, 0)], 0, 0, ()),
+        ("W-U6", 0, [(0, 0)], 0, 0, ()),
+    ],
+)
+def test_truncation(
+    log: Log,
+    rule: str,
+    offset: int,
+    segments: list[tuple[int, int]],
+    end: int,
+    high_watermark: int,
+    epochs: tuple[EpochEntry, ...],
+) -> None:
+    log.flush()
+    lowered = []
+    log.on_recovery_point_lowered = lambda: lowered.append(log.recovery_point)
+    assert log.truncate_to(offset)
+    assert (layout(log), log.log_end_offset, log.high_watermark) == (segments, end, high_watermark)
+    assert log.epochs.entries == epochs
+    assert lowered == [end], "the lower recovery point must become durable before new data"
+    assert append(log, client_batch(b"new"), epoch=9).log_end_offset == end + 1
+    assert int.from_bytes(log.read(end, 100, Isolation.LOG_END, min_one_message=True).records[:8], "big") == end
+
+
+@pytest.mark.parametrize(("start", "log_start"), [(5, None), (50, 30)])
+def test_w_u7_full_truncation(log: Log, start: int, log_start: int | None) -> None:
+    log.truncate_fully_and_start_at(start, log_start)
+    assert layout(log) == [(start, 0)]
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (log_start or start, start, start)
+    assert log.epochs.entries == ()
+
+
+def test_truncation_below_the_first_segment_is_a_full_one(log: Log) -> None:
+    log.truncate_fully_and_start_at(50)
+    assert log.truncate_to(40)
+    assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(40, 0)], 40, 40)
+    with pytest.raises(ValueError, match="negative"):
+        log.truncate_to(-1)
+
+
+@pytest.mark.parametrize("interval", [1, 50, 100, 4096])
+def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(tmp_path: Path, interval: int) -> None:
+    """Every index entry, sealed ones included, is a function of the bytes."""
+    batches = [
+        client_batch(*[b"x" * (i % 5)] * (1 + i % 3), timestamps=[(i * 7) % 50] * (1 + i % 3)) for i in range(40)
+    ]
+    reference = open_log(tmp_path / "reference", segment_bytes=500, index_interval_bytes=interval)
+    ends = [append(reference, batch).log_end_offset for batch in batches]
+    expected = files_of(tmp_path / "reference")
+    assert len(layout(reference)) > 4
+    log = append(open_log(tmp_path / "cut", segment_bytes=500, index_interval_bytes=interval), *batches)
+    for kept in range(len(batches) - 1, 0, -3):
+        log.truncate_to(ends[kept - 1])
+        append(log, *batches[kept:])
+        assert files_of(tmp_path / "cut") == expected, f"cut to {kept} batches"
+
+
+def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
+    log.truncate_to(6)
+    waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
+    assert len(waiting) == 8
+    delay = log.config.file_delete_delay_ms
+    assert log.delete_expired_files(1000) == 0  # the delay begins with the first call
+    assert log.delete_expired_files(1000 + delay - 1) == 0
+    assert log.delete_expired_files(1000 + delay) == 8
+    assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_a_flush_that_a_truncation_overtook_does_not_count(log: Log) -> None:
+    task = log.flush_task()
+    assert task is not None
+    log.truncate_to(6)
+    log.append_as_follower(b"".join(leader_batch(6 + i, 5, b"x") for i in range(20)))
+    task.run()
+    log.flushed(task)
+    assert log.recovery_point == 0
+    log.flush(8)
+    assert log.recovery_point == 8

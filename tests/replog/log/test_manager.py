@@ -1,0 +1,241 @@
+"""One log directory: lock, identity, loading, checkpoints, the clean-shutdown marker (1.1, 1.3, 1.4, FN-1, FN-3)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
+from replog.log.errors import InconsistentTopicId, LogStorageError
+from replog.log.log import Log
+from replog.log.manager import LogManager
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, config, layout
+
+TP = TopicPartition("a-b", 12)
+OTHER = TopicPartition("t", 0)
+ID = bytes(range(16))
+PAIR = client_batch(b"a", b"b")
+MARKER = ".kafka_cleanshutdown"
+
+
+def start(directory: Path, *, load: bool = True, **overrides: object) -> LogManager:
+    manager = LogManager(directory, cluster_id="c1", node_id=3)
+    if load:
+        manager.load(lambda tp: config(**overrides))
+    return manager
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> LogManager:
+    return start(tmp_path / "disk")
+
+
+@pytest.fixture
+def log(manager: LogManager) -> Log:
+    return append(manager.create(TP, ID, config()), *[PAIR] * 4)
+
+
+def test_an_orderly_stop_and_start(manager: LogManager, log: Log) -> None:
+    assert (manager.clean, manager.previous_broker_epoch) == (False, -1)
+    log.update_high_watermark(6)
+    log.maybe_increment_log_start_offset(3)
+    manager.close(17)
+    directory = manager.directory
+    assert (directory / MARKER).read_text() == '{"version":0,"brokerEpoch":17}'
+    again = start(directory, load=False)
+    assert (again.clean, again.previous_broker_epoch) == (True, 17)
+    assert not (directory / MARKER).exists(), "gone before anything is loaded (FN-3)"
+    (loaded,) = again.load(lambda tp: config()).values()
+    assert (loaded.log_start_offset, loaded.high_watermark, loaded.log_end_offset) == (3, 6, 8)
+    assert (loaded.recovery_point, again.topic_id(TP)) == (8, ID)
+
+
+def test_a_crash_leaves_no_marker(manager: LogManager, log: Log) -> None:
+    manager.checkpoint_high_watermarks()
+    manager.abandon()
+    again = start(manager.directory)
+    assert (again.clean, again.previous_broker_epoch) == (False, -1)
+    found = again.get(TP)
+    assert found is not None
+    assert (found.log_end_offset, found.recovery_point) == (8, 0)
+    again.abandon()
+    assert not start(manager.directory, load=False).clean
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version":0}', '{"brokerEpoch":"x"}', '{"brokerEpoch":-7}'])
+def test_only_the_existence_of_the_marker_counts(tmp_path: Path, content: str) -> None:
+    (tmp_path / MARKER).write_text(content)
+    manager = start(tmp_path)
+    assert (manager.clean, manager.previous_broker_epoch) == (True, -1)
+
+
+def test_a_second_process_is_refused(manager: LogManager) -> None:
+    script = (
+        "import sys; from pathlib import Path; from replog.log.manager import LogManager\n"
+        "try: LogManager(Path(sys.argv[1]), cluster_id='c1', node_id=3)\n"
+        "except Exception as error: print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script, str(manager.directory)], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert "is in use by another process" in said
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "code", "names"),
+    [
+        ("c2", 3, ErrorCode.INCONSISTENT_CLUSTER_ID, ("'c1'", "'c2'")),
+        ("c1", 4, ErrorCode.INVALID_CONFIG, ("broker '3'", "broker 4")),
+    ],
+)
+def test_a_directory_of_another_broker_is_refused_and_left_alone(
+    manager: LogManager, cluster_id: str, node_id: int, code: ErrorCode, names: tuple[str, str]
+) -> None:
+    manager.close(5)
+    with pytest.raises(ReplogError) as caught:
+        LogManager(manager.directory, cluster_id=cluster_id, node_id=node_id)
+    assert caught.value.code is code
+    assert all(name in caught.value.message for name in names)
+    assert (manager.directory / MARKER).exists()
+    assert start(manager.directory).clean, "and the lock was given back"
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LogStorageError, match=r"file.*Not a directory|file.*exists"):
+        start(tmp_path / "file" / "logs")
+
+
+def test_partition_metadata_says_whose_the_directory_is(manager: LogManager, log: Log) -> None:
+    path = manager.directory / "a-b-12" / "partition.metadata"
+    assert path.read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert manager.create(TP, ID, config()) is log
+    with pytest.raises(InconsistentTopicId, match="AAECAwQFBgcICQoLDA0ODw"):
+        manager.create(TP, bytes(15) + b"x", config())
+    with pytest.raises(ValueError, match="topic id"):
+        manager.create(OTHER, bytes(16), config())
+
+
+@pytest.mark.parametrize("damage", ["version: 0", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "", None])
+def test_one_damaged_partition_does_not_lose_the_others(manager: LogManager, log: Log, damage: str | None) -> None:
+    append(manager.create(OTHER, ID, config()), PAIR)
+    manager.close(5)
+    path = manager.directory / "a-b-12" / "partition.metadata"
+    path.unlink() if damage is None else path.write_text(damage)
+    lines: list[str] = []
+    again = start(manager.directory, load=False)
+    assert set(again.load(lambda tp: config(), lines.append)) == {OTHER}
+    assert "a-b-12" in again.failed[TP].message
+    assert any("cannot load" in line for line in lines)
+    with pytest.raises(LogStorageError, match="a-b-12"):
+        again.create(TP, ID, config())
+    again.checkpoint_recovery_points()
+    again.checkpoint_high_watermarks()
+    points = OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read()
+    assert points == {TP: 8, OTHER: 2}, "what could not be loaded keeps its checkpoint"
+
+
+def test_an_interrupted_creation_is_completed(manager: LogManager) -> None:
+    manager.abandon()
+    (manager.directory / "t-0").mkdir()
+    again = start(manager.directory)
+    assert (again.logs, again.failed) == ({}, {})
+    assert append(again.create(OTHER, ID, config()), PAIR).log_end_offset == 2
+
+
+def test_unreadable_recovery_points_and_log_starts_count_as_empty(manager: LogManager, log: Log) -> None:
+    manager.close(5)
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+        (manager.directory / name).write_text("0\n9\ngarb")
+    lines: list[str] = []
+    again = start(manager.directory, load=False)
+    again.load(lambda tp: config(), lines.append)
+    assert again.logs[TP].log_end_offset == 8
+    assert sum("taking it as empty" in line for line in lines) == 2
+
+
+def test_unreadable_high_watermarks_are_a_clear_error(manager: LogManager, log: Log) -> None:
+    manager.close(5)
+    (manager.directory / "replication-offset-checkpoint").write_text("7\n")
+    with pytest.raises(DamagedCheckpoint, match="replication-offset-checkpoint: version '7'"):
+        start(manager.directory)
+
+
+def test_nothing_is_checkpointed_before_everything_is_loaded(manager: LogManager, log: Log) -> None:
+    """HW-12."""
+    log.update_high_watermark(6)
+    manager.close(5)
+    again = start(manager.directory, load=False)
+    again.checkpoint_high_watermarks()
+    again.checkpoint_recovery_points()
+    again.close(6)
+    third = start(manager.directory)
+    assert third.clean
+    assert (third.logs[TP].high_watermark, third.previous_broker_epoch) == (6, 6)
+
+
+def test_a_truncation_checkpoints_the_lower_recovery_point(manager: LogManager, log: Log) -> None:
+    manager.flush_all()
+    manager.checkpoint_recovery_points()
+    log.truncate_to(4)
+    assert OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read() == {TP: 4}
+
+
+def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log) -> None:
+    manager.delete(TP, 1000)
+    assert manager.get(TP) is None
+    (doomed,) = manager.directory.glob("a-b-12.*-delete")
+    assert len(doomed.name) == len("a-b-12.") + 32 + len("-delete")
+    with pytest.raises(LogStorageError, match="closed"):
+        append(log, PAIR)
+    assert manager.delete_expired(1000 + 59_999) == 0
+    assert manager.delete_expired(1000 + 60_000) == 1
+    assert not doomed.exists()
+    assert append(manager.create(TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
+
+
+def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogManager) -> None:
+    tp = TopicPartition("x" * 240, 7)
+    manager.create(tp, ID, config())
+    manager.delete(tp, 0)
+    (doomed,) = manager.directory.glob("*-delete")
+    assert len(doomed.name) == 255  # FN-1
+
+
+def test_directories_of_others_are_passed_over(manager: LogManager, log: Log) -> None:
+    manager.close(5)
+    tail = "0123456789abcdef" * 2
+    for name in ("lost+found", f"t-0.{tail}-stray", f"t-1.{tail}-future", f"t-2.{tail}-delete", "my.backup-delete"):
+        (manager.directory / name).mkdir()
+    lines: list[str] = []
+    again = start(manager.directory, load=False)
+    assert set(again.load(lambda tp: config(), lines.append)) == {TP}
+    assert len(lines) == 5
+    left = {path.name for path in manager.directory.iterdir() if path.is_dir()}
+    assert left == {"a-b-12", "lost+found", f"t-0.{tail}-stray", f"t-1.{tail}-future", "my.backup-delete"}
+
+
+def test_retention_covers_all_logs(manager: LogManager) -> None:
+    for tp in (TP, OTHER):
+        log = manager.create(tp, ID, config(segment_bytes=80, retention_bytes=100, retention_ms=-1))
+        append(log, *[PAIR] * 3).update_high_watermark(6)
+    assert manager.enforce_retention(0) == 2
+    assert [layout(log) for log in manager.logs.values()] == [[(2, 77), (4, 77)]] * 2
+
+
+def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager: LogManager, log: Log) -> None:
+    other = append(manager.create(OTHER, ID, config()), PAIR)
+    log._active.path.unlink()
+    log._active.path.mkdir()  # opening it for writing fails from now on
+    log._active.close()
+    with pytest.raises(LogStorageError, match="directory"):
+        append(log, PAIR)
+    with pytest.raises(LogStorageError, match="directory"):
+        append(log, PAIR)
+    with pytest.raises(LogStorageError):
+        manager.close(5)
+    assert other.recovery_point == 2
+    assert not (manager.directory / MARKER).exists()
