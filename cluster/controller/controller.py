@@ -26,6 +26,7 @@ MAX_WATCHERS = 4000
 DELTA_RECORDS = 2000  # of one message, and
 DELTA_BYTES = 1 << 20  # about so many bytes
 CHECKS_PER_SESSION = 10
+LOGGED_KEYS = 4  # of one decision
 
 
 class Controller:
@@ -103,6 +104,7 @@ class Controller:
         except Exception as error:
             self._fail(error)
             raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
+        log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])
         self._wake_watchers()
 
     async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:

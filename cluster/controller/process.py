@@ -12,6 +12,7 @@ from cluster.controller.controller import Controller
 from cluster.controller.service import ControllerService
 from cluster.controller.sqlite_store import SqliteStore
 from replog.config import ControllerConfig
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.server import Server
 
@@ -20,10 +21,16 @@ log = structlog.get_logger()
 STOP_GRACE_S = 2.0
 
 
+def main(config: ControllerConfig) -> int:
+    """Run until SIGTERM or SIGINT (0). Raises ReplogError when it cannot start or another one takes its store."""
+    asyncio.run(run_controller(config))
+    return 0
+
+
 async def run_controller(config: ControllerConfig, on_listening: Callable[[str], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; `on_listening` is told the bound address.
 
-    Raises ReplogError when it cannot start, VersionConflictError when another controller takes over its store.
+    Raises ReplogError when it cannot start, NOT_CONTROLLER when it must not go on (another has taken over its store).
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -48,4 +55,5 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
     if controller.failure.done():
-        raise controller.failure.result()
+        error = controller.failure.result()
+        raise ReplogError(ErrorCode.NOT_CONTROLLER, f"the controller stopped: {error}") from error

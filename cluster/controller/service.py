@@ -31,9 +31,8 @@ class ControllerService:
             )
         return await self._controller.decide(lambda _: self._controller.state.alter_partition(request))
 
-    async def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
-        async for delta in self._controller.watch(request.after_version):
-            yield delta
+    def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
+        return self._controller.watch(request.after_version)
 
     async def create_topic(self, request: pb.CreateTopicRequest) -> pb.CreateTopicResponse:
         return await self._controller.decide(lambda _: self._controller.state.create_topic(request))
