@@ -1,0 +1,95 @@
+"""The work of `replog consume`."""
+
+import base64
+import json
+import sys
+from typing import Any, Literal, NamedTuple
+
+from cluster.cli.consume_command import RecordFormat
+from cluster.cli.output import note
+from replog.client import Consumer, Record
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+METADATA_TIMEOUT_S = 15.0
+IDLE_POLL_S = 3600.0
+
+
+class Start(NamedTuple):
+    """What to read, and from where."""
+
+    topic: str
+    partition: int | None  # None: all of them
+    offset: int | None
+    from_beginning: bool
+
+
+async def consume_records(
+    bootstrap: str, start: Start, output: RecordFormat, max_messages: int | None, timeout_ms: int | None
+) -> None:
+    """Print until the limit, until nothing came for `timeout_ms`, or until cancelled.
+
+    Raises UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE (`--offset` alone: else the reader is reset), ReplogError.
+    """
+    reset: Literal["error", "earliest", "latest"] = "earliest" if start.from_beginning else "latest"
+    if start.offset is not None:
+        reset = "error"
+    printed = 0
+    async with Consumer(bootstrap, auto_offset_reset=reset) as consumer:
+        await _assign(consumer, start)
+        try:
+            while max_messages is None or printed < max_messages:
+                timeout_s = timeout_ms / 1000 if timeout_ms is not None else IDLE_POLL_S
+                records = await consumer.fetch(timeout_s)
+                if not records and timeout_ms is not None:
+                    break
+                if max_messages is not None:
+                    records = records[: max_messages - printed]
+                sys.stdout.buffer.write(b"".join(_line(record, output) for record in records))
+                sys.stdout.buffer.flush()
+                printed += len(records)
+        finally:
+            note(f"{printed} records")
+
+
+async def _assign(consumer: Consumer, start: Start) -> None:
+    view = await consumer.metadata.topic(start.topic, METADATA_TIMEOUT_S)
+    numbers = sorted(view.partitions)
+    if start.partition is not None:
+        if start.partition not in view.partitions:
+            raise ReplogError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {start.topic!r} has partitions 0 to {len(numbers) - 1}, not {start.partition}",
+            )
+        numbers = [start.partition]
+    consumer.assign(TopicPartition(start.topic, number) for number in numbers)
+    if start.offset is not None:
+        consumer.seek(TopicPartition(start.topic, numbers[0]), start.offset)
+
+
+def _line(record: Record, output: RecordFormat) -> bytes:
+    if output is RecordFormat.LINES:
+        return (record.value or b"") + b"\n"
+    if output is RecordFormat.KEY_VALUE:
+        return (record.key or b"") + b":" + (record.value or b"") + b"\n"
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "leader_epoch": record.leader_epoch,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(value: bytes | None) -> Any:
+    """A string where the bytes are UTF-8, else {"base64": …}, so that nothing is lost."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

@@ -1,0 +1,72 @@
+"""`replog`: every command in one place. Commands import what they need when they run, so that `--help` is quick."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cluster.cli import (
+    audit_commands,
+    cluster_commands,
+    consume_command,
+    demo_command,
+    errors,
+    log_commands,
+    process_commands,
+    produce_command,
+    topic_commands,
+)
+
+app = typer.Typer(
+    name="replog",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""A Kafka-faithful replicated log: brokers, clients, offline tools and audits.
+
+Data goes to stdout, everything else to stderr. Exit status: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted.
+
+A first minute:
+
+* `replog cluster up` starts a controller and three brokers
+* `replog topic create --topic greetings --partitions 3`
+* `echo 'hello' | replog produce --topic greetings`
+* `replog consume --topic greetings --from-beginning --max-messages 1`
+* `replog cluster kill 2; replog cluster status; replog cluster up`
+* `replog demo` does all of it with a real data set, a crash and an audit
+""",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"replog {version('replog')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+app.add_typer(cluster_commands.app, name="cluster")
+app.add_typer(topic_commands.app, name="topic")
+app.command()(produce_command.produce)
+app.command()(consume_command.consume)
+app.add_typer(log_commands.app, name="log")
+app.add_typer(audit_commands.app, name="audit")
+app.command()(demo_command.demo)
+app.command()(process_commands.broker)
+app.command()(process_commands.controller)
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(errors.run(lambda: app(prog_name="replog")))

@@ -1,0 +1,147 @@
+"""The work of `replog produce`: read lines with bounded memory, send them, account for every one."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+
+from cluster.cli.output import note
+from replog.client import Delivery, DeliveryFailed, Producer
+from replog.errors import ErrorCode, ReplogError
+
+CHUNK_BYTES = 1 << 16
+CHUNKS_AHEAD = 4
+MAX_LINE_BYTES = 16 << 20
+SHOWN_FAILURES = 5
+PROGRESS_INTERVAL_S = 0.2
+
+
+class Source:
+    """Lines of a file or of stdin, each split into key and value."""
+
+    def __init__(self, file: Path | None, key_separator: bytes | None) -> None:
+        """Raises INVALID_CONFIG when the separator is empty."""
+        if key_separator == b"":
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "--key-separator is empty; give at least one character")
+        self._file = file
+        self._key_separator = key_separator
+
+    def split(self, line: bytes) -> tuple[bytes | None, bytes]:
+        """Key and value. Raises INVALID_RECORD when the line has no separator."""
+        if self._key_separator is None:
+            return None, line
+        key, found, value = line.partition(self._key_separator)
+        if not found:
+            raise ReplogError(ErrorCode.INVALID_RECORD, f"no key separator {self._key_separator.decode()!r}")
+        return key, value
+
+    async def lines(self) -> AsyncIterator[list[bytes]]:
+        """All lines, as many at once as one read brought, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""
+        rest = b""
+        async for chunk in self._chunks():
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > MAX_LINE_BYTES:
+                raise ReplogError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE, f"a line is longer than {MAX_LINE_BYTES} bytes; split the input"
+                )
+            yield [line.removesuffix(b"\r") for line in lines]
+        if rest:
+            yield [rest]
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Reads block (a terminal, a pipe), so a thread does them; a daemon, so that Ctrl-C need not wait for it."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(CHUNKS_AHEAD)
+
+        def read() -> None:
+            try:
+                with self._file.open("rb", buffering=0) if self._file else closing(sys.stdin) as file:
+                    while chunk := os.read(file.fileno(), CHUNK_BYTES):
+                        asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
+                end: bytes | OSError = b""
+            except OSError as error:
+                end = error
+            asyncio.run_coroutine_threadsafe(queue.put(end), loop).result()
+
+        threading.Thread(target=read, name="reader", daemon=True).start()
+        while chunk := await queue.get():
+            if isinstance(chunk, OSError):
+                raise chunk
+            yield chunk
+
+
+class Outcomes:
+    """Every record sent is counted once: acknowledged or failed."""
+
+    def __init__(self) -> None:
+        self._pending: deque[tuple[int, Delivery]] = deque()
+        self.acknowledged = 0
+        self.failed = 0
+
+    def sent(self, line: int, delivery: Delivery) -> None:
+        self._pending.append((line, delivery))
+        while self._pending and self._pending[0][1].done():
+            self._settle(*self._pending.popleft())
+
+    def settle_all(self) -> None:
+        """Once the producer has flushed."""
+        while self._pending:
+            self._settle(*self._pending.popleft())
+
+    def refused(self, line: int, error: ReplogError) -> None:
+        self.failed += 1
+        if self.failed <= SHOWN_FAILURES:
+            note(f"error: line {line}: {error}")
+
+    def _settle(self, line: int, delivery: Delivery) -> None:
+        try:
+            delivery.result()
+        except DeliveryFailed as error:
+            self.refused(line, error)
+        else:
+            self.acknowledged += 1
+
+
+async def produce_lines(producer: Producer, topic: str, partition: int | None, source: Source) -> bool:
+    """Send everything; whether any record failed. Raises ReplogError when the topic or the brokers are not there."""
+    outcomes, number, started, shown = Outcomes(), 0, monotonic(), 0.0
+    try:
+        async with producer:
+            async for lines in source.lines():
+                for line in lines:
+                    number += 1
+                    await _send(producer, topic, partition, source, line, number, outcomes)
+                if sys.stderr.isatty() and monotonic() - shown > PROGRESS_INTERVAL_S:
+                    shown = monotonic()
+                    print(f"\r{number} read, {outcomes.acknowledged} acknowledged ", end="", file=sys.stderr)
+            await producer.flush()
+    finally:
+        outcomes.settle_all()
+        if shown:
+            print("\r", end="", file=sys.stderr)
+        seconds = monotonic() - started
+        note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {seconds:.1f} s")
+    return outcomes.failed > 0
+
+
+async def _send(
+    producer: Producer,
+    topic: str,
+    partition: int | None,
+    source: Source,
+    line: bytes,
+    number: int,
+    outcomes: Outcomes,
+) -> None:
+    try:
+        key, value = source.split(line)
+        outcomes.sent(number, await producer.send(topic, value, key, partition))
+    except ReplogError as error:
+        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD):
+            raise
+        outcomes.refused(number, error)

@@ -1,0 +1,81 @@
+"""Whether what was acknowledged is what can be read. Pure: plain records in, a verdict out.
+
+A record's identity is its value: the caller gives every record a value of its own, and proves it with `Acknowledged`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+SHOWN = 5
+
+
+class Acknowledged:
+    """What the cluster promised: for each partition, offset to value."""
+
+    def __init__(self) -> None:
+        self.by_partition: dict[int, dict[int, bytes]] = {}
+        self._promised: set[bytes] = set()
+        self.count = 0
+        self.faults: list[str] = []
+
+    def add(self, partition: int, offset: int, value: bytes) -> None:
+        """Note one acknowledgement. Two for one offset, or one value twice, is a fault of its own."""
+        offsets = self.by_partition.setdefault(partition, {})
+        if offset in offsets:
+            self.faults.append(f"partition {partition} offset {offset} was acknowledged twice")
+        if value in self._promised:
+            self.faults.append(f"partition {partition} offset {offset}: its record was acknowledged before")
+        offsets[offset] = value
+        self._promised.add(value)
+        self.count += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the records read compare with those acknowledged. Duplicates and unacknowledged records are no loss."""
+
+    acknowledged: int
+    read: int
+    lost: int  # an acknowledged offset that cannot be read
+    different: int  # an acknowledged offset with another value
+    duplicates: int  # offsets beyond a value's first
+    unacknowledged: int  # values read that were never acknowledged: sent, appended, the answer lost
+    faults: list[str] = field(default_factory=list)  # what is wrong, the first few of each kind
+
+    @property
+    def holds(self) -> bool:
+        """Acknowledged = readable: nothing lost, nothing different."""
+        return not self.lost and not self.different and not self.faults
+
+
+def compare(acknowledged: Acknowledged, read: Iterable[tuple[int, int, bytes]]) -> Verdict:
+    """`read`: (partition, offset, value) of every readable record, each partition in order."""
+    values: dict[tuple[int, int], bytes] = {}
+    faults = acknowledged.faults[:SHOWN]
+    last: dict[int, int] = {}
+    for partition, offset, value in read:
+        if offset <= last.get(partition, -1):
+            faults.append(f"partition {partition}: offset {offset} was read after {last[partition]}")
+        last[partition] = offset
+        values[partition, offset] = value
+    lost, different = [], []
+    promised: set[bytes] = set()
+    for partition, offsets in sorted(acknowledged.by_partition.items()):
+        promised.update(offsets.values())
+        for offset, value in sorted(offsets.items()):
+            found = values.get((partition, offset))
+            if found is None:
+                lost.append(f"partition {partition} offset {offset} was acknowledged and cannot be read")
+            elif found != value:
+                different.append(f"partition {partition} offset {offset} holds another value than acknowledged")
+    copies = Counter(values.values())
+    return Verdict(
+        acknowledged=acknowledged.count,
+        read=len(values),
+        lost=len(lost),
+        different=len(different),
+        duplicates=sum(count - 1 for count in copies.values()),
+        unacknowledged=sum(value not in promised for value in copies),
+        faults=[*faults[:SHOWN], *lost[:SHOWN], *different[:SHOWN]],
+    )

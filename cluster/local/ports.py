@@ -1,0 +1,34 @@
+"""Loopback ports for a local cluster."""
+
+import random
+import socket
+from collections.abc import Iterable
+
+HOST = "127.0.0.1"
+
+# Below the usual range for outgoing connections (32768 and up): there, a peer that keeps trying to reach a broker
+# that is down may be given the broker's own port as its source, and then the broker could not start again.
+_FIRST, _LAST = 15_000, 32_000
+_ATTEMPTS = 200
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on `port` now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+            listener.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def free_port(taken: Iterable[int]) -> int:
+    """A free port that is none of `taken`. Raises OSError if none is found."""
+    chance, excluded = random.SystemRandom(), set(taken)
+    for _ in range(_ATTEMPTS):
+        port = chance.randint(_FIRST, _LAST)
+        if port not in excluded and is_free(port):
+            return port
+    raise OSError(f"no free port found on {HOST} between {_FIRST} and {_LAST} after {_ATTEMPTS} attempts")

@@ -1,0 +1,45 @@
+"""Asking a process from outside whether it serves and what it knows; blocking calls with deadlines."""
+
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from replog.errors import ReplogError
+from replog.rpc import methods
+from replog.rpc.methods import Method
+from replog.rpc.options import CHANNEL_OPTIONS
+from replog.rpc.status import from_rpc_error
+from replog.rpc.v1 import log_pb2
+
+CALL_TIMEOUT_S = 2.0
+
+
+def is_serving(address: str) -> bool:
+    """Whether the server at `address` answers a grpc.health.v1 check with SERVING."""
+    with grpc.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        try:
+            response = health_pb2_grpc.HealthStub(channel).Check(
+                health_pb2.HealthCheckRequest(), timeout=CALL_TIMEOUT_S
+            )
+        except grpc.RpcError:
+            return False
+    return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def metadata_of(address: str) -> Any:
+    """What the broker at `address` knows of the cluster (a GetMetadataResponse), or None if it does not answer."""
+    try:
+        return call(address, methods.Log["get_metadata"], log_pb2.GetMetadataRequest(), CALL_TIMEOUT_S)
+    except ReplogError:
+        return None
+
+
+def call(address: str, method: Method, request: Any, timeout_s: float) -> Any:
+    """One unary call. Raises ReplogError."""
+    with grpc.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        multi_callable = channel.unary_unary(method.path, method.encode_request, method.decode_response)
+        try:
+            return multi_callable(request, timeout=timeout_s)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, address) from None
