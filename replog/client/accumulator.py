@@ -223,7 +223,7 @@ class Accumulator:
             self._later(self._linger_s, lambda: self._offer(queue))
         return Delivery(batch, 0, timestamp_ms)
 
-    def settle(self, queue: PartitionQueue, batch: Batch) -> None:
+    def settle(self, batch: Batch) -> None:
         """The batch has its outcome, which is set on it; its bytes are free and whoever waits is told."""
         if batch.settled.is_set():
             return

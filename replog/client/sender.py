@@ -109,13 +109,13 @@ class Sender:
             return
         batch.base_offset = result.base_offset
         batch.append_time_ms = result.log_append_time_ms
-        self.accumulator.settle(queue, batch)
+        self.accumulator.settle(batch)
         self.accumulator.remove(queue, batch)
 
     def sent_without_answer(self, queue: PartitionQueue) -> None:
         """acks=0: handed over, and that is all that will be known (PR-7)."""
         batch = queue.batches[0]
-        self.accumulator.settle(queue, batch)
+        self.accumulator.settle(batch)
         self.accumulator.remove(queue, batch)
 
     def lost(self, queue: PartitionQueue, error: ReplogError, sent: bool = True) -> None:
@@ -146,7 +146,7 @@ class Sender:
         in_flight = queue.in_flight and queue.batches[0] is batch
         uncertain = batch.may_be_appended or in_flight if may_be_appended is None else may_be_appended
         batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", uncertain)
-        self.accumulator.settle(queue, batch)
+        self.accumulator.settle(batch)
 
     async def _refresh_metadata(self) -> None:
         loop = asyncio.get_running_loop()

@@ -2,11 +2,7 @@
 
 import asyncio
 
-import pytest
-
-from replog.client import Admin, Consumer, LogTruncated, Producer
-from replog.client.offsets import EARLIEST, LATEST
-from replog.errors import ErrorCode, ReplogError
+from replog.client import Admin, Consumer, Producer
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster
 

@@ -1,0 +1,142 @@
+"""Record batches as clients write and read them."""
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+from aiokafka import codec
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replog.client.records import BatchBuilder, codec_id, decode, decode_fetched, encode_batch, largest_batch_of
+from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import parse_header, validate_crc
+
+Given = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+
+HEADERS = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3)
+RECORDS = st.lists(
+    st.tuples(st.integers(0, 2**62), st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=200), HEADERS),
+    min_size=1,
+    max_size=20,
+)
+
+
+def at(data: bytes | bytearray, base_offset: int, leader_epoch: int = 0) -> bytes:
+    """The batch as a leader stamps it."""
+    stamped = bytearray(data)
+    struct.pack_into(">q", stamped, 0, base_offset)
+    struct.pack_into(">i", stamped, 12, leader_epoch)
+    return bytes(stamped)
+
+
+def control(data: bytes) -> bytes:
+    """The batch, marked as a control batch, with its CRC right."""
+    marked = bytearray(data)
+    struct.pack_into(">h", marked, 21, 0x20)
+    struct.pack_into(">I", marked, 17, crc32c(marked[21:]))
+    return bytes(marked)
+
+
+@given(RECORDS)
+def test_records_come_back_as_they_went_in(records: list[Given]) -> None:
+    found = list(decode(encode_batch(records), "t", 3))
+    assert [(r.timestamp, r.key, r.value, r.headers) for r in found] == [(t, k, v, list(h)) for t, k, v, h in records]
+    assert [r.offset for r in found] == list(range(len(records)))
+    assert {(r.topic, r.partition, r.timestamp_type) for r in found} == {("t", 3, 0)}
+
+
+@given(RECORDS)
+def test_no_record_takes_more_than_its_upper_bound(records: list[Given]) -> None:
+    for record in records:
+        assert len(encode_batch([record])) <= largest_batch_of(*record[1:])
+
+
+def test_a_client_batch_starts_at_offset_zero_without_epoch_or_producer() -> None:
+    data = encode_batch([(1000, None, b"x", ()), (1010, None, b"y", ())])
+    header = parse_header(data)
+    assert (header.base_offset, header.leader_epoch, header.last_offset_delta, header.records_count) == (0, -1, 1, 2)
+    assert (header.base_timestamp, header.max_timestamp) == (1000, 1010)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+    assert validate_crc(data, 0, header)
+
+
+def test_sizes_are_those_of_rb_6() -> None:
+    assert len(encode_batch([(0, None, b"x", ())])) == 69
+    assert len(encode_batch([(0, None, b"test", ())])) == 72
+    assert len(encode_batch([(0, None, b"x", ()), (0, None, b"y", ())])) == 77
+
+
+@pytest.mark.parametrize("name", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_come_back(name: str) -> None:
+    if not getattr(codec, f"has_{name}")():
+        with pytest.raises(ReplogError) as refused:
+            codec_id(name)
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+        assert f"aiokafka[{name}]" in refused.value.message
+        return
+    records: list[Given] = [(i, b"k", b"same value " * 50, ()) for i in range(20)]
+    data = encode_batch(records, name)
+    assert parse_header(data).attributes & 7 == codec_id(name)
+    assert len(data) < len(encode_batch(records)) / 4
+    assert [(r.key, r.value) for r in decode(data)] == [(k, v) for _, k, v, _ in records]
+
+
+def test_an_unknown_codec_is_refused_by_name() -> None:
+    with pytest.raises(ReplogError, match="compression 'brotli' is not a codec; choose one of none, gzip"):
+        codec_id("brotli")
+
+
+def test_a_full_batch_takes_no_more_but_its_first_record_always_fits() -> None:
+    builder = BatchBuilder(100)
+    assert builder.append(0, None, b"x" * 500, ()) > 500
+    assert builder.append(0, None, b"x", ()) == 0
+    assert [record.value for record in decode(builder.build())] == [b"x" * 500]
+
+
+def test_records_below_the_fetch_offset_and_a_cut_off_batch_are_skipped() -> None:
+    three = encode_batch([(i, None, b"%d" % i, ()) for i in range(3)])
+    buffer = at(three, 10, 4) + at(three, 13, 5) + at(three, 16, 6)[:-1]
+    found = decode_fetched(buffer, "t", 0, 12)
+    assert [(r.offset, r.value, r.leader_epoch) for r in found.records] == [
+        (12, b"2", 4),
+        (13, b"0", 5),
+        (14, b"1", 5),
+        (15, b"2", 5),
+    ]
+    assert (found.next_offset, found.last_epoch) == (16, 5)
+
+
+def test_control_batches_are_passed_over_but_move_the_position() -> None:
+    one = encode_batch([(0, None, b"x", ())])
+    found = decode_fetched(at(one, 7) + at(control(one), 8), "t", 0, 7)
+    assert [r.offset for r in found.records] == [7]
+    assert found.next_offset == 9
+
+
+def test_nothing_fetched_leaves_the_position() -> None:
+    assert decode_fetched(b"", "t", 0, 42) == ([], 42, -1)
+
+
+@pytest.mark.parametrize("position", [17, 21, 60, 61, 65, -1])
+def test_a_flipped_bit_is_a_corrupt_message_that_names_the_batch(position: int) -> None:
+    data = bytearray(at(encode_batch([(0, None, b"value", ())]), 5))
+    data[position] ^= 1
+    with pytest.raises(ReplogError, match="t-0: the batch at offset 5") as corrupt:
+        decode_fetched(data, "t", 0, 5)
+    assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_records_that_do_not_fill_their_batch_are_a_corrupt_message() -> None:
+    data = bytearray(encode_batch([(0, None, b"v", ()), (0, None, b"w", ())]))
+    struct.pack_into(">i", data, 57, 1)
+    struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    with pytest.raises(ReplogError) as corrupt:
+        decode_fetched(data, "t", 0, 0)
+    assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_an_empty_batch_is_refused() -> None:
+    with pytest.raises(ReplogError, match="at least one record"):
+        encode_batch([])
