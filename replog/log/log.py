@@ -4,17 +4,13 @@ Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error 
 log unusable until it is opened again.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, DamagedCheckpoint
-from replog.log.deletion import DeletedFiles
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
 from replog.log.flushing import FlushTask
@@ -33,18 +29,9 @@ from replog.log.offsets import (
 from replog.log.recovery import epochs_match, epochs_of
 from replog.log.retention import expired_segments
 from replog.log.segment import Segment
+from replog.log.segments import Segments, SegmentView, new_segment
 from replog.log.timestamps import find_offset_by_timestamp
 from replog.log.validation import check_client_batch, check_replicated_batches, stamp
-
-_base = attrgetter("base_offset")
-
-
-class SegmentView(NamedTuple):
-    """What others may know of a segment."""
-
-    base_offset: int
-    size: int  # bytes of the .log file
-    path: Path  # of the .log file; the indexes lie beside it
 
 
 class Log:
@@ -61,9 +48,8 @@ class Log:
         self.log_start_offset = segments[0].base_offset
         self.recovery_point = 0
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
-        self._segments = segments
+        self._segments = Segments(directory, segments)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
-        self._deleted = DeletedFiles()
         self._generation = 0  # counts truncations
         self._failure: LogStorageError | None = None
 
@@ -90,7 +76,7 @@ class Log:
             directory.mkdir(parents=True, exist_ok=True)
             segments, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
             epochs = _load_epochs(directory / LEADER_EPOCH_CHECKPOINT, report)
-            log = cls(directory, config, segments or [_new_segment(directory, log_start_offset)], epochs, cut)
+            log = cls(directory, config, segments or [new_segment(directory, log_start_offset)], epochs, cut)
             log._finish_loading(clean, recovery_point, log_start_offset, high_watermark, report)
         return log
 
@@ -106,7 +92,7 @@ class Log:
         self.log_start_offset = max(log_start, self.log_start_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
-        if not epochs_match(self.epochs, self._segments, self.log_start_offset):
+        if not epochs_match(self.epochs, self._segments.all(), self.log_start_offset):
             report(
                 f"{self.directory}: leader epochs are not those of the batches, rebuilding {LEADER_EPOCH_CHECKPOINT}"
             )
@@ -133,12 +119,12 @@ class Log:
     @property
     def size(self) -> int:
         """Bytes of all segments' `.log` files."""
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size
 
     @property
     def segments(self) -> tuple[SegmentView, ...]:
         """Oldest first; the last one is active."""
-        return tuple(SegmentView(segment.base_offset, segment.size, segment.path) for segment in self._segments)
+        return self._segments.views()
 
     @property
     def failure(self) -> LogStorageError | None:
@@ -182,10 +168,10 @@ class Log:
         )
         with self._working():
             self.epochs.assign(leader_epoch, stamped.base_offset)
-            if self._active.should_roll(stamped, self.config):
-                self._start_segment(stamped.base_offset)
-            self._active.add(stamped, self.config.index_interval_bytes)
-            self._active.write([head, memoryview(records)[HEADER_SIZE:]])
+            if self._segments.active.should_roll(stamped, self.config):
+                self._segments.start(stamped.base_offset)
+            self._segments.active.add(stamped, self.config.index_interval_bytes)
+            self._segments.active.write([head, memoryview(records)[HEADER_SIZE:]])
             self._appended(stamped)
         return AppendInfo(
             stamped.base_offset,
@@ -227,14 +213,14 @@ class Log:
         """Write the batches, split where a segment is full: at the same batches as on the leader."""
         start = end = 0
         for header in headers:
-            if self._active.should_roll(header, self.config):
+            if self._segments.active.should_roll(header, self.config):
                 if end > start:
-                    self._active.write([view[start:end]])
+                    self._segments.active.write([view[start:end]])
                     start = end
-                self._start_segment(header.base_offset)
-            self._active.add(header, self.config.index_interval_bytes)
+                self._segments.start(header.base_offset)
+            self._segments.active.add(header, self.config.index_interval_bytes)
             end += header.size
-        self._active.write([view[start:end]])
+        self._segments.active.write([view[start:end]])
 
     def _appended(self, last: BatchHeader) -> None:
         self.log_end_offset = last.next_offset
@@ -261,8 +247,8 @@ class Log:
         with self._working():
             bound = self._log_end() if isolation is Isolation.LOG_END else self._resolved_high_watermark()
             if offset >= bound.offset:
-                return FetchData(bound if offset == bound.offset else self._locate(offset), b"")
-            for segment in self._segments[self._slot(offset) :]:
+                return FetchData(bound if offset == bound.offset else self._segments.locate(offset), b"")
+            for segment in self._segments.since(offset):
                 data = segment.read(offset, max_bytes, _max_position(segment, bound), min_one_message=min_one_message)
                 if data is not None:
                     return data
@@ -271,7 +257,7 @@ class Log:
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
         with self._working():
-            return find_offset_by_timestamp(self._segments, timestamp, self.log_start_offset)
+            return find_offset_by_timestamp(self._segments.all(), timestamp, self.log_start_offset)
 
     # -- high watermark
 
@@ -317,16 +303,12 @@ class Log:
             with self._working():
                 self.epochs.truncate_from_end(self.log_end_offset)
             return False
-        if offset < self._segments[0].base_offset:
+        if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._working():
-            kept = bisect_right(self._segments, offset, key=_base)
-            self._remove(reversed(self._segments[kept:]))
-            del self._segments[kept:]
-            self._active.truncate_to(offset)
-            self._active.unseal()
-            self._ended_at(self._active.next_offset)
+            self._segments.truncate_to(offset)
+            self._ended_at(self._segments.active.next_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
             self.on_recovery_point_lowered()
@@ -335,8 +317,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything and go on with an empty log at `offset` (LG-12)."""
         with self._working():
-            self._remove(reversed(self._segments))
-            self._segments = [_new_segment(self.directory, offset)]
+            self._segments.replace_all(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self._ended_at(offset)
             self._high_watermark = self._log_end()
@@ -351,9 +332,8 @@ class Log:
 
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
-        if self._active.size:
-            with self._working():
-                self._start_segment(self.log_end_offset)
+        with self._working():
+            self._segments.start(self.log_end_offset)
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
@@ -362,24 +342,28 @@ class Log:
         """
         with self._working():
             expired = expired_segments(
-                self._segments, self.config, self.log_start_offset, self.high_watermark, self.log_end_offset, now_ms
+                self._segments.all(),
+                self.config,
+                self.log_start_offset,
+                self.high_watermark,
+                self.log_end_offset,
+                now_ms,
             )
             if expired == len(self._segments):
-                self._start_segment(self.log_end_offset)
+                self._segments.start(self.log_end_offset)
             if expired:
-                removed = self._segments[:expired]
-                del self._segments[:expired]
-                self.log_start_offset = max(self.log_start_offset, self._segments[0].base_offset)
+                first_kept = self._segments.all()[expired].base_offset
+                self.log_start_offset = max(self.log_start_offset, first_kept)
                 self.recovery_point = max(self.recovery_point, self.log_start_offset)
                 self.epochs.truncate_from_start(self.log_start_offset)
-                self._remove(removed)
+                self._segments.remove_first(expired)
             self.delete_expired_files(now_ms)
         return expired
 
     def delete_expired_files(self, now_ms: int) -> int:
         """Remove the `.deleted` files whose delay has passed (LG-15); returns how many. The delay of files set aside
         by a truncation begins with the first call after it."""
-        return self._deleted.delete_expired(now_ms, self.config.file_delete_delay_ms)
+        return self._segments.deleted.delete_expired(now_ms, self.config.file_delete_delay_ms)
 
     # -- flushing, closing
 
@@ -391,8 +375,8 @@ class Log:
         up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if up_to <= self.recovery_point:
             return None
-        first = max(self._slot(self.recovery_point), 0)
-        paths = [path for segment in self._segments[first:] if segment.base_offset < up_to for path in segment.paths]
+        unflushed = self._segments.since(self.recovery_point)
+        paths = [path for segment in unflushed if segment.base_offset < up_to for path in segment.paths]
         return FlushTask(self.directory, paths, up_to, self._generation)
 
     def flushed(self, task: FlushTask) -> None:
@@ -413,20 +397,15 @@ class Log:
         if self._failure is None:
             self.flush()
             with self._working():
-                self._active.flush()
+                self._segments.active.flush()
         self.abandon()
 
     def abandon(self) -> None:
         """Let go of the files without writing anything: for a failed disk (SG-12)."""
-        for segment in self._segments:
-            segment.close()
+        self._segments.close()
         self._failure = self._failure or LogStorageError(f"{self.directory} is closed")
 
     # -- inside
-
-    @property
-    def _active(self) -> Segment:
-        return self._segments[-1]
 
     @contextmanager
     def _working(self) -> Iterator[None]:
@@ -442,50 +421,16 @@ class Log:
             self._failure = storage_error(self.directory, error)
             raise self._failure from error
 
-    def _slot(self, offset: int) -> int:
-        """The segment with the greatest base offset up to `offset` (5.1)."""
-        return bisect_right(self._segments, offset, key=_base) - 1
-
     def _log_end(self) -> OffsetMetadata:
-        return OffsetMetadata(self.log_end_offset, self._active.base_offset, self._active.size)
+        return OffsetMetadata(self.log_end_offset, self._segments.active.base_offset, self._segments.active.size)
 
     def _resolved_high_watermark(self) -> OffsetMetadata:
         """With its place, found once (LG-6: that of the batch that holds it)."""
         if self._high_watermark.offset == self.log_end_offset:
             return self._log_end()
         if self._high_watermark.message_only:
-            self._high_watermark = self._locate(self._high_watermark.offset)
+            self._high_watermark = self._segments.locate(self._high_watermark.offset)
         return self._high_watermark
-
-    def _locate(self, offset: int) -> OffsetMetadata:
-        """The place of `offset`: of the batch that holds it, or the next one."""
-        for segment in self._segments[max(self._slot(offset), 0) :]:
-            found = segment.translate(offset) if segment.next_offset > offset else None
-            if found is not None:
-                return OffsetMetadata(offset, segment.base_offset, found[0])
-        return OffsetMetadata(offset, self._active.base_offset, self._active.size)
-
-    def _start_segment(self, base_offset: int) -> None:
-        """Roll (LG-5): finish the active segment and go on in an empty one."""
-        if self._active.size == 0 and self._active.base_offset == base_offset:
-            return
-        if self._active.size == 0:
-            self._remove([self._segments.pop()])
-        else:
-            self._active.seal()
-        self._segments.append(_new_segment(self.directory, base_offset))
-
-    def _remove(self, segments: Iterable[Segment]) -> None:
-        """Set the files aside as `.deleted`, in this order: from an end of the log, so that a crash leaves no hole."""
-        for segment in segments:
-            segment.close()
-            self._deleted.set_aside(segment.paths)
-
-
-def _new_segment(directory: Path, base_offset: int) -> Segment:
-    segment = Segment(directory, base_offset)
-    segment.create()
-    return segment
 
 
 def _load_epochs(path: Path, report: Callable[[str], None]) -> LeaderEpochCache:

@@ -8,6 +8,7 @@ replicas that share a segment's base offset hold identical files.
 """
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +29,12 @@ from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, Time
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 from replog.log.scan import BatchReader
 
+MAX_RECENT = 256  # batches whose place is kept in memory: followers and the high watermark ask for those
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX)
+
+
+def _last_offset(batch: tuple[int, BatchHeader]) -> int:
+    return batch[1].last_offset
 
 
 class Segment:
@@ -55,6 +61,7 @@ class Segment:
         self.digest = 0
         self.since_entry = 0  # bytes since the last index entry (SG-1)
         self._file_size = 0
+        self._recent: list[tuple[int, BatchHeader]] = []  # position and header of the last batches added
 
     @property
     def indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex]:
@@ -108,6 +115,9 @@ class Segment:
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self.digest_index.append(last_offset, self.digest)
             self.since_entry = 0
+        self._recent.append((self.size, header))
+        if len(self._recent) > MAX_RECENT:
+            del self._recent[: MAX_RECENT // 2]
         self.since_entry += header.size
         self.size += header.size
 
@@ -131,6 +141,7 @@ class Segment:
 
     def seal(self) -> None:
         """Add the final time and digest entries (SG-11); nothing changes if they are there."""
+        self._recent.clear()
         if self._final_entries_match():
             return
         self.unseal()
@@ -168,9 +179,12 @@ class Segment:
         """Position and header of each batch from `position` on."""
         return BatchReader(self.fd(), self.size).headers(position)
 
-    def translate(self, offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
-        """The first batch with a last offset of `offset` or more, from `start` on (SG-3)."""
-        for position, header in self.batches_from(max(self.index.lookup(offset).position, start)):
+    def translate(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """The first batch with a last offset of `offset` or more, and its position (SG-3)."""
+        if self._recent and offset >= self._recent[0][1].base_offset:
+            slot = bisect_left(self._recent, offset, key=_last_offset)
+            return self._recent[slot] if slot < len(self._recent) else None
+        for position, header in self.batches_from(self.index.lookup(offset).position):
             if header.last_offset >= offset:
                 return position, header
         return None

@@ -106,7 +106,7 @@ def test_digests_of_common_intervals_compare_across_different_segments(tmp_path:
     """Sums can be subtracted: one log in segments of 900 bytes, one in one segment, same batches."""
     small = lead(tmp_path / "small", BATCHES, **SETTINGS)
     large = lead(tmp_path / "large", BATCHES, index_interval_bytes=150)
-    one = large._active.digest_index
+    one = large._segments.active.digest_index
     entries = [one.get(slot) for slot in range(one.count)]
     compared = 0
     for segment in small._segments:

@@ -228,9 +228,9 @@ def test_retention_covers_all_logs(manager: LogManager) -> None:
 
 def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager: LogManager, log: Log) -> None:
     other = append(manager.create(OTHER, ID, config()), PAIR)
-    log._active.path.unlink()
-    log._active.path.mkdir()  # opening it for writing fails from now on
-    log._active.close()
+    log._segments.active.path.unlink()
+    log._segments.active.path.mkdir()  # opening it for writing fails from now on
+    log._segments.active.close()
     with pytest.raises(LogStorageError, match="directory"):
         append(log, PAIR)
     with pytest.raises(LogStorageError, match="directory"):

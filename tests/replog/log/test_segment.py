@@ -44,7 +44,7 @@ def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(t
         log = open_log(directory, index_interval_bytes=100)
         for start in range(0, 20, chunk):
             log.append_as_follower(b"".join(batches[start : start + chunk]))
-        segment = log._active
+        segment = log._segments.active
         assert offset_entries(segment) == expected, chunk
         assert time_entries(segment) == [(1000 + offset, offset) for offset, _ in expected]
         log.roll()
@@ -186,7 +186,7 @@ def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path: Path) -> No
 def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path: Path) -> None:
     log = append(open_log(tmp_path, index_interval_bytes=100), *(client_batch(b"x" * (i % 40)) for i in range(30)))
     log.roll()
-    segment = log._segments[0]
+    segment = log._segments.first
     headers = [header for _, header in iterate_batches(segment.path.read_bytes())]
     digests = segment.digest_index
     for slot in range(digests.count):

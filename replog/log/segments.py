@@ -1,0 +1,115 @@
+"""The segments of one log, oldest first; the last one is active and always there (5.1)."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.log.deletion import DeletedFiles
+from replog.log.offsets import OffsetMetadata
+from replog.log.segment import Segment
+
+_base = attrgetter("base_offset")
+
+
+class SegmentView(NamedTuple):
+    """What others may know of a segment."""
+
+    base_offset: int
+    size: int  # bytes of the .log file
+    path: Path  # of the .log file; the indexes lie beside it
+
+
+class Segments:
+    """Finds, adds and removes segments. Files of removed ones wait as `.deleted`."""
+
+    def __init__(self, directory: Path, segments: list[Segment]) -> None:
+        """Take what was loaded; at least one segment."""
+        self._directory = directory
+        self._segments = segments
+        self.deleted = DeletedFiles()
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def all(self) -> list[Segment]:
+        return list(self._segments)
+
+    def views(self) -> tuple[SegmentView, ...]:
+        return tuple(SegmentView(segment.base_offset, segment.size, segment.path) for segment in self._segments)
+
+    def since(self, offset: int) -> list[Segment]:
+        """The segment with the greatest base offset up to `offset` (the first one, if none), and those after it."""
+        if offset >= self.active.base_offset:
+            return self._segments[-1:]
+        return self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
+
+    def locate(self, offset: int) -> OffsetMetadata:
+        """The place of the batch that holds `offset`, or of the next one; the end if there is none (LG-6)."""
+        for segment in self.since(offset):
+            found = segment.translate(offset) if segment.next_offset > offset else None
+            if found is not None:
+                return OffsetMetadata(offset, segment.base_offset, found[0])
+        return OffsetMetadata(offset, self.active.base_offset, self.active.size)
+
+    def start(self, base_offset: int) -> None:
+        """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced."""
+        if self.active.size:
+            self.active.seal()
+        elif self.active.base_offset == base_offset:
+            return
+        else:
+            self._set_aside([self._segments.pop()])
+        self._segments.append(new_segment(self._directory, base_offset))
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active."""
+        kept = bisect_right(self._segments, offset, key=_base)
+        self._set_aside(reversed(self._segments[kept:]))
+        del self._segments[kept:]
+        self.active.truncate_to(offset)
+        self.active.unseal()
+
+    def replace_all(self, base_offset: int) -> None:
+        """Remove everything and go on in one empty segment (LG-12)."""
+        self._set_aside(reversed(self._segments))
+        self._segments = [new_segment(self._directory, base_offset)]
+
+    def remove_first(self, count: int) -> None:
+        """Remove the oldest segments; at least one must stay."""
+        removed = self._segments[:count]
+        del self._segments[:count]
+        self._set_aside(removed)
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.close()
+
+    def _set_aside(self, segments: Iterable[Segment]) -> None:
+        """In this order, from an end of the log inwards, so that a crash leaves no hole."""
+        for segment in segments:
+            segment.close()
+            self.deleted.set_aside(segment.paths)
+
+
+def new_segment(directory: Path, base_offset: int) -> Segment:
+    """An empty segment, its files created."""
+    segment = Segment(directory, base_offset)
+    segment.create()
+    return segment
