@@ -12,7 +12,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 import structlog
-from replog.log.manager import LogManager
 
 from cluster.backoff import Backoff
 from cluster.broker.alter_partition import AlterPartitionSender
@@ -31,6 +30,7 @@ from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
 from replog.config import BrokerConfig, TopicConfig, parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.log.manager import LogManager
 from replog.rpc import methods
 from replog.rpc.server import Server
 from replog.rpc.transport import Transport

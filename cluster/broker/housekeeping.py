@@ -3,11 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-from replog.log.manager import LogManager
-
 from cluster.broker.replica_manager import ReplicaManager
 from replog.errors import ErrorCode, ReplogError
+from replog.log.manager import LogManager
 
 FILES_INTERVAL_MS = 1000
 

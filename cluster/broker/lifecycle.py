@@ -102,7 +102,8 @@ class BrokerLifecycle:
             delay_s = await self._heartbeat()
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), delay_s)
+                async with asyncio.timeout(delay_s):
+                    await self._changed.wait()
             except TimeoutError:
                 pass
 
@@ -140,7 +141,8 @@ class BrokerLifecycle:
         """Ask to be relieved of every leadership; whether the controller agreed within `timeout_s` (CT-13)."""
         self.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
         try:
-            await asyncio.wait_for(self._may_stop.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._may_stop.wait()
         except TimeoutError:
             return False
         return True

@@ -51,7 +51,8 @@ class MetadataWatch:
         try:
             while True:
                 try:
-                    delta = await asyncio.wait_for(anext(deltas), SIGN_OF_LIFE_TIMEOUT_S)
+                    async with asyncio.timeout(SIGN_OF_LIFE_TIMEOUT_S):
+                        delta = await anext(deltas)
                 except StopAsyncIteration:
                     return
                 except TimeoutError:

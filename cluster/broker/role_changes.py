@@ -6,7 +6,6 @@ Deletions come first, then new leaderships, then new followerships (§2.3); the 
 from collections.abc import Callable, Iterable
 
 import structlog
-from replog.log.manager import LogManager
 
 from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.partition import HostedPartition
@@ -15,6 +14,7 @@ from follower.partition import PartitionFollower
 from leader.partition import PartitionLeader
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.log.manager import LogManager
 from replog.metadata import NO_LEADER, PartitionState
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import TopicPartition

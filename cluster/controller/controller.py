@@ -150,7 +150,8 @@ class Controller:
                 if newer:
                     continue
                 try:
-                    await asyncio.wait_for(changed.wait(), SIGN_OF_LIFE_S)
+                    async with asyncio.timeout(SIGN_OF_LIFE_S):
+                        await changed.wait()
                 except TimeoutError:
                     yield controller_pb2.MetadataDelta(version=sent)
         finally:

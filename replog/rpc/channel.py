@@ -28,7 +28,8 @@ class GrpcStream:
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         with _mapped_errors(self._address):
             try:
-                message = await asyncio.wait_for(self._call.read(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    message = await self._call.read()
             except TimeoutError:
                 self.cancel()
                 raise ReplogError(

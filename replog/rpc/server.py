@@ -6,7 +6,8 @@ bidirectional `async def f(stream: ServerStream) -> None`. A `ReplogError` it ra
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -126,11 +127,12 @@ def _unary(handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Any], Awa
     return serve
 
 
-def _server_stream(handler: Callable[[Any], AsyncIterator[Any]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
+def _server_stream(handler: Callable[[Any], AsyncGenerator[Any, None]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
     async def serve(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            async for response in handler(_valid(request)):
-                yield response
+            async with contextlib.aclosing(handler(_valid(request))) as responses:
+                async for response in responses:
+                    yield response
         except Exception as error:  # noqa: BLE001 (the boundary)
             await _abort(context, error)
 

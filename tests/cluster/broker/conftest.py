@@ -1,10 +1,12 @@
 """A controller and brokers in one event loop: real gRPC on loopback, real logs, real SQLite, no processes."""
 
+import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from cluster.broker.broker import Broker
 from cluster.clock import SystemClock
@@ -12,9 +14,40 @@ from cluster.controller.controller import Controller
 from cluster.controller.service import ControllerService
 from cluster.controller.sqlite_store import SqliteStore
 from replog.config import BrokerConfig, ControllerConfig
+from replog.errors import ErrorCode
+from replog.log.log import Log
 from replog.rpc import methods
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.channel import GrpcChannel, GrpcTransport
+from replog.rpc.codec import WithRecords
 from replog.rpc.server import Server
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import TopicPartition
+
+
+def batch(*values: bytes) -> bytes:
+    """One client batch of these values."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=0,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=8 << 20,
+    )
+    for offset, value in enumerate(values):
+        builder.append(offset, timestamp=1000 + offset, key=None, value=value, headers=[])
+    return bytes(builder.build())
+
+
+async def eventually(condition: Callable[[], bool], timeout_s: float = 10, what: Callable[[], object] = str) -> None:
+    """Until `condition` holds; on a timeout the failure shows what `what` gives."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"did not come true within {timeout_s} s: {what()}") from None
 
 
 class InProcessCluster:
@@ -24,18 +57,20 @@ class InProcessCluster:
         self.directory = directory
         self.brokers: dict[int, Broker] = {}
         self.controller_address = ""
-        self._controller: Controller | None = None
-        self._server: Server | None = None
+        self.controller: Controller
+        self._server: Server
+        self._channels: dict[str, GrpcChannel] = {}
+        self._chance = random.Random(1)
 
     async def start_controller(self) -> None:
         config = ControllerConfig(
-            listeners="127.0.0.1:0", metadata_log_dir=self.directory / "controller", broker_session_timeout_ms=1500
+            listeners="127.0.0.1:0", metadata_log_dir=self.directory / "controller", broker_session_timeout_ms=1000
         )
         store = SqliteStore(config.metadata_log_dir)
-        self._controller = Controller(config, store, SystemClock(), random.Random(1))
-        await self._controller.start()
+        self.controller = Controller(config, store, SystemClock(), self._chance)
+        await self.controller.start()
         self._server = Server(config.listeners)
-        self._server.add(methods.CONTROLLER, ControllerService(self._controller))
+        self._server.add(methods.CONTROLLER, ControllerService(self.controller))
         self.controller_address = await self._server.start()
 
     def config(self, broker_id: int, **overrides: object) -> BrokerConfig:
@@ -45,28 +80,100 @@ class InProcessCluster:
             "controller_listener": self.controller_address,
             "log_dirs": self.directory / f"broker-{broker_id}",
             "broker_heartbeat_interval_ms": 100,
-            "broker_session_timeout_ms": 1500,
+            "broker_session_timeout_ms": 1000,
             "replica_fetch_backoff_ms": 50,
             "replica_lag_time_max_ms": 2000,
         }
         return BrokerConfig.model_validate(settings | overrides)
 
     async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
-        broker = Broker(self.config(broker_id, **overrides), GrpcTransport(), SystemClock(), random.Random(broker_id))
+        broker = Broker(self.config(broker_id, **overrides), GrpcTransport(), SystemClock(), self._chance)
         await broker.start()
         self.brokers[broker_id] = broker
+        await eventually(lambda: not self.controller.state.image.brokers[broker_id].fenced)
         return broker
+
+    async def start_brokers(self, *broker_ids: int) -> None:
+        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in broker_ids))
 
     async def stop_broker(self, broker_id: int) -> None:
         await self.brokers.pop(broker_id).stop()
 
+    async def crash_broker(self, broker_id: int) -> None:
+        """As a killed process leaves it: nothing handed over, flushed or marked."""
+        await self.brokers.pop(broker_id)._release()
+
     async def stop(self) -> None:
-        for broker_id in list(self.brokers):
-            await self.stop_broker(broker_id)
-        assert self._controller is not None
-        assert self._server is not None
-        await self._controller.stop()
+        await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
+        for channel in self._channels.values():
+            await channel.close()
+        await self.controller.stop()
         await self._server.stop(0)
+
+    # -- as a client
+
+    def channel(self, address: str) -> GrpcChannel:
+        if address not in self._channels:
+            self._channels[address] = GrpcChannel(address)
+        return self._channels[address]
+
+    async def create_topic(self, topic: str, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
+        """Create it and wait until every partition is led in every broker's eyes."""
+        request = controller_pb2.CreateTopicRequest(
+            topic=topic,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs={name.replace("_", "."): value for name, value in configs.items()},
+        )
+        await self.channel(self.controller_address).call(methods.Controller["create_topic"], request, 5)
+        tps = [TopicPartition(topic, partition) for partition in range(partitions)]
+        await eventually(lambda: all(self.leader(tp) in self.brokers for tp in tps))
+        await eventually(lambda: all(tp in self.brokers[self.leader(tp)]._manager.hosted for tp in tps))
+
+    def leader(self, tp: TopicPartition) -> int:
+        return self.controller.state.image.partitions[tp].leader
+
+    def isr(self, tp: TopicPartition) -> set[int]:
+        return set(self.controller.state.image.partitions[tp].isr)
+
+    def log(self, broker_id: int, tp: TopicPartition) -> Log:
+        return self.brokers[broker_id]._manager.hosted[tp].log
+
+    def to_leader(self, tp: TopicPartition) -> GrpcChannel:
+        return self.channel(self.brokers[self.leader(tp)].address)
+
+    async def produce(
+        self, tp: TopicPartition, records: bytes, acks: int = -1, timeout_ms: int = 10_000
+    ) -> tuple[ErrorCode, int, str]:
+        """Error, base offset, message."""
+        request = log_pb2.ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            partitions=[log_pb2.ProducePartition(topic=tp.topic, partition=tp.partition, records_size=len(records))],
+        )
+        channel = self.to_leader(tp) if tp in self.controller.state.image.partitions else self.any_channel()
+        response = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), 15)
+        result = response.answers[0].partitions[0]
+        return ErrorCode(result.error_code), result.base_offset, result.error_message
+
+    def any_channel(self) -> GrpcChannel:
+        return self.channel(next(iter(self.brokers.values())).address)
+
+    async def fetch(
+        self, tp: TopicPartition, offset: int, max_wait_ms: int = 100, channel: GrpcChannel | None = None
+    ) -> tuple[log_pb2.FetchPartitionResult, bytes]:
+        request = log_pb2.FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            partitions=[
+                log_pb2.FetchPartition(
+                    topic=tp.topic, partition=tp.partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                )
+            ],
+        )
+        response = await (channel or self.to_leader(tp)).call(methods.Log["fetch_once"], request, 15)
+        return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
 
 
 @pytest.fixture

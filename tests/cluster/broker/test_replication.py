@@ -1,89 +1,164 @@
-"""Produce, replicate, fetch: brokers against each other over real gRPC."""
+"""Produce, replicate, fail over, come back: brokers against each other over real gRPC."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
-
+from replog.errors import ErrorCode
 from replog.rpc import methods
-from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import TopicPartition
 
-from .conftest import InProcessCluster
+from .conftest import InProcessCluster, batch, eventually
 
-
-def batch(*values: bytes) -> bytes:
-    builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1,
-        batch_size=1 << 20,
-    )
-    for offset, value in enumerate(values):
-        builder.append(offset, timestamp=1000 + offset, key=None, value=value, headers=[])
-    return bytes(builder.build())
-
-
-async def eventually(condition: Callable[[], Awaitable[bool] | bool], timeout_s: float = 10) -> None:
-    async with asyncio.timeout(timeout_s):
-        while True:
-            result = condition()
-            if await result if isinstance(result, Awaitable) else result:
-                return
-            await asyncio.sleep(0.02)
-
-
-async def create_topic(cluster: InProcessCluster, topic: str, partitions: int, replication_factor: int) -> None:
-    channel = GrpcChannel(cluster.controller_address)
-    request = controller_pb2.CreateTopicRequest(
-        topic=topic, partitions=partitions, replication_factor=replication_factor
-    )
-    await channel.call(methods.Controller["create_topic"], request, 5)
-    await channel.close()
+TP = TopicPartition("t", 0)
 
 
 async def test_a_record_produced_with_acks_all_is_on_every_replica(cluster: InProcessCluster) -> None:
-    for broker_id in (1, 2, 3):
-        await cluster.start_broker(broker_id)
-    channel = GrpcChannel(cluster.brokers[1].address)
-
-    async def all_unfenced() -> bool:
-        metadata = await channel.call(methods.Log["get_metadata"], log_pb2.GetMetadataRequest(), 5)
-        return len(metadata.brokers) == 3 and not any(broker.fenced for broker in metadata.brokers)
-
-    await eventually(all_unfenced)
-    await create_topic(cluster, "t", 1, 3)
-    metadata = log_pb2.GetMetadataResponse()
-
-    async def known() -> bool:
-        nonlocal metadata
-        metadata = await channel.call(methods.Log["get_metadata"], log_pb2.GetMetadataRequest(topics=["t"]), 5)
-        return len(metadata.topics[0].partitions) == 1
-
-    await eventually(known)
-    leader = metadata.topics[0].partitions[0].leader
-    leader_channel = GrpcChannel(cluster.brokers[leader].address)
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
     records = batch(b"one", b"two")
-    request = log_pb2.ProduceRequest(
-        acks=-1,
-        timeout_ms=10_000,
-        partitions=[log_pb2.ProducePartition(topic="t", partition=0, records_size=len(records))],
+    assert await cluster.produce(TP, records) == (ErrorCode.NONE, 0, "")
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
+    assert [log.log_end_offset for log in logs] == [2, 2, 2]
+    assert cluster.log(cluster.leader(TP), TP).high_watermark == 2
+    result, data = await cluster.fetch(TP, 0)
+    assert result.high_watermark == 2
+    assert data[61:] == records[61:]
+
+
+async def test_idle_followers_hear_of_the_high_watermark_long_before_their_fetch_times_out(
+    cluster: InProcessCluster,
+) -> None:
+    """Divergence 6, where HW-10 would leave them up to `replica.fetch.wait.max.ms` behind."""
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, replica_fetch_wait_max_ms=1500)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
+    await eventually(
+        lambda: all(log.high_watermark == 1 for log in logs), 0.5, lambda: [log.snapshot() for log in logs]
     )
-    response = await leader_channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), 15)
-    result = response.answers[0].partitions[0]
-    assert (result.error_code, result.base_offset) == (0, 0), result
-    logs = [broker._manager.hosted[("t", 0)].log for broker in cluster.brokers.values()]
-    assert sum(log.log_end_offset == 2 for log in logs) >= 2
-    await eventually(lambda: all(log.high_watermark == 2 for log in logs), 1)
-    fetched = await leader_channel.call(
-        methods.Log["fetch_once"],
-        log_pb2.FetchRequest(
-            max_wait_ms=100,
-            max_bytes=1 << 20,
-            partitions=[log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)],
-        ),
-        5,
-    )
-    assert fetched.head.partitions[0].high_watermark == 2
-    assert b"".join(fetched.records)[61:] == records[61:]
-    await channel.close()
-    await leader_channel.close()
+
+
+async def test_a_crashed_leader_is_replaced_and_comes_back_as_a_follower(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    old = cluster.leader(TP)
+    # a tail that no follower will ever fetch: appended once the others are cut off from it
+    cluster.log(old, TP).append_as_leader(batch(b"never replicated"), leader_epoch=0, now_ms=0)
+    await cluster.crash_broker(old)
+    await eventually(lambda: cluster.leader(TP) not in (old, -1))
+    assert await cluster.produce(TP, batch(b"two")) == (ErrorCode.NONE, 1, "")
+    await cluster.start_broker(old)
+    await eventually(lambda: cluster.isr(TP) == {1, 2, 3}, what=lambda: cluster.isr(TP))
+    await eventually(lambda: cluster.log(old, TP).high_watermark == 2)
+    directories = [cluster.directory / f"broker-{broker_id}" / "t-0" for broker_id in (1, 2, 3)]
+    await cluster.stop()
+    for name in (f"{0:020d}.log", f"{0:020d}.index", f"{0:020d}.timeindex"):
+        contents = [(directory / name).read_bytes() for directory in directories]
+        assert contents[0] == contents[1] == contents[2], name
+    await cluster.start_controller()
+
+
+async def test_records_are_not_acknowledged_below_min_insync_replicas(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.produce(TP, batch(b"one"))
+    await cluster.crash_broker(next(iter({1, 2} - {cluster.leader(TP)})))
+    await eventually(lambda: len(cluster.isr(TP)) == 1)
+    error, offset, message = await cluster.produce(TP, batch(b"two"))
+    assert (error, offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert "fewer than the 2" in message
+    assert cluster.log(cluster.leader(TP), TP).log_end_offset == 1
+
+
+async def test_a_waiting_produce_times_out_while_a_replica_is_silent(cluster: InProcessCluster) -> None:
+    """W-P4: appended, not known to be committed, and the answer says so."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    follower = next(iter({1, 2} - {cluster.leader(TP)}))
+    await cluster.brokers[follower]._fetchers.close()
+    error, _, message = await cluster.produce(TP, batch(b"two"), timeout_ms=300)
+    assert error is ErrorCode.REQUEST_TIMED_OUT
+    assert "it may be there" in message
+    assert cluster.log(cluster.leader(TP), TP).log_end_offset == 1
+
+
+async def test_after_an_orderly_stop_nothing_is_recovered_and_everything_is_there(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one", b"two"))
+    for broker_id in (1, 2, 3):
+        await cluster.stop_broker(broker_id)
+        assert (cluster.directory / f"broker-{broker_id}" / ".kafka_cleanshutdown").exists()
+    await cluster.start_brokers(1, 2, 3)
+    await eventually(lambda: cluster.leader(TP) in (1, 2, 3))
+    result, _ = await cluster.fetch(TP, 0, max_wait_ms=3000)
+    assert (result.error_code, result.records_size > 0) == (0, True), result
+
+
+async def test_many_produces_on_one_stream_are_answered_by_their_ids(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    stream = cluster.to_leader(TP).open(methods.Log["produce"])
+    records = batch(b"x" * 100)
+    for correlation_id in range(200):
+        head = log_pb2.ProduceRequest(
+            correlation_id=correlation_id,
+            acks=-1,
+            timeout_ms=5000,
+            partitions=[log_pb2.ProducePartition(topic="t", partition=0, records_size=len(records))],
+        )
+        await stream.send(WithRecords(head, (records,)))
+    offsets: dict[int, int] = {}
+    messages = 0
+    while len(offsets) < 200:
+        response = await stream.receive(10)
+        assert response is not None
+        messages += 1
+        for answer in response.answers:
+            offsets[answer.correlation_id] = answer.partitions[0].base_offset
+    stream.cancel()
+    assert offsets == {number: number for number in range(200)}
+    assert messages < 200, "answers that were ready together were not sent together"
+
+
+async def test_a_deleted_topic_is_gone_from_every_broker_and_its_name_is_free(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"of the first topic"))
+    request = controller_pb2.DeleteTopicRequest(topic="t")
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
+    await eventually(lambda: all(TP not in broker._manager.hosted for broker in cluster.brokers.values()))
+    await cluster.create_topic("t")
+    assert await cluster.produce(TP, batch(b"of the second")) == (ErrorCode.NONE, 0, "")
+    _, data = await cluster.fetch(TP, 0)
+    assert b"of the second" in data
+
+
+async def test_a_failing_disk_stops_the_broker_and_the_others_carry_on(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    broken = cluster.leader(TP)
+    cluster.log(broken, TP).abandon()  # from now on it answers as after an I/O error
+    error, _, _ = await cluster.produce(TP, batch(b"two"))
+    assert error is ErrorCode.KAFKA_STORAGE_ERROR
+    await eventually(lambda: cluster.brokers[broken].failed)
+    await cluster.crash_broker(broken)
+    await eventually(lambda: cluster.leader(TP) not in (broken, -1))
+    assert await cluster.produce(TP, batch(b"two")) == (ErrorCode.NONE, 1, "")
+
+
+async def test_a_fetch_waits_for_data_and_is_answered_when_it_is_committed(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    fetching = asyncio.create_task(cluster.fetch(TP, 0, max_wait_ms=8000))
+    await asyncio.sleep(0.1)
+    assert not fetching.done()
+    await cluster.produce(TP, batch(b"one"))
+    async with asyncio.timeout(2):
+        result, data = await fetching
+    assert result.high_watermark == 1
+    assert b"one" in data
