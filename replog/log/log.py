@@ -10,7 +10,7 @@ from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import HEADER_SIZE, BatchHeader
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, DamagedCheckpoint
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
 from replog.log.flushing import FlushTask
@@ -26,29 +26,29 @@ from replog.log.offsets import (
     OffsetSnapshot,
     TimestampAndOffset,
 )
-from replog.log.recovery import epochs_match, epochs_of
+from replog.log.recovery import load_epochs
 from replog.log.retention import expired_segments
 from replog.log.segment import Segment
 from replog.log.segments import Segments, SegmentView, new_segment
 from replog.log.timestamps import find_offset_by_timestamp
-from replog.log.validation import check_client_batch, check_replicated_batches, stamp
+from replog.log.validation import check_client_batch, check_replicated_batches, epoch_starts, stamp
 
 
 class Log:
     """Open one with `Log.open`; offsets obey logStart ≤ HW ≤ LEO at all times."""
 
     def __init__(
-        self, directory: Path, config: TopicConfig, segments: list[Segment], epochs: LeaderEpochCache, lost_data: bool
+        self, directory: Path, config: TopicConfig, segments: Segments, epochs: LeaderEpochCache, lost_data: bool
     ) -> None:
         self.directory = directory
         self.config = config
         self.epochs = epochs
         self.lost_data = lost_data  # opening found batches unsound or missing, and dropped them
-        self.log_end_offset = segments[-1].next_offset
-        self.log_start_offset = segments[0].base_offset
+        self.log_end_offset = segments.active.next_offset
+        self.log_start_offset = segments.first.base_offset
         self.recovery_point = 0
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
-        self._segments = Segments(directory, segments)
+        self._segments = segments
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._generation = 0  # counts truncations
         self._failure: LogStorageError | None = None
@@ -74,31 +74,19 @@ class Log:
         report = on_progress or (lambda _: None)
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
-            segments, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
-            epochs = _load_epochs(directory / LEADER_EPOCH_CHECKPOINT, report)
-            log = cls(directory, config, segments or [new_segment(directory, log_start_offset)], epochs, cut)
-            log._finish_loading(clean, recovery_point, log_start_offset, high_watermark, report)
+            loaded, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
+            segments = Segments(directory, loaded or [new_segment(directory, log_start_offset)])
+            if segments.active.next_offset < log_start_offset:  # LD-8
+                report(f"{directory} ends below its log start {log_start_offset}: starting anew there")
+                segments.replace_all(log_start_offset)
+                (directory / LEADER_EPOCH_CHECKPOINT).unlink(missing_ok=True)
+            log_start_offset = max(log_start_offset, segments.first.base_offset)
+            epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), log_start_offset, report)
+            log = cls(directory, config, segments, epochs, cut)
+        log.log_start_offset = log_start_offset
+        log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)  # LD-9
+        log.update_high_watermark(high_watermark)
         return log
-
-    def _finish_loading(
-        self, clean: bool, recovery_point: int, log_start: int, high_watermark: int, report: Callable[[str], None]
-    ) -> None:
-        self.recovery_point = self.log_end_offset if clean else min(recovery_point, self.log_end_offset)
-        if self.log_end_offset < log_start:
-            report(
-                f"{self.directory} ends at {self.log_end_offset}, below its log start {log_start}: starting anew there"
-            )
-            self.truncate_fully_and_start_at(log_start)
-        self.log_start_offset = max(log_start, self.log_start_offset)
-        self.epochs.truncate_from_end(self.log_end_offset)
-        self.epochs.truncate_from_start(self.log_start_offset)
-        if not epochs_match(self.epochs, self._segments.all(), self.log_start_offset):
-            report(
-                f"{self.directory}: leader epochs are not those of the batches, rebuilding {LEADER_EPOCH_CHECKPOINT}"
-            )
-            self.epochs.replace(epochs_of(self._segments))
-            self.epochs.truncate_from_start(self.log_start_offset)
-        self.update_high_watermark(high_watermark)
 
     # -- what it holds
 
@@ -192,7 +180,7 @@ class Log:
         batches, fault = check_replicated_batches(records, self.log_end_offset, self.latest_epoch or 0)
         if batches:
             with self._working():
-                self.epochs.assign_all(_epoch_starts(batches))
+                self.epochs.assign_all(epoch_starts(batches))
                 self._append_runs(memoryview(records), [header for _, header in batches])
                 self._appended(batches[-1][1])
         if fault is not None:
@@ -431,23 +419,6 @@ class Log:
         if self._high_watermark.message_only:
             self._high_watermark = self._segments.locate(self._high_watermark.offset)
         return self._high_watermark
-
-
-def _load_epochs(path: Path, report: Callable[[str], None]) -> LeaderEpochCache:
-    try:
-        return LeaderEpochCache.load(path)
-    except DamagedCheckpoint as damage:
-        report(damage.message)
-        return LeaderEpochCache(path)
-
-
-def _epoch_starts(batches: Sequence[tuple[int, BatchHeader]]) -> Iterator[tuple[int, int]]:
-    """The batches with which a leader epoch begins, or may."""
-    epoch = -1
-    for _, header in batches:
-        if header.leader_epoch != epoch:
-            epoch = header.leader_epoch
-            yield epoch, header.base_offset
 
 
 def _max_position(segment: Segment, bound: OffsetMetadata) -> int:

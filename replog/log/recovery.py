@@ -5,9 +5,11 @@ back, because those bytes lie outside of the CRC (RB-2).
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from replog.log.batch import validate_crc
+from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord
 from replog.log.scan import BatchReader
@@ -52,6 +54,24 @@ def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int) ->
     except CorruptRecord:
         pass  # what follows is no batch
     return None
+
+
+def load_epochs(
+    path: Path, segments: Sequence[Segment], log_start_offset: int, report: Callable[[str], None]
+) -> LeaderEpochCache:
+    """The epoch cache of these segments: from its file if that agrees with the batches, else rebuilt (LD-10)."""
+    try:
+        cache = LeaderEpochCache.load(path)
+    except DamagedCheckpoint as damage:
+        report(damage.message)
+        cache = LeaderEpochCache(path)
+    cache.truncate_from_end(segments[-1].next_offset)
+    cache.truncate_from_start(log_start_offset)
+    if not epochs_match(cache, segments, log_start_offset):
+        report(f"rebuilding {path}: it does not say what the batches say")
+        cache.replace(epochs_of(segments))
+        cache.truncate_from_start(log_start_offset)
+    return cache
 
 
 def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:

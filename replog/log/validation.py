@@ -3,6 +3,7 @@
 Only headers are read, and the CRC is computed once; records are never touched.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -128,3 +129,12 @@ def fault_of(header: BatchHeader, next_offset: int, epoch: int) -> str | None:
     if header.leader_epoch < epoch:
         return f"batch {header.base_offset} has leader epoch {header.leader_epoch}, below {epoch}"
     return None
+
+
+def epoch_starts(batches: Sequence[tuple[int, BatchHeader]]) -> Iterator[tuple[int, int]]:
+    """The batches with which a leader epoch begins, or may."""
+    epoch = -1
+    for _, header in batches:
+        if header.leader_epoch != epoch:
+            epoch = header.leader_epoch
+            yield epoch, header.base_offset
