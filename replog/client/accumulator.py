@@ -1,18 +1,22 @@
 """Records that wait to be sent: one queue of batches per partition, bounded together by bytes.
 
-At most one batch of a partition is in flight, so a retry can never overtake or be overtaken: order holds without
-idempotence. (Duplicates are possible: a batch whose answer was lost is sent again.) Meanwhile the partition's next
-records fill the next batch, so batches grow with the load, up to the batch size.
+At most one run of a partition's batches is in flight, all of it in one request, whose batches the leader appends in
+order within one step; what of it is to be sent again goes before anything newer. So a retry never overtakes nor is
+overtaken, and order holds without idempotence. (Duplicates are possible: what had its answer lost is sent again.)
+Meanwhile the partition's next records fill the next batches, so requests grow with the load.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from replog.client.records import BatchBuilder, Headers
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+
+BATCH_OVERHEAD = 400  # bytes: a batch header, and its entry in the request with the longest topic name
 
 
 class RecordMetadata(NamedTuple):
@@ -107,7 +111,7 @@ class Delivery:
 
 
 class PartitionQueue:
-    """One partition's batches, oldest first. The first is in flight when `in_flight`; the last may be open."""
+    """One partition's batches, oldest first. The first `in_flight` of them are in one request; the last may be open."""
 
     __slots__ = ("batches", "in_flight", "open", "partition", "retrying", "scheduled")
 
@@ -115,25 +119,18 @@ class PartitionQueue:
         self.partition = partition
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None  # the last batch, while it takes records
-        self.in_flight = False
+        self.in_flight = 0
         self.retrying = False  # a timer will make it ready again
         self.scheduled = False  # handed to the sender
-
-    @property
-    def idle(self) -> bool:
-        return not self.batches
 
     @property
     def sendable(self) -> bool:
         return bool(self.batches) and not (self.in_flight or self.retrying or self.scheduled)
 
-    def take(self) -> Batch:
-        """The oldest batch, closed and now in flight. Once it has its answer: `put_back` or `remove`."""
-        batch = self.batches[0]
-        if batch is self.open:
-            self.open = None
-        self.in_flight = True
-        return batch
+    @property
+    def flying(self) -> list[Batch]:
+        """The batches in flight, in their order."""
+        return list(islice(self.batches, self.in_flight))
 
 
 class Accumulator:
@@ -217,7 +214,7 @@ class Accumulator:
         self.used_bytes += batch.bytes
         queue.batches.append(batch)
         queue.open = batch
-        if len(queue.batches) > 1 or self._due(queue):
+        if self._due(queue, queue.batches[0]):
             self._offer(queue)
         if self._linger_s > 0:
             self._later(self._linger_s, lambda: self._offer(queue))
@@ -231,14 +228,34 @@ class Accumulator:
         self.used_bytes -= batch.bytes
         self._wake_waiter()
 
-    def remove(self, queue: PartitionQueue, batch: Batch) -> None:
-        """The oldest batch is done with: the next one may go."""
-        assert queue.batches[0] is batch, f"{queue.partition}: answers came out of order"
-        queue.batches.popleft()
-        if queue.open is batch:
+    def take(self, queue: PartitionQueue, room: int) -> list[Batch]:
+        """The queue's oldest batches that are due, within `room` bytes but at least one; now closed and in flight."""
+        assert not queue.in_flight, f"{queue.partition}: two requests at a time would break the order"
+        taken: list[Batch] = []
+        size = 0
+        for batch in queue.batches:
+            size += batch.bytes + BATCH_OVERHEAD
+            if taken and (size > room or not self._due(queue, batch)):
+                break
+            taken.append(batch)
+        if taken[-1] is queue.open:
             queue.open = None
-        queue.in_flight = False
-        if self._due(queue):
+        queue.in_flight = len(taken)
+        queue.scheduled = False
+        return taken
+
+    def land(self, queue: PartitionQueue) -> None:
+        """Nothing of the queue is in flight any more: what is settled leaves it, the rest keeps its order."""
+        landed = [queue.batches.popleft() for _ in range(queue.in_flight)]
+        queue.in_flight = 0
+        queue.batches.extendleft(batch for batch in reversed(landed) if not batch.settled.is_set())
+        self.drop_settled(queue)
+
+    def drop_settled(self, queue: PartitionQueue) -> None:
+        """Take settled batches off the front of a queue with nothing in flight, and offer it if the next is due."""
+        while queue.batches and queue.batches[0].settled.is_set():
+            queue.batches.popleft()
+        if queue.batches and self._due(queue, queue.batches[0]):
             self._offer(queue)
 
     def unsettled(self) -> list[Batch]:
@@ -252,13 +269,10 @@ class Accumulator:
         for queue in self.queues():
             self._offer(queue)
 
-    def _due(self, queue: PartitionQueue) -> bool:
-        if not queue.batches:
-            return False
-        first = queue.batches[0]
-        if first is not queue.open or self.flushing or self._linger_s <= 0:
+    def _due(self, queue: PartitionQueue, batch: Batch) -> bool:
+        if batch is not queue.open or self.flushing or self._linger_s <= 0:
             return True
-        return self._clock() - first.created >= self._linger_s
+        return self._clock() - batch.created >= self._linger_s
 
     def _offer(self, queue: PartitionQueue) -> None:
         if queue.sendable:

@@ -1,10 +1,10 @@
 """One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit."""
 
 import asyncio
-from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from replog.client.accumulator import PartitionQueue
+from replog.client.accumulator import BATCH_OVERHEAD, PartitionQueue
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.codec import WithRecords
@@ -70,9 +70,7 @@ class ProduceStream:
                 self._sender.lost(queue, error)
         ready, self._ready = self._ready, {}
         for queue in ready:
-            queue.scheduled = False
-            if queue.batches:
-                self._sender.lost(queue, error, sent=False)
+            self._sender.lost(queue, error)
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
@@ -110,16 +108,17 @@ class ProduceStream:
             )
         queues = known[1]
         told = [(result.topic, result.partition) for result in answer.partitions]
-        if told != [tuple(queue.partition) for queue in queues]:
+        if told != [tuple(queue.partition) for queue in queues for _ in range(queue.in_flight)]:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id} for {told}"
             )
         del self._in_flight[answer.correlation_id]
-        for queue, result in zip(queues, answer.partitions, strict=True):
-            self._sender.answered(queue, result)
+        results = iter(answer.partitions)
+        for queue in queues:
+            self._sender.answered(queue, list(islice(results, queue.in_flight)))
 
     def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[PartitionQueue]]:
-        """The first batch of each ready queue, oldest offer first, as many as fit (at least one)."""
+        """The batches of each ready queue, the queue that waits longest first, as many as fit (at least one)."""
         self._correlation_id += 1
         head = log_pb2.ProduceRequest(
             correlation_id=self._correlation_id,
@@ -127,27 +126,22 @@ class ProduceStream:
             timeout_ms=int(self._sender.request_timeout_s * 1000),
         )
         pieces: list[Buffer] = []
-        taken: deque[PartitionQueue] = deque()
-        size = 0
-        for queue in self._ready:
-            if not queue.batches:  # its batch has expired meanwhile
+        queues: list[PartitionQueue] = []
+        room = self._sender.max_request_bytes
+        for queue in list(self._ready):
+            if not queue.batches:  # they have expired meanwhile
                 queue.scheduled = False
-                taken.append(queue)
+                del self._ready[queue]
                 continue
-            first = queue.batches[0]
-            if pieces and size + first.bytes + _HEADER_ALLOWANCE > self._sender.max_request_bytes:
+            if queues and queue.batches[0].bytes + BATCH_OVERHEAD > room:
                 break
-            data = queue.take().encoded()
-            queue.scheduled = False
-            head.partitions.add(
-                topic=queue.partition.topic, partition=queue.partition.partition, records_size=len(data)
-            )
-            pieces.append(data)
-            size += len(data)
-            taken.append(queue)
-        for queue in taken:
             del self._ready[queue]
-        return WithRecords(head, pieces), [queue for queue in taken if queue.in_flight]
-
-
-_HEADER_ALLOWANCE = 400  # a batch header, and the partition's entry with the longest topic name
+            queues.append(queue)
+            for batch in self._sender.accumulator.take(queue, room):
+                data = batch.encoded()
+                head.partitions.add(
+                    topic=queue.partition.topic, partition=queue.partition.partition, records_size=len(data)
+                )
+                pieces.append(data)
+                room -= batch.bytes + BATCH_OVERHEAD
+        return WithRecords(head, pieces), queues

@@ -72,8 +72,9 @@ class Sender:
         streams = [stream.stop() for stream in self._streams.values()]
         await asyncio.gather(*self._tasks, *streams, return_exceptions=True)
         for queue in self.accumulator.queues():
-            for batch in queue.batches:
-                self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed before it was delivered")
+            for index, batch in enumerate(queue.batches):
+                may_be_appended = batch.may_be_appended or index < queue.in_flight
+                self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed", may_be_appended)
 
     def ready(self, queue: PartitionQueue) -> None:
         """Route the queue, which has a batch to send, to its leader's stream; or hold it until there is a leader."""
@@ -95,57 +96,62 @@ class Sender:
             del self._streams[stream.address]
         log.info("produce stream lost", broker=stream.address, error=str(error))
 
-    def answered(self, queue: PartitionQueue, result: log_pb2.ProducePartitionResult) -> None:
-        """Settle the queue's batch in flight by its answer, or send it again."""
-        batch = queue.batches[0]
-        if result.error_code:
-            error = ReplogError(error_code(result.error_code), result.error_message or f"refused for {queue.partition}")
+    def answered(self, queue: PartitionQueue, results: list[log_pb2.ProducePartitionResult]) -> None:
+        """Settle the queue's batches in flight by their answers; those with an error that may pass are sent again."""
+        passing: ReplogError | None = None
+        for batch, result in zip(queue.flying, results, strict=True):
+            if not result.error_code:
+                batch.base_offset = result.base_offset
+                batch.append_time_ms = result.log_append_time_ms
+                self.accumulator.settle(batch)
+                continue
+            error = ReplogError(error_code(result.error_code), result.error_message or "refused")
             if error.retriable:
-                self.lost(queue, error)
+                self._failed_once(batch, error)
+                passing = error
             else:
                 may_be_appended = batch.may_be_appended or error.code not in DEFINITE
                 self._fail(queue, batch, error.code, error.message, may_be_appended)
-                self.accumulator.remove(queue, batch)
-            return
-        batch.base_offset = result.base_offset
-        batch.append_time_ms = result.log_append_time_ms
-        self.accumulator.settle(batch)
-        self.accumulator.remove(queue, batch)
+        self._land(queue, passing)
 
     def sent_without_answer(self, queue: PartitionQueue) -> None:
         """acks=0: handed over, and that is all that will be known (PR-7)."""
-        batch = queue.batches[0]
-        self.accumulator.settle(batch)
-        self.accumulator.remove(queue, batch)
+        for batch in queue.flying:
+            self.accumulator.settle(batch)
+        self.accumulator.land(queue)
 
-    def lost(self, queue: PartitionQueue, error: ReplogError, sent: bool = True) -> None:
-        """The queue's first batch did not get through: once more, after a backoff and with fresh metadata."""
-        queue.in_flight = queue.scheduled = False
-        batch = queue.batches[0]
+    def lost(self, queue: PartitionQueue, error: ReplogError) -> None:
+        """The stream that had the queue is gone: once more, after a backoff and with fresh metadata."""
+        queue.scheduled = False
+        for batch in queue.flying or list(queue.batches)[:1]:
+            self._failed_once(batch, error, sent=queue.in_flight > 0)
+        self._land(queue, error)
+
+    @staticmethod
+    def _failed_once(batch: Batch, error: ReplogError, sent: bool = True) -> None:
         batch.attempts += 1
         batch.last_error = error
         batch.may_be_appended |= sent and error.code not in DEFINITE
-        self._stale.set()
-        if batch.settled.is_set():  # given up while it was in flight
-            self.accumulator.remove(queue, batch)
-            return
-        queue.retrying = True
-        asyncio.get_running_loop().call_later(self._backoff.delay_s(batch.attempts), self._retry, queue)
+
+    def _land(self, queue: PartitionQueue, error: ReplogError | None) -> None:
+        """Nothing is in flight any more; after an error the rest waits for a backoff."""
+        queue.retrying = error is not None
+        self.accumulator.land(queue)
+        if error is not None:
+            self._stale.set()
+            attempts = queue.batches[0].attempts if queue.batches else 1
+            asyncio.get_running_loop().call_later(self._backoff.delay_s(max(1, attempts)), self._retry, queue)
 
     def _retry(self, queue: PartitionQueue) -> None:
         queue.retrying = False
-        if queue.sendable:
-            queue.scheduled = True
-            self.ready(queue)
+        self.accumulator.drop_settled(queue)
 
-    def _fail(
-        self, queue: PartitionQueue, batch: Batch, code: ErrorCode, message: str, may_be_appended: bool | None = None
-    ) -> None:
+    def _fail(self, queue: PartitionQueue, batch: Batch, code: ErrorCode, message: str, may_be_appended: bool) -> None:
         if batch.settled.is_set():
             return
-        in_flight = queue.in_flight and queue.batches[0] is batch
-        uncertain = batch.may_be_appended or in_flight if may_be_appended is None else may_be_appended
-        batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", uncertain)
+        if batch is queue.open:
+            queue.open = None
+        batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", may_be_appended)
         self.accumulator.settle(batch)
 
     async def _refresh_metadata(self) -> None:
@@ -185,12 +191,13 @@ class Sender:
                 self._expire(queue, now)
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        """Give up every batch past its deadline; one that is in flight keeps its place until its answer comes."""
-        while queue.batches and now - queue.batches[0].created >= self._delivery_timeout_s:
-            batch = queue.batches[0]
+        """Give up every batch past its deadline; those in flight keep their place until their answer comes."""
+        for index, batch in enumerate(queue.batches):
+            if now - batch.created < self._delivery_timeout_s:
+                break
             reason = f"; last error: {batch.last_error}" if batch.last_error else ""
             message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
-            self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message)
-            if queue.in_flight:
-                return
-            self.accumulator.remove(queue, batch)
+            may_be_appended = batch.may_be_appended or index < queue.in_flight
+            self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, may_be_appended)
+        if not queue.in_flight:
+            self.accumulator.drop_settled(queue)

@@ -35,21 +35,21 @@ class Harness:
         for _, call in due:
             call()
 
-    def take(self) -> Batch:
-        """As a stream does: the offered queue's first batch, in flight."""
-        queue = self.offered.pop(0)
-        batch = queue.take()
-        queue.scheduled = False
-        return batch
+    def take(self, room: int = 10_000) -> list[Batch]:
+        """As a stream does: the offered queue's batches, in flight."""
+        return self.accumulator.take(self.offered.pop(0), room)
 
-    def answer(self, batch: Batch, base_offset: int) -> None:
-        batch.base_offset = base_offset
-        self.accumulator.settle(batch)
-        self.accumulator.remove(self.queue, batch)
+    def answer(self, batches: list[Batch], base_offset: int) -> None:
+        """All are appended."""
+        for batch in batches:
+            batch.base_offset = base_offset
+            base_offset += batch.records.count
+            self.accumulator.settle(batch)
+        self.accumulator.land(self.queue)
 
 
-def values(batch: Batch) -> list[bytes | None]:
-    return [record.value for record in decode(batch.encoded())]
+def values(batches: list[Batch]) -> list[bytes | None]:
+    return [record.value for batch in batches for record in decode(batch.encoded())]
 
 
 def append(harness: Harness, value: bytes) -> object:
@@ -81,10 +81,31 @@ def test_a_full_batch_closes_and_the_next_one_follows_it_in_order() -> None:
         append(harness, bytes([i]) * 80)
     sent = []
     while harness.offered:
-        batch = harness.take()
-        sent.append([value[0] for value in values(batch) if value])
-        harness.answer(batch, 0)
-    assert sent == [[0], [1], [2], [3], [4]]
+        batches = harness.take(room=1000)
+        sent.append([value[0] for value in values(batches) if value])
+        harness.answer(batches, 0)
+    assert sent == [[0, 1], [2, 3], [4]]
+
+
+def test_at_least_one_batch_is_taken_however_small_the_room() -> None:
+    harness = Harness()
+    append(harness, b"x" * 500)
+    assert values(harness.take(room=10)) == [b"x" * 500]
+
+
+async def test_what_was_not_appended_goes_again_before_anything_newer() -> None:
+    harness = Harness(batch_size=150)
+    deliveries = [harness.accumulator.append(harness.queue, 5, None, bytes([i]) * 80, ()) for i in range(4)]
+    first, second, third, fourth = harness.take()
+    append(harness, b"newer")
+    for batch in (first, third):
+        batch.base_offset = 7
+        harness.accumulator.settle(batch)
+    harness.accumulator.land(harness.queue)
+    assert [delivery.done() for delivery in deliveries] == [True, False, True, False]
+    again = harness.take()
+    assert again[:2] == [second, fourth]
+    assert values(again[2:]) == [b"newer"]
 
 
 def test_a_lingering_batch_is_offered_when_its_time_has_come() -> None:
@@ -143,9 +164,9 @@ async def test_each_delivery_knows_its_offset_and_timestamp() -> None:
 async def test_log_append_time_replaces_the_records_own() -> None:
     harness = Harness()
     delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
-    batch = harness.take()
+    (batch,) = harness.take()
     batch.append_time_ms = 77
-    harness.answer(batch, 0)
+    harness.answer([batch], 0)
     assert (await delivery).timestamp == 77
 
 
@@ -168,9 +189,9 @@ async def test_a_waiter_that_is_cancelled_disturbs_no_other() -> None:
 async def test_a_failed_batch_raises_from_every_record_as_often_as_it_is_awaited() -> None:
     harness = Harness()
     deliveries = [harness.accumulator.append(harness.queue, 5, None, b"a", ()) for _ in range(2)]
-    batch = harness.take()
+    (batch,) = harness.take()
     batch.error = DeliveryFailed(ErrorCode.MESSAGE_TOO_LARGE, "too large", may_be_appended=False)
-    harness.answer(batch, -1)
+    harness.answer([batch], -1)
     for delivery in deliveries * 2:
         with pytest.raises(DeliveryFailed, match="MESSAGE_TOO_LARGE"):
             await delivery
@@ -191,8 +212,8 @@ async def test_bytes_are_given_back_once_and_senders_wait_in_order() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert order == []  # the second would fit, but is not let past the first
-    batch = harness.take()
-    harness.answer(batch, 0)
+    (batch,) = harness.take()
+    harness.answer([batch], 0)
     accumulator.settle(batch)
     assert accumulator.used_bytes == 0
     await asyncio.gather(*waiting)
