@@ -178,9 +178,9 @@ class Broker:
         await asyncio.shield(self._failure)
 
     async def stop(self) -> None:
-        """Controlled shutdown: leaderships handed over, everything flushed, marker written."""
+        """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
         await self._server.set_serving(False)
-        if not await self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S):
+        if not self.failed and not await self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S):
             log.warning("the controller did not answer the controlled shutdown in time; stopping all the same")
         self._lifecycle.become(BrokerState.SHUTTING_DOWN)
         await self._release(clean=True)

@@ -17,7 +17,7 @@ from replog.rpc.status import wire_code
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.topic import TopicPartition
 
-PUSH_DELAY_S = 0.003  # high watermarks that move within this time go out in one message
+PUSH_DELAY_S = 0.005  # high watermarks that move within this time go out in one message
 MAX_SESSION_PARTITIONS = 100_000
 
 
