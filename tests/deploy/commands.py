@@ -1,0 +1,94 @@
+"""The commands that the files in deploy/ run, and the machinery to try them."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+SYSTEMD = {"%i": "1", "%H": "host-1"}
+
+
+class Command(NamedTuple):
+    """What a file runs, after `replog` or `spark-class`, with the values that its runtime would put in."""
+
+    source: str
+    program: str
+    arguments: list[str]
+
+    def overrides(self) -> dict[str, str]:
+        return dict(value.split("=", 1) for value in self._values("override"))
+
+    def config_file(self) -> str:
+        (path,) = self._values("config")
+        return path
+
+    def _values(self, option: str) -> list[str]:
+        joined = " ".join(self.arguments)
+        return re.findall(rf"--{option}[= ](\S+)", joined)
+
+
+def compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    return document
+
+
+def kubernetes() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            yield path.name, document
+
+
+def unit(name: str) -> dict[str, list[str]]:
+    """A systemd unit's settings, every section in one; continued lines joined."""
+    text = (DEPLOY / "systemd" / name).read_text().replace("\\\n", " ")
+    settings: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals:
+            settings.setdefault(key, []).append(value.strip())
+    return settings
+
+
+def systemd_command(name: str, environment: dict[str, str] | None = None, instance: str = "1") -> Command:
+    """ExecStart as systemd would run it: specifiers, then variables from `Environment=` and `environment`."""
+    settings = unit(name)
+    (line,) = settings["ExecStart"]
+    variables = dict(word.split("=", 1) for value in settings["Environment"] for word in value.split())
+    variables |= environment or {}
+    for specifier, value in {**SYSTEMD, "%i": instance}.items():
+        line = line.replace(specifier, value)
+    line = re.sub(r"\$\{(\w+)\}", lambda match: variables[match[1]], line)
+    program, *arguments = shlex.split(line)
+    return Command(name, program, arguments)
+
+
+def compose_commands() -> list[Command]:
+    found = []
+    for name, service in compose()["services"].items():
+        (program,) = service.get("entrypoint", ["replog"])
+        found.append(Command(f"compose.yaml: {name}", program, service["command"]))
+    return found
+
+
+def kubernetes_commands() -> list[Command]:
+    values = {"POD_NAME": "replog-broker-0", "POD_INDEX": "0", "NODE_NAME": "node-a"}
+    found = []
+    for path, document in kubernetes():
+        if document["kind"] != "StatefulSet":
+            continue
+        for container in document["spec"]["template"]["spec"]["containers"]:
+            given = {variable["name"]: values[variable["name"]] for variable in container.get("env", [])}
+            arguments = container["args"]
+            for name, value in given.items():
+                arguments = [argument.replace(f"$({name})", value) for argument in arguments]
+            found.append(Command(f"{path}: {container['name']}", "replog", arguments))
+    return found
+
+
+def all_commands() -> list[Command]:
+    units = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
+    return [*compose_commands(), *kubernetes_commands(), *(systemd_command(name) for name in units)]

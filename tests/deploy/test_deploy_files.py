@@ -1,0 +1,161 @@
+"""Whatever the files in deploy/ would run, our command line accepts, with settings that parse."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from cluster.broker.broker import check_address
+from cluster.cli.main import app
+from replog.config import BrokerConfig, ControllerConfig, load_properties
+from tests.deploy.commands import (
+    DEPLOY,
+    Command,
+    all_commands,
+    compose,
+    kubernetes,
+    unit,
+)
+
+REPLOG = [command for command in all_commands() if command.program.endswith("replog")]
+
+
+def parse(arguments: list[str]) -> Any:
+    """What the command line makes of the arguments, without running the command; raises UsageError."""
+    command: Any = typer.main.get_command(app)
+    context = None
+    remaining = list(arguments)
+    while hasattr(command, "commands"):
+        name = remaining.pop(0)
+        assert name in command.commands, f"replog has no command {name!r}"
+        command = command.commands[name]
+    context = command.make_context(command.name, remaining)
+    return context.params
+
+
+def test_every_kind_of_file_has_commands():
+    sources = {command.source.partition(":")[0] for command in REPLOG}
+    assert sources == {
+        "compose.yaml",
+        "broker.yaml",
+        "controller.yaml",
+        "replog-broker@.service",
+        "replog-controller.service",
+    }
+
+
+@pytest.mark.parametrize("command", REPLOG, ids=lambda command: command.source)
+def test_the_command_line_accepts_the_command(command: Command):
+    parameters = parse(command.arguments)
+    assert parameters["config"] == Path(command.config_file())
+    assert len(parameters["override"]) == len(command.overrides())
+
+
+@pytest.mark.parametrize("command", REPLOG, ids=lambda command: command.source)
+def test_its_settings_parse(command: Command):
+    file = DEPLOY / "config" / Path(command.config_file()).name
+    settings = {**load_properties(file), **command.overrides()}
+    if command.arguments[0] == "broker":
+        check_address(BrokerConfig.parse(settings, command.source))
+    else:
+        ControllerConfig.parse(settings, command.source)
+
+
+def test_a_wrong_option_would_be_noticed():
+    with pytest.raises(Exception, match="No such option"):
+        parse(["broker", "--configuration=/etc/replog/broker.properties"])
+
+
+@pytest.mark.parametrize("name", ["broker", "controller"])
+def test_the_example_settings_parse_as_they_are(name: str):
+    settings = load_properties(DEPLOY / "config" / f"{name}.properties")
+    model = BrokerConfig if name == "broker" else ControllerConfig
+    model.parse(settings, name)
+
+
+def test_no_two_brokers_share_an_identity_or_a_volume():
+    services = compose()["services"]
+    brokers = [command for command in REPLOG if command.source.startswith("compose.yaml: broker")]
+    assert len(brokers) == 3
+    for setting in ("node.id", "advertised.listeners"):
+        assert len({command.overrides()[setting] for command in brokers}) == 3
+    volumes = [volume for service in services.values() for volume in service.get("volumes", [])]
+    assert len(volumes) == len(set(volumes)) == 4
+    assert {volume.split(":")[0] for volume in volumes} == set(compose()["volumes"])
+
+
+def test_what_compose_names_is_there():
+    services = compose()["services"]
+    for command in REPLOG:
+        if command.source.startswith("compose.yaml: broker"):
+            overrides = command.overrides()
+            assert overrides["controller.listener"].split(":")[0] in services
+            assert overrides["advertised.listeners"].split(":")[0] == command.source.split(": ")[1]
+    for service in services.values():
+        assert set(service.get("depends_on", [])) <= set(services)
+        build = service["build"]
+        assert (DEPLOY / build["context"] / build["dockerfile"]).is_file()
+        assert f"AS {build['target']}\n" in (DEPLOY / "Dockerfile").read_text()
+
+
+def test_what_the_dockerfile_copies_is_there_and_not_ignored():
+    kept = {line[1:] for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = set()
+    for line in (DEPLOY / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            copied |= set(line.split()[1:-1])
+    assert copied == kept
+    for path in copied:
+        assert (DEPLOY.parent / path).exists(), path
+
+
+def test_kubernetes_asks_the_port_that_the_process_listens_on():
+    probed = 0
+    for path, document in kubernetes():
+        if document["kind"] != "StatefulSet":
+            continue
+        for container in document["spec"]["template"]["spec"]["containers"]:
+            command = next(c for c in REPLOG if c.source == f"{path}: {container['name']}")
+            port = int(command.overrides()["listeners"].rpartition(":")[2])
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                assert container[probe]["grpc"] == {"port": port}
+                probed += 1
+            assert [p["containerPort"] for p in container["ports"]] == [port]
+    assert probed == 6
+
+
+def test_kubernetes_objects_select_each_other():
+    objects = {(document["kind"], document["metadata"]["name"]): document for _, document in kubernetes()}
+    for (kind, _), document in objects.items():
+        if kind == "StatefulSet":
+            labels = document["spec"]["template"]["metadata"]["labels"]
+            service = objects["Service", document["spec"]["serviceName"]]
+            assert document["spec"]["selector"]["matchLabels"] == labels == service["spec"]["selector"]
+    for command in REPLOG:
+        if command.source.startswith("broker.yaml"):
+            overrides = command.overrides()
+            assert ("Service", overrides["controller.listener"].split(":")[0]) in objects
+            assert overrides["advertised.listeners"] == "replog-broker-0.replog-broker:9092"
+    budget = objects["PodDisruptionBudget", "replog-broker"]
+    assert budget["spec"]["selector"] == objects["StatefulSet", "replog-broker"]["spec"]["selector"]
+
+
+def test_systemd_keeps_what_the_process_writes():
+    for name, setting in (("replog-broker@.service", "log.dirs"), ("replog-controller.service", "metadata.log.dir")):
+        (state,) = unit(name)["StateDirectory"]
+        command = next(c for c in REPLOG if c.source == name)
+        assert command.overrides()[setting] == f"/var/lib/{state}".replace("%i", "1")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_systemd_accepts_the_units(tmp_path: Path):
+    for path in (DEPLOY / "systemd").glob("*.service"):
+        text = path.read_text().replace("/opt/replog/bin/replog", "/bin/true")
+        (tmp_path / path.name.replace("@.", "@1.")).write_text(text)
+    units = sorted(str(path) for path in tmp_path.iterdir())
+    run = subprocess.run(["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert not run.stderr.strip(), run.stderr

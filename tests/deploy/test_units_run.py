@@ -1,0 +1,61 @@
+"""A controller and a broker started by exactly what the systemd units say come up and go down cleanly."""
+
+import socket
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.deploy.commands import DEPLOY, systemd_command
+from tests.deploy.running import Running, stopped_afterwards
+
+pytestmark = pytest.mark.processes
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def free_instance(ports: str) -> str:
+    """An instance digit such that nobody listens on port <ports><digit>."""
+    for instance in "123456789":
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", int(ports + instance))) != 0:
+                return instance
+    raise AssertionError(f"ports {ports}1 to {ports}9 are all taken")
+
+
+def serving(address: str) -> bool:
+    with grpc.insecure_channel(address) as channel:
+        try:
+            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
+        except grpc.RpcError:
+            return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+def test_the_units_bring_up_a_controller_and_a_broker(tmp_path: Path):
+    environment = {"REPLOG_CONTROLLER": f"127.0.0.1:{free_port()}", "REPLOG_HOST": "127.0.0.1"}
+    commands = [
+        systemd_command("replog-controller.service", environment),
+        systemd_command("replog-broker@.service", environment, free_instance("1909")),
+    ]
+    with stopped_afterwards() as started:
+        for command in commands:
+            assert command.program == "/opt/replog/bin/replog"
+            arguments = [
+                argument.replace("/etc/replog", str(DEPLOY / "config")).replace("/var/lib/replog", str(tmp_path))
+                for argument in command.arguments
+            ]
+            program = Path(sys.executable).parent / "replog"
+            process = Running([str(program), *arguments], tmp_path / f"{command.source}.log")
+            started.append(process)
+            address = command.overrides()["listeners"]
+            process.wait_until(lambda _, address=address: serving(address), f"health on {address}")
+        for process in reversed(started):
+            assert process.stop() == 0, process.log.read_text()
