@@ -1,0 +1,184 @@
+"""`python -m spark_jobs.audit_replicas`: do the replicas agree? If not: where first, who is wrong, what to do."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from replog.errors import ReplogError
+from replog.topic import parse_directory_name, validate_topic_name
+
+BAD_USE = 2
+
+DESCRIPTION = """\
+Compare the replicas of a replicated log and say whether they agree.
+
+Each --replica is a broker's log directory (log.dirs), of replog or of Apache Kafka (record format v2): the directory
+that holds <topic>-<partition>/, replication-offset-checkpoint and meta.properties. Nothing is ever written there. The
+brokers may be running or stopped. With a Spark master other than local, every Spark worker must see the directories
+under the same paths."""
+
+EPILOG = """\
+levels
+  index  Compares the offset and digest indexes of the replicas (the bytes, and the digest of the batches, between any
+         two offsets that both have indexed), and checks every index against the batch headers that it points at.
+         Reads well under 1 % of the data. Where indexes disagree it reads the headers there to name the first offset.
+         Does not see bytes that changed behind an index's back: use deep for that.
+  deep   Reads every byte: recomputes every CRC-32C, checks offsets, leader epochs, indexes and epoch checkpoints of
+         each replica, and compares every batch (last offset, leader epoch, CRC, size) between replicas.
+
+verdicts and exit codes
+  CONSISTENT    0  all committed offsets that replicas share are equal, and every file tells the truth
+  DIVERGED      1  at least one finding: COMMITTED_LOSS, VALUE_MISMATCH, EPOCH_MISMATCH, BIT_ROT, INDEX_LIE,
+                   EPOCH_CACHE_LIE or GAP; each says where, which replica is most likely wrong and why, and the remedy
+  INCONCLUSIVE  3  nothing wrong was seen, but something could not be read, or there was nothing to compare
+  bad use       2  (also: no Java 17 or later for Spark)
+
+not faults
+  Lag and uncommitted tails (above the high watermarks that the replicas have saved), different log starts
+  (retention), different segment boundaries. Compacted topics hold holes by design and are not supported yet.
+
+examples
+  python -m spark_jobs.audit_replicas --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3
+  python -m spark_jobs.audit_replicas --replica 1=/mnt/a --replica 2=/mnt/b --topic orders --level deep \\
+      --report-dir /tmp/audit --format json
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_jobs.audit_replicas",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--replica",
+        action="append",
+        required=True,
+        metavar="ID=DIR",
+        help="a replica: the broker's id and its log directory; give two or more",
+    )
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="TOPIC", help="audit this topic only; may be repeated"
+    )
+    parser.add_argument("--level", choices=("index", "deep"), default="index", help="how deep to look (default: index)")
+    parser.add_argument(
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="Spark master to run on (default: local[*], all cores of this machine)",
+    )
+    parser.add_argument(
+        "--report-dir",
+        type=Path,
+        metavar="DIR",
+        help="write findings.parquet, summary.json and report.html into this directory, which is created if missing",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="what to print: a table on stderr and the verdict on stdout, or the summary as JSON on stdout",
+    )
+    return parser
+
+
+class BadUse(Exception):
+    """Arguments that make no sense; the message names the argument, its value and the remedy."""
+
+
+def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int, Path]:
+    """`ID=DIR` pairs as a mapping, each checked to be a log directory that can be listed."""
+    directories: dict[int, Path] = {}
+    for argument in arguments:
+        name, equals, directory = argument.partition("=")
+        if not equals or not (name.isascii() and name.isdigit()) or int(name) > 2**31 - 1 or not directory:
+            raise BadUse(f"--replica {argument}: not ID=DIR, such as 1=/var/lib/replog/1")
+        path = Path(directory).absolute()
+        if int(name) in directories:
+            raise BadUse(f"--replica {argument}: replica {int(name)} is given twice; give each broker's directory once")
+        if path in directories.values():
+            raise BadUse(f"--replica {argument}: this directory is given twice; a replica always agrees with itself")
+        if not path.is_dir():
+            raise BadUse(f"--replica {argument}: {path} is not a directory; give the broker's log directory")
+        directories[int(name)] = path
+    if len(directories) < 2:
+        raise BadUse("one --replica has nothing to be compared with; give two or more")
+    for topic in topics:
+        try:
+            validate_topic_name(topic)
+        except ReplogError as error:
+            raise BadUse(f"--topic: {error.message}") from None
+    return directories
+
+
+def check_topics(directories: dict[int, Path], topics: Sequence[str]) -> None:
+    """Raise BadUse for a topic that no replica has, or if there is no partition at all; unreadable ones are let pass."""
+    held: set[str] = set()
+    for directory in directories.values():
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            return  # the audit will report it
+        for name in names:
+            try:
+                held.add(parse_directory_name(name).topic)
+            except ValueError:
+                continue
+    for topic in topics:
+        if topic not in held:
+            raise BadUse(f"--topic {topic}: no replica has a partition of it (they have: {_shown(held)})")
+    if not held:
+        raise BadUse("no --replica holds a <topic>-<partition> directory; give the brokers' log directories")
+
+
+def _shown(names: set[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:10]) + (f" and {len(listed) - 10} more" if len(listed) > 10 else "") or "none"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        directories = parse_replicas(arguments.replica, arguments.topic)
+        check_topics(directories, arguments.topic)
+        if arguments.report_dir is not None:
+            arguments.report_dir.mkdir(parents=True, exist_ok=True)
+    except (BadUse, OSError) as error:
+        print(f"audit_replicas: {error}", file=sys.stderr)
+        return BAD_USE
+    from spark_jobs.console import (
+        Console,
+    )  # Spark and its friends load slowly: after the arguments are known to be good
+    from spark_jobs.java import NoJava
+    from spark_jobs.run import run
+
+    console = Console()
+    try:
+        result = run(
+            directories, arguments.topic, arguments.level, arguments.master, arguments.report_dir, console.stage
+        )
+    except NoJava as error:
+        console.stop()
+        print(f"audit_replicas: {error}", file=sys.stderr)
+        return BAD_USE
+    finally:
+        console.stop()
+    from spark_jobs.findings import EXIT_CODES
+    from spark_jobs.report import summary
+
+    if arguments.format == "json":
+        print(json.dumps(summary(result), indent=2))
+    else:
+        console.table(result)
+        print(result.verdict)
+    return EXIT_CODES[result.verdict]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

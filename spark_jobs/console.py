@@ -1,0 +1,73 @@
+"""What a person at a terminal sees of an audit: stages while it runs, a table when it is done. All on stderr."""
+
+from rich.console import Console as RichConsole
+from rich.status import Status
+from rich.table import Table
+
+from spark_jobs.audit import Audit
+from spark_jobs.findings import CONSISTENT, DIVERGED, Finding
+from spark_jobs.report import bytes_text, state
+
+_COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
+MAX_ROWS = 50
+
+
+class Console:
+    """Stages are shown only on a terminal; the table always."""
+
+    def __init__(self) -> None:
+        self._console = RichConsole(stderr=True)
+        self._status: Status | None = None
+
+    def stage(self, text: str) -> None:
+        """Say what is going on now."""
+        if not self._console.is_terminal:
+            return
+        if self._status is None:
+            self._status = self._console.status(text)
+            self._status.start()
+        self._status.update(f"{text} …")
+
+    def stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def table(self, result: Audit) -> None:
+        """The replicas, then the findings."""
+        replicas = Table(title=f"replicas ({result.level} level)", title_justify="left")
+        for column in ("partition", "replica", "state", "log start", "high watermark", "log end", "size"):
+            replicas.add_column(column, justify="left" if column in ("partition", "state") else "right")
+        ordered = sorted(result.replicas, key=lambda r: (r.topic, r.partition, r.replica))
+        for replica in ordered[:MAX_ROWS]:
+            how = state(result, replica)
+            mark = "-" if replica.high_watermark is None else str(replica.high_watermark)
+            replicas.add_row(
+                f"{replica.topic}-{replica.partition}",
+                str(replica.replica),
+                f"[{_COLOURS[how]}]{how}[/]",
+                str(replica.log_start),
+                mark,
+                str(replica.log_end),
+                bytes_text(replica.size),
+            )
+        self._console.print(replicas)
+        if len(ordered) > MAX_ROWS:
+            self._console.print(f"and {len(ordered) - MAX_ROWS} more")
+        for finding in result.findings[:MAX_ROWS]:
+            self._finding(finding)
+        if len(result.findings) > MAX_ROWS:
+            self._console.print(f"and {len(result.findings) - MAX_ROWS} more findings: see the report")
+        colour = {CONSISTENT: "green", DIVERGED: "red"}.get(result.verdict, "magenta")
+        self._console.print(f"{result.compared} partitions compared, {len(result.findings)} findings", style=colour)
+
+    def _finding(self, finding: Finding) -> None:
+        offsets = "" if finding.first is None else f" offsets {finding.first} to {finding.last}"
+        print_ = self._console.print
+        print_(f"[bold red]{finding.kind}[/] {finding.topic}-{finding.partition}{offsets}", highlight=False)
+        wrong = "undetermined" if finding.wrong is None else f"replica {finding.wrong}"
+        print_(f"  most likely wrong: {wrong}: {finding.why}", markup=False, highlight=False)
+        for evidence in finding.evidence:
+            place = "" if evidence.position is None else f" at {evidence.position}"
+            print_(f"  {evidence.file}{place}: {evidence.seen}", markup=False, highlight=False)
+        print_(f"  remedy: {finding.remedy}", markup=False, highlight=False)

@@ -1,0 +1,228 @@
+"""The index check of one segment: its index entries against the headers that they point at, and points to compare.
+
+A point says how much log, and which digest, a replica has up to and including an offset. Two replicas with the same
+batches agree on the difference between any two points that they share, whatever their segments and log starts are.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+from replog.config import MAX_LONG
+from replog.log.batch import HEADER_SIZE, BatchHeader
+from replog.log.digest import add_digests, batch_digest
+from replog.log.errors import CorruptRecord
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from spark_jobs.replica_files import EpochCheckpoint, Segment
+from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, MAX_FAULTS, Damage, Fault, LogFile, open_log, read_entries
+from spark_jobs.segment_check import LAYOUTS, EpochCheck
+
+BYTES = "bytes"
+DIGEST = "digest"
+TIME = "time"
+
+_offset = itemgetter(1)
+
+
+class Point(NamedTuple):
+    """An index entry, or a place beside one (`slot` -1). `value` is unset (None) where the replica cannot say."""
+
+    kind: str  # BYTES: bytes of log up to `offset`; DIGEST: digest of it; TIME: a timestamp
+    slot: int
+    offset: int
+    position: int  # of the batch; -1 for entries that have none
+    value: int | None
+
+
+def index_points(
+    segment: Segment, epochs: EpochCheckpoint, log_start: int, aligned: list[int]
+) -> Iterator[Point | Fault]:
+    """The segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
+
+    Each offset of `aligned` within the segment adds the point just before it: replicas share those even where their
+    indexes share nothing. Reads batch headers only: those at entries, behind the last one and by aligned offsets.
+    """
+    counts: dict[str, int] = {}
+    for item in _IndexCheck(segment, epochs, log_start).run(aligned):
+        if isinstance(item, Fault):
+            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
+            if seen > MAX_FAULTS:
+                continue
+            if seen == MAX_FAULTS:
+                item = item._replace(detail=item.detail + f" (the segment has more: only {MAX_FAULTS} are listed)")
+        yield item
+
+
+class _IndexCheck:
+    def __init__(self, segment: Segment, epochs: EpochCheckpoint, log_start: int) -> None:
+        self._segment = segment
+        self._epochs = EpochCheck(epochs, log_start)
+        self._digest_rows: list[tuple[int, int, int]] | None = None  # None: the segment has no digest index
+        self._sound: list[tuple[int, int, int]] = []  # slot, offset, position of entries that tell the truth
+
+    def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
+        # A window of one header: entries are an index interval apart, so reading on would read the log.
+        with open_log(self._segment.path(LOG_SUFFIX), HEADER_SIZE) as log:
+            yield from self._first(log)
+            yield from self._offsets(log)
+            yield from self._times(log)
+            yield from self._digests()
+            yield from self._tail(log)
+            for offset in aligned:
+                yield from self._align(log, offset)
+        yield from self._epochs.finish()
+
+    def _point(self, header: BatchHeader, slot: int, position: int) -> Point:
+        return Point(BYTES, slot, header.last_offset, position, self._segment.bytes_before + position + header.size)
+
+    def _first(self, log: LogFile) -> Iterator[Point | Fault]:
+        """The point before the segment, which is where its sums begin."""
+        base = self._segment.base
+        if log.size < HEADER_SIZE:
+            return
+        try:
+            header = log.header(0)
+        except CorruptRecord:
+            return  # the tail walk will say so
+        first = header.base_offset
+        yield from self._epochs.see(0, header)
+        if first != base:
+            yield Fault(GAP, LOG_SUFFIX, 0, min(first, base), max(first, base) - 1, -1, f"first batch is at {first}")
+        yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
+        yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
+
+    def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
+        layout, field = LAYOUTS[INDEX_SUFFIX]
+        entries = read_entries(self._segment.path(INDEX_SUFFIX), INDEX_SUFFIX, layout, self._segment.base, field)
+        yield from entries.faults
+        for slot, offset, position in entries.rows:
+            try:
+                at, header = self._batch_of(log, offset, position)
+            except CorruptRecord as error:
+                if self._chain_breaks_at(log, position):
+                    yield Fault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
+                else:
+                    detail = f"entry {slot}: {offset} → {position}: {error.message}"
+                    yield Fault(INDEX_LIE, INDEX_SUFFIX, slot * layout.size, offset, offset, -1, detail)
+                continue
+            yield from self._epochs.see(position, header)
+            self._sound.append((slot, offset, position))
+            yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
+
+    def _batch_of(self, log: LogFile, offset: int, position: int) -> tuple[int, BatchHeader]:
+        """The batch that ends with `offset`, in the chain that begins at `position`; CorruptRecord if there is none."""
+        header = log.header(position)
+        if not self._segment.base <= header.base_offset <= offset:
+            raise CorruptRecord(f"the batch there begins with offset {header.base_offset}")
+        at = position
+        while header.last_offset < offset:
+            at += header.size
+            header = log.header(at)
+        if header.last_offset != offset:
+            raise CorruptRecord(f"the batch there has offsets {header.base_offset} to {header.last_offset}")
+        return at, header
+
+    def _chain_breaks_at(self, log: LogFile, position: int) -> bool:
+        """Whether the batches from the last sound entry lead to `position` and no batch is there."""
+        at = self._sound[-1][2] if self._sound else 0
+        while at < position:
+            try:
+                at += log.header(at).size
+            except CorruptRecord:
+                return False
+        return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
+
+    def _times(self, log: LogFile) -> Iterator[Point | Fault]:
+        layout, field = LAYOUTS[TIME_INDEX_SUFFIX]
+        path = self._segment.path(TIME_INDEX_SUFFIX)
+        entries = read_entries(path, TIME_INDEX_SUFFIX, layout, self._segment.base, field)
+        yield from entries.faults
+        for slot, timestamp, offset in entries.rows:
+            try:
+                at, header = self._batch_of(log, offset, self._floor(offset)[1])
+                if header.max_timestamp != timestamp:
+                    raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
+            except CorruptRecord as error:
+                detail = f"entry {slot}: {timestamp} → {offset}: {error.message}"
+                yield Fault(INDEX_LIE, TIME_INDEX_SUFFIX, slot * layout.size, offset, offset, -1, detail)
+                continue
+            yield Point(TIME, slot, offset, at, timestamp)
+
+    def _digests(self) -> Iterator[Point | Fault]:
+        layout, field = LAYOUTS[DIGEST_SUFFIX]
+        entries = read_entries(self._segment.path(DIGEST_SUFFIX), DIGEST_SUFFIX, layout, self._segment.base, field)
+        yield from entries.faults
+        self._digest_rows = entries.rows if entries.present else None
+        for slot, offset, digest in entries.rows:
+            yield Point(DIGEST, slot, offset, -1, self._whole_digest(digest))
+
+    def _whole_digest(self, digest: int) -> int | None:
+        before = self._segment.digest_before
+        return None if before is None else add_digests(before, digest)
+
+    def _digest_at(self, offset: int) -> int | None:
+        """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
+        if self._digest_rows is None or offset < self._segment.base:
+            return None if self._digest_rows is None else 0
+        slot = bisect_right(self._digest_rows, offset, key=_offset) - 1
+        return self._digest_rows[slot][2] if slot >= 0 and self._digest_rows[slot][1] == offset else None
+
+    def _floor(self, offset: int) -> tuple[int, int]:
+        """Where to look for the batch that ends with `offset`: offset and position of the last sound entry up to it."""
+        slot = bisect_right(self._sound, offset, key=_offset) - 1
+        return self._sound[slot][1:] if slot >= 0 else (self._segment.base - 1, 0)
+
+    def _tail(self, log: LogFile) -> Iterator[Point | Fault]:
+        """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
+        position = last = -1
+        header = None
+        indexed, start = self._floor(MAX_LONG)
+        digest = self._digest_at(indexed)
+        for item in log.walk(start, []):
+            if isinstance(item, Damage):
+                if item.position + HEADER_SIZE <= log.size and "past the file" not in item.reason:
+                    first = self._segment.base if header is None else header.next_offset
+                    until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
+                    yield Fault(BIT_ROT, LOG_SUFFIX, item.position, first, until, -1, item.reason)
+                    last = until
+                break
+            position, header = item
+            digest = _add(digest, header, indexed)
+            yield from self._epochs.see(position, header)
+        if header is not None:
+            yield self._point(header, -1, position)
+            if digest is not None:
+                yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
+            last = max(last, header.last_offset)
+        last = max(last, self._segment.base - 1)
+        next_base = self._segment.next_base
+        if next_base is not None and last < next_base - 1:
+            detail = f"the segment ends with offset {last}, the next one begins with {next_base}"
+            yield Fault(GAP, LOG_SUFFIX, log.size, last + 1, next_base - 1, -1, detail)
+
+    def _align(self, log: LogFile, offset: int) -> Iterator[Point]:
+        """The point of the last batch that ends below `offset`."""
+        segment = self._segment
+        if offset <= segment.base or (segment.next_base is not None and offset > segment.next_base):
+            return
+        found = None
+        indexed, start = self._floor(offset - 1)
+        digest = self._digest_at(indexed)
+        for item in log.walk(start, []):
+            if isinstance(item, Damage) or item[1].last_offset >= offset:
+                break
+            found = item
+            digest = _add(digest, item[1], indexed)
+        if found is not None:
+            position, header = found
+            yield self._point(header, -1, position)
+            if digest is not None:
+                yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
+
+
+def _add(digest: int | None, header: BatchHeader, indexed: int) -> int | None:
+    """`digest` with one more batch, unless that is not known, or has the batch already (offsets up to `indexed`)."""
+    if digest is None or header.last_offset <= indexed:
+        return digest
+    return add_digests(digest, batch_digest(header))

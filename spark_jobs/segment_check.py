@@ -1,0 +1,286 @@
+"""The deep check of one segment: every batch against its CRC, its neighbours, the indexes and the epoch checkpoint."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+from replog.log.batch import BatchHeader
+from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
+from replog.log.errors import CorruptRecord
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
+from spark_jobs.replica_files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment
+from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, MAX_FAULTS, Damage, Entries, Fault, LogFile, open_log, read_entries
+
+_start = itemgetter(1)
+
+
+class Batch(NamedTuple):
+    """A sound batch."""
+
+    position: int
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+    size: int
+
+
+class EpochCheck:
+    """Batches against the epoch checkpoint (INV-15); one fault for each run of batches that disagree."""
+
+    def __init__(self, checkpoint: EpochCheckpoint, log_start: int) -> None:
+        self._entries = checkpoint.entries if checkpoint.fault is None else ()
+        self._usable = checkpoint.fault is None and bool(checkpoint.entries)
+        self._log_start = log_start
+        self._run: Fault | None = None
+
+    def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+        """Yields the run that this batch ends."""
+        if not self._usable or header.last_offset < self._log_start:
+            return
+        first = self._epoch_at(max(header.base_offset, self._log_start))
+        last = self._epoch_at(header.last_offset)
+        if first == header.leader_epoch == last:
+            yield from self.finish()
+            return
+        run = self._run
+        if run is not None and run.epoch == header.leader_epoch and run.last + 1 == header.base_offset:
+            self._run = run._replace(last=header.last_offset)
+            return
+        yield from self.finish()
+        says = "no epoch" if first is None else f"epoch {first}" if first == last else f"epochs {first} and {last}"
+        self._run = Fault(
+            EPOCH_CACHE_LIE,
+            LOG_SUFFIX,
+            position,
+            header.base_offset,
+            header.last_offset,
+            header.leader_epoch,
+            f"the batches carry leader epoch {header.leader_epoch}, the epoch checkpoint says {says}",
+        )
+
+    def finish(self) -> Iterator[Fault]:
+        if self._run is not None:
+            yield self._run
+            self._run = None
+
+    def _epoch_at(self, offset: int) -> int | None:
+        slot = bisect_right(self._entries, offset, key=_start) - 1
+        return self._entries[slot][0] if slot >= 0 else None
+
+
+class _Indexes:
+    """The entries of a segment's indexes, ticked off as its batches go by."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._base = segment.base
+        self.offsets = _entries(segment, INDEX_SUFFIX)
+        self._times = _entries(segment, TIME_INDEX_SUFFIX)
+        self._digests = _entries(segment, DIGEST_SUFFIX)
+        self._next = [0, 0, 0]
+        self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
+        self._max_timestamp = -1
+        self._digest = 0
+        self._drift = 0
+        self._digest_from = segment.base
+        self._digest_known = True
+
+    def shape_faults(self) -> Iterator[Fault]:
+        for entries in (self.offsets, self._times, self._digests):
+            yield from entries.faults
+
+    def positions(self) -> list[int]:
+        return [position for _, _, position in self.offsets.rows]
+
+    def lost(self, last: int) -> None:
+        """Batches up to offset `last` could not be read: nothing can be said of entries for them."""
+        self._open = None
+        self._digest_known = False
+        for kind, (entries, field) in enumerate(((self.offsets, 1), (self._times, 2), (self._digests, 1))):
+            while self._next[kind] < len(entries.rows) and entries.rows[self._next[kind]][field] <= last:
+                self._next[kind] += 1
+
+    def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+        yield from self._see_offset(position, header)
+        yield from self._see_time(header)
+        self._digest = add_digests(self._digest, batch_digest(header))
+        yield from self._see_digest(header)
+
+    def finish(self) -> Iterator[Fault]:
+        """Entries that no batch has met."""
+        for slot, offset, position in [*([self._open] if self._open else []), *self.offsets.rows[self._next[0] :]]:
+            yield _lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
+        for slot, timestamp, offset in self._times.rows[self._next[1] :]:
+            yield _lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
+        for slot, offset, _ in self._digests.rows[self._next[2] :] if self._digest_known else []:
+            yield _lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
+
+    def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+        rows = self.offsets.rows
+        while self._next[0] < len(rows) and rows[self._next[0]][2] <= position:
+            slot, offset, indexed = entry = rows[self._next[0]]
+            self._next[0] += 1
+            if indexed < position:
+                yield _lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
+            else:
+                self._open = entry
+        if self._open is not None and header.last_offset >= self._open[1]:
+            slot, offset, indexed = self._open
+            self._open = None
+            if header.last_offset > offset:
+                detail = (
+                    f"{offset} → {indexed}: the batch there has offsets {header.base_offset} to {header.last_offset}"
+                )
+                yield _lie(INDEX_SUFFIX, slot, offset, detail)
+
+    def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
+        self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
+        rows = self._times.rows
+        while self._next[1] < len(rows) and rows[self._next[1]][2] <= header.last_offset:
+            slot, timestamp, offset = rows[self._next[1]]
+            self._next[1] += 1
+            if offset != header.last_offset:
+                yield _lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends with that offset")
+            elif timestamp != header.max_timestamp or timestamp != self._max_timestamp:
+                detail = (
+                    f"{timestamp} → {offset}: the batch's greatest timestamp is {header.max_timestamp}, "
+                    f"the greatest so far {self._max_timestamp}"
+                )
+                self._max_timestamp = min(self._max_timestamp, timestamp)  # say it once
+                yield _lie(TIME_INDEX_SUFFIX, slot, offset, detail)
+
+    def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
+        """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both."""
+        rows = self._digests.rows
+        while self._next[2] < len(rows) and rows[self._next[2]][1] <= header.last_offset:
+            slot, offset, digest = rows[self._next[2]]
+            self._next[2] += 1
+            if not self._digest_known:
+                continue
+            if offset != header.last_offset:
+                yield _lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
+            elif digest not in (self._digest, add_digests(self._digest, self._drift)):
+                self._drift = (digest - self._digest) & MODULUS_MASK
+                detail = f"digest at offset {offset} is {digest:016x}, the batches make {self._digest:016x}"
+                yield _lie(DIGEST_SUFFIX, slot, offset, detail)._replace(first=self._digest_from)
+            self._digest_from = offset + 1
+
+
+def _lie(suffix: str, slot: int, offset: int, detail: str) -> Fault:
+    return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
+
+
+LAYOUTS = {
+    INDEX_SUFFIX: (OffsetIndex.layout, 0),
+    TIME_INDEX_SUFFIX: (TimeIndex.layout, 1),
+    DIGEST_SUFFIX: (DigestIndex.layout, 0),
+}
+
+
+def _entries(segment: Segment, suffix: str) -> Entries:
+    layout, field = LAYOUTS[suffix]
+    return read_entries(segment.path(suffix), suffix, layout, segment.base, field)
+
+
+def check_segment(segment: Segment, epochs: EpochCheckpoint, log_start: int, *, crc: bool) -> Iterator[Batch | Fault]:
+    """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read."""
+    counts: dict[str, int] = {}
+    for item in _Check(segment, epochs, log_start, crc=crc).run():
+        if isinstance(item, Fault):
+            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
+            if seen > MAX_FAULTS:
+                continue
+            if seen == MAX_FAULTS:
+                item = item._replace(detail=item.detail + f" (the segment has more: only {MAX_FAULTS} are listed)")
+        yield item
+
+
+class _Check:
+    def __init__(self, segment: Segment, epochs: EpochCheckpoint, log_start: int, *, crc: bool) -> None:
+        self._segment = segment
+        self._indexes = _Indexes(segment)
+        self._epochs = EpochCheck(epochs, log_start)
+        self._crc = crc
+        self._expected = segment.base
+        self._rot: tuple[int, BatchHeader, str] | None = None  # a batch with a wrong CRC: even its last offset may lie
+
+    def run(self) -> Iterator[Batch | Fault]:
+        yield from self._indexes.shape_faults()
+        with open_log(self._segment.path(LOG_SUFFIX)) as log:
+            for item in log.walk(0, self._indexes.positions()):
+                if isinstance(item, Damage):
+                    yield from self._damaged(log, item)
+                else:
+                    yield from self._batch(log, *item)
+        yield from self._settle_rot(None)
+        yield from self._epochs.finish()
+        yield from self._indexes.finish()
+        next_base = self._segment.next_base
+        if next_base is not None and self._expected < next_base:
+            detail = f"the segment ends with offset {self._expected - 1}, the next one begins with {next_base}"
+            yield Fault(GAP, LOG_SUFFIX, log.size, self._expected, next_base - 1, -1, detail)
+
+    def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
+        yield from self._settle_rot(header.base_offset)
+        if header.base_offset != self._expected:
+            repaired = self._misnumbered(log, position, header)
+            if repaired is not None:
+                detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
+                yield _rot(position, repaired, detail)
+                self._expected = repaired.next_offset
+                self._indexes.lost(repaired.last_offset)
+                return
+            last = max(header.base_offset - 1, self._expected)
+            verb = "jumps" if header.base_offset > self._expected else "goes back"
+            detail = f"the offset {verb} from {self._expected} to {header.base_offset}"
+            yield Fault(GAP, LOG_SUFFIX, position, self._expected, last, header.leader_epoch, detail)
+            self._indexes.lost(header.base_offset - 1)
+        self._expected = header.next_offset
+        if self._crc and (computed := log.crc(position, header)) != header.crc:
+            self._rot = position, header, f"stored CRC {header.crc:08x}, the bytes make {computed:08x}"
+            self._indexes.lost(header.last_offset)
+            return
+        yield from self._indexes.see(position, header)
+        yield from self._epochs.see(position, header)
+        yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
+
+    def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
+        """The header with the base offset that both neighbours imply, if they do (the CRC does not cover it, RB-2)."""
+        repaired = header._replace(base_offset=self._expected)
+        end = position + header.size
+        try:
+            follower: int | None = log.header(end).base_offset
+        except CorruptRecord:
+            follower = self._segment.next_base if end == log.size else None
+        return repaired if follower == repaired.next_offset else None
+
+    def _settle_rot(self, next_base: int | None) -> Iterator[Fault]:
+        if self._rot is None:
+            return
+        position, header, detail = self._rot
+        self._rot = None
+        if next_base is not None and next_base > header.base_offset:
+            header = header._replace(last_offset_delta=next_base - 1 - header.base_offset)
+        self._expected = header.next_offset
+        yield _rot(position, header, detail)
+
+    def _damaged(self, log: LogFile, damage: Damage) -> Iterator[Fault]:
+        yield from self._settle_rot(None)
+        segment, first = self._segment, self._expected
+        if damage.resume is not None:
+            next_offset: int | None = log.header(damage.resume).base_offset
+        else:
+            next_offset = segment.next_base
+            cut_short = damage.position + 61 > log.size or "past the file" in damage.reason
+            if cut_short:
+                return  # the log ends here: what is missing shows as a gap, or as the log end offset
+        last = next_offset - 1 if next_offset is not None else first
+        yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
+        self._expected = max(first, last) + 1
+        self._indexes.lost(self._expected - 1)
+
+
+def _rot(position: int, header: BatchHeader, detail: str) -> Fault:
+    return Fault(BIT_ROT, LOG_SUFFIX, position, header.base_offset, header.last_offset, header.leader_epoch, detail)

@@ -1,0 +1,327 @@
+"""Spark data sources over replica directories: `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs`.
+
+Options of all: `replica.<id>` = a broker's log directory, as every Spark worker sees it; `topics` = names separated by
+commas (all, unless given). One input partition is one segment (for `replog_replicas` and `replog_epochs`: one replica),
+read in bounded pieces, handed to Spark as Arrow batches. What cannot be read, or is wrong, is a row with `fault` set.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from replog.log.errors import CorruptRecord
+from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
+from spark_jobs.index_check import Point, index_points
+from spark_jobs.replica_files import (
+    UNREADABLE,
+    PartitionFiles,
+    Segment,
+    all_segments,
+    in_ranges,
+    list_replica,
+    read_epochs,
+)
+from spark_jobs.scan import Damage, Fault, open_log, read_entries
+from spark_jobs.segment_check import LAYOUTS, check_segment
+
+ROWS_PER_BATCH = 8192
+
+_PLACE = "replica int, topic string, partition int"
+_FAULT = "fault string, file string, detail string"
+REPLICAS_SCHEMA = f"{_PLACE}, log_start long, high_watermark long, log_end long, size long, segments int, {_FAULT}"
+EPOCHS_SCHEMA = f"{_PLACE}, leader_epoch int, start_offset long, {_FAULT}"
+INDEXES_SCHEMA = (
+    f"{_PLACE}, segment long, position long, base_offset long, last_offset long, leader_epoch int, "
+    f"kind string, slot int, value long, {_FAULT}"
+)
+BATCHES_SCHEMA = (
+    f"{_PLACE}, segment long, position long, base_offset long, last_offset long, leader_epoch int, "
+    f"crc long, size long, {_FAULT}"
+)
+_ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string()}
+
+
+@dataclass
+class SegmentPartition(InputPartition):
+    """One segment to read."""
+
+    segment: Segment
+    log_start: int
+
+
+@dataclass
+class ReplicaPartition(InputPartition):
+    """One replica's directory to read."""
+
+    replica: int
+    directory: str
+
+
+class ReplicaSource(DataSource):
+    """What the four sources share: their options."""
+
+    columns: str
+
+    def schema(self) -> str:
+        return self.columns
+
+    def replicas(self) -> list[ReplicaPartition]:
+        found = []
+        for key, directory in sorted(self.options.items()):
+            if key.startswith("replica."):
+                name = key.removeprefix("replica.")
+                if not name.isdigit():
+                    raise ValueError(f"option {key}: {name!r} is not a replica id")
+                found.append(ReplicaPartition(int(name), directory))
+        if not found:
+            raise ValueError(f"{self.name()}: give at least one option replica.<id> = a broker's log directory")
+        return found
+
+    def topics(self) -> frozenset[str]:
+        return frozenset(filter(None, self.options.get("topics", "").split(",")))
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, source: ReplicaSource) -> None:
+        self._replicas = source.replicas()
+        self._topics = source.topics()
+        self._columns = source.columns
+
+    def _batches(self, rows: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
+        """Rows as Arrow batches of bounded length."""
+        fields = [column.split() for column in self._columns.split(", ")]
+        schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in fields])
+        held: list[Sequence[Any]] = []
+        for row in rows:
+            held.append(row)
+            if len(held) == ROWS_PER_BATCH:
+                yield _record_batch(held, schema)
+                held = []
+        if held:
+            yield _record_batch(held, schema)
+
+    def _list(self, replica: ReplicaPartition) -> list[PartitionFiles]:
+        return list_replica(replica.replica, Path(replica.directory), self._topics)
+
+
+def _record_batch(rows: list[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.record_batch([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
+
+
+class _ByReplica(_Reader):
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._replicas
+
+
+class _BySegment(_Reader):
+    def __init__(self, source: ReplicaSource) -> None:
+        super().__init__(source)
+        ranges = json.loads(source.options.get("ranges", "null"))
+        self._ranges = None if ranges is None else [tuple(item) for item in ranges]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [
+            SegmentPartition(segment, partition.log_start)
+            for replica in self._replicas
+            for partition in self._list(replica)
+            for segment in all_segments([partition])
+            if self._ranges is None or in_ranges(segment, self._ranges)
+        ]
+
+
+class ReplicasSource(ReplicaSource):
+    """One row for each partition of each replica: its bounds, its size, and whether it can be read."""
+
+    columns = REPLICAS_SCHEMA
+
+    @classmethod
+    def name(cls) -> str:
+        return "replog_replicas"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _ReplicasReader(self)
+
+
+class _ReplicasReader(_ByReplica):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ReplicaPartition)
+        return self._batches(map(_describe, self._list(partition)))
+
+
+def _describe(files: PartitionFiles) -> tuple[Any, ...]:
+    place = (files.replica, files.partition.topic, files.partition.partition)
+    size = sum(segment.size for segment in files.segments)
+    error, log_end = files.error, files.log_start
+    if error is None:
+        try:
+            log_end = max(files.log_start, _log_end(files.segments[-1])) if files.segments else files.log_start
+        except OSError as failure:
+            error = str(failure)
+    bounds = (files.log_start, files.high_watermark, log_end, size, len(files.segments))
+    if error is not None:
+        return (*place, *bounds, UNREADABLE, files.directory, error)
+    epochs = read_epochs(files.directory)
+    if epochs.fault is None and not epochs.entries and log_end > files.log_start:
+        return (*place, *bounds, "EPOCH_CACHE_LIE", epochs.path, "the epoch checkpoint is missing or empty")
+    if epochs.entries and epochs.fault is None and epochs.entries[-1][1] > log_end:
+        detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {log_end}"
+        return (*place, *bounds, "EPOCH_CACHE_LIE", epochs.path, detail)
+    return (*place, *bounds, epochs.fault, epochs.path if epochs.fault else None, epochs.detail or None)
+
+
+def _log_end(segment: Segment) -> int:
+    """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
+    layout, field = LAYOUTS[INDEX_SUFFIX]
+    rows = read_entries(segment.path(INDEX_SUFFIX), INDEX_SUFFIX, layout, segment.base, field).rows
+    next_offset = segment.base
+    with open_log(segment.path(LOG_SUFFIX), 4096) as log:
+        start = 0
+        for _, offset, position in reversed(rows):
+            try:
+                if log.header(position).last_offset == offset:
+                    start = position
+                    break
+            except CorruptRecord:
+                continue
+        for item in log.walk(start, []):
+            if not isinstance(item, Damage):
+                next_offset = item[1].next_offset
+    return next_offset
+
+
+class EpochsSource(ReplicaSource):
+    """One row for each entry of each leader epoch checkpoint."""
+
+    columns = EPOCHS_SCHEMA
+
+    @classmethod
+    def name(cls) -> str:
+        return "replog_epochs"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _EpochsReader(self)
+
+
+class _EpochsReader(_ByReplica):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ReplicaPartition)
+        return self._batches(self._rows(partition))
+
+    def _rows(self, replica: ReplicaPartition) -> Iterator[tuple[Any, ...]]:
+        for files in self._list(replica):
+            place = (files.replica, files.partition.topic, files.partition.partition)
+            if files.error is not None:
+                yield (*place, None, None, UNREADABLE, files.directory, files.error)
+                continue
+            epochs = read_epochs(files.directory)
+            for epoch, start in epochs.entries:
+                yield (*place, epoch, start, None, None, None)
+            if epochs.fault is not None:
+                yield (*place, None, None, epochs.fault, epochs.path, epochs.detail)
+
+
+class IndexesSource(ReplicaSource):
+    """One row for each index entry, checked against the headers that it points at; see `index_check`.
+
+    `kind` is bytes (offset index: `value` is the bytes of log up to `last_offset`), time (`value` is the timestamp) or
+    digest (`value` is the digest up to `last_offset`). Option `aligned`: JSON rows [topic, partition, offset] for which
+    each replica adds a point just below the offset (slot -1).
+    """
+
+    columns = INDEXES_SCHEMA
+
+    @classmethod
+    def name(cls) -> str:
+        return "replog_indexes"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _IndexesReader(self)
+
+
+class _IndexesReader(_BySegment):
+    def __init__(self, source: ReplicaSource) -> None:
+        super().__init__(source)
+        self._aligned = [tuple(item) for item in json.loads(source.options.get("aligned", "[]"))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SegmentPartition)
+        return self._batches(self._rows(partition.segment, partition.log_start))
+
+    def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
+        place = (segment.replica, segment.topic, segment.partition, segment.base)
+        aligned = [offset for topic, number, offset in self._aligned if (topic, number) == place[1:3]]
+        try:
+            for item in index_points(segment, read_epochs(segment.directory), log_start, aligned):
+                if isinstance(item, Point):
+                    offset, value = item.offset, _signed(item.value)
+                    row = (item.position, offset, offset, None, item.kind, item.slot, value, None, None, None)
+                    yield (*place, *row)
+                else:
+                    found = (item.position, item.first, item.last, item.epoch)
+                    yield (*place, *found, None, None, None, item.fault, item.file, item.detail)
+        except OSError as error:
+            first, last = _whole(segment)
+            yield (*place, None, first, last, None, None, None, None, UNREADABLE, LOG_SUFFIX, str(error))
+
+
+class BatchesSource(ReplicaSource):
+    """One row for each batch, and each fault of the segments' logs and indexes; see `segment_check`.
+
+    Options: `crc` = true (default: recompute every CRC) or false (headers only, no payload is read); `ranges` = JSON
+    rows [topic, partition, first, last]: only segments that may hold those offsets.
+    """
+
+    columns = BATCHES_SCHEMA
+
+    @classmethod
+    def name(cls) -> str:
+        return "replog_batches"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _BatchesReader(self)
+
+
+class _BatchesReader(_BySegment):
+    def __init__(self, source: ReplicaSource) -> None:
+        super().__init__(source)
+        self._crc = source.options.get("crc", "true").lower() != "false"
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SegmentPartition)
+        return self._batches(self._rows(partition.segment, partition.log_start))
+
+    def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
+        place = (segment.replica, segment.topic, segment.partition, segment.base)
+        try:
+            for item in check_segment(segment, read_epochs(segment.directory), log_start, crc=self._crc):
+                if isinstance(item, Fault):
+                    found = (item.position, item.first, item.last, item.epoch)
+                    yield (*place, *found, None, None, item.fault, item.file, item.detail)
+                else:
+                    yield (*place, *item, None, None, None)
+        except OSError as error:
+            first, last = _whole(segment)
+            yield (*place, None, first, last, None, None, None, UNREADABLE, LOG_SUFFIX, str(error))
+
+
+def _whole(segment: Segment) -> tuple[int, int]:
+    return segment.base, segment.base if segment.next_base is None else segment.next_base - 1
+
+
+def _signed(value: int | None) -> int | None:
+    """A 64-bit digest as Spark's signed long; differences stay right modulo 2^64."""
+    return value if value is None or value < 2**63 else value - 2**64
+
+
+def register(spark: SparkSession) -> None:
+    """Make the four sources known to `spark`."""
+    for source in (ReplicasSource, EpochsSource, IndexesSource, BatchesSource):
+        spark.dataSource.register(source)
