@@ -29,13 +29,13 @@ from leader.isr import (
     PendingShrink,
     after_refusal,
 )
+from leader.list_offsets import list_offset
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
 from replog.log.log import Log
 from replog.log.offsets import (
     NO_EPOCH,
     NO_OFFSET,
-    NO_TIMESTAMP,
     AppendInfo,
     Buffer,
     EpochEndOffset,
@@ -45,9 +45,6 @@ from replog.log.offsets import (
 )
 from replog.metadata import NO_BROKER_EPOCH, BrokerDirectory, PartitionState
 from replog.topic import TopicPartition
-
-LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,38 +364,12 @@ class PartitionLeader:
     # Offsets
 
     def list_offset(self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None) -> TimestampAndOffset:
-        """The offset for a timestamp, -1 for the latest or -2 for the earliest (FE-22); (-1, -1) if none is as late.
+        """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`.
 
-        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, or OFFSET_NOT_AVAILABLE while the high watermark has not
-        reached this epoch's start: a bound told then could be lower than one told by the previous leader.
+        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE.
         """
         self._require_epoch(current_leader_epoch)
-        if timestamp == EARLIEST_TIMESTAMP:
-            start = self.log.log_start_offset
-            epoch = self.log.epochs.epoch_for_offset(start)
-            return TimestampAndOffset(NO_TIMESTAMP, start, NO_EPOCH if epoch is None else epoch)
-        bound = self._bound(isolation)
-        bound_is_behind = isolation is not Isolation.LOG_END and self.high_watermark < self.leader_epoch_start_offset
-        if timestamp == LATEST_TIMESTAMP:
-            found = TimestampAndOffset(NO_TIMESTAMP, bound, self.leader_epoch)
-        else:
-            by_time = self.log.offset_for_timestamp(timestamp)
-            if by_time is not None and by_time.offset < bound:
-                return by_time
-            found = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
-        if bound_is_behind:
-            raise ReplogError(
-                ErrorCode.OFFSET_NOT_AVAILABLE,
-                f"{self.topic_partition}: the high watermark {self.high_watermark} has not reached "
-                f"{self.leader_epoch_start_offset}, where leader epoch {self.leader_epoch} began; retry",
-            )
-        return found
-
-    def _bound(self, isolation: Isolation) -> int:
-        """Up to where a reader of this isolation may see (4.1)."""
-        if isolation is Isolation.LOG_END:
-            return self.log.log_end_offset
-        return self.log.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.log.last_stable_offset
+        return list_offset(self.log, timestamp, isolation, self.leader_epoch, self.leader_epoch_start_offset)
 
     def end_offset_for_epoch(self, current_leader_epoch: int | None, epoch: int) -> EpochEndOffset:
         """Where `epoch` ends in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""

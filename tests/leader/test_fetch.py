@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leader.partition import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionLeader
+from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition
 from replog.log.batch import iterate_batches

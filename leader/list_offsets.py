@@ -1,0 +1,41 @@
+"""Which offset a leader names for a timestamp (FE-22)."""
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.log import Log
+from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TimestampAndOffset
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+
+
+def list_offset(
+    log: Log, timestamp: int, isolation: Isolation, leader_epoch: int, leader_epoch_start_offset: int
+) -> TimestampAndOffset:
+    """The first offset as late as `timestamp`, or the latest (-1) or earliest (-2) one; (-1, -1) if none is as late.
+
+    Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the
+    answer lies below it: a bound told then could be lower than one told by the previous leader.
+    """
+    if timestamp == EARLIEST_TIMESTAMP:
+        epoch = log.epochs.epoch_for_offset(log.log_start_offset)
+        return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, NO_EPOCH if epoch is None else epoch)
+    bound = _bound(log, isolation)
+    found = TimestampAndOffset(NO_TIMESTAMP, bound, leader_epoch)
+    if timestamp != LATEST_TIMESTAMP:
+        by_time = log.offset_for_timestamp(timestamp)
+        if by_time is not None and by_time.offset < bound:
+            return by_time
+        found = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+    if isolation is not Isolation.LOG_END and log.high_watermark < leader_epoch_start_offset:
+        raise ReplogError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"{log.directory.name}: the high watermark {log.high_watermark} has not reached "
+            f"{leader_epoch_start_offset}, where leader epoch {leader_epoch} began; retry",
+        )
+    return found
+
+
+def _bound(log: Log, isolation: Isolation) -> int:
+    if isolation is Isolation.LOG_END:
+        return log.log_end_offset
+    return log.high_watermark if isolation is Isolation.HIGH_WATERMARK else log.last_stable_offset
