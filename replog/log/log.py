@@ -43,7 +43,7 @@ class Log:
         self.directory = directory
         self.config = config
         self.epochs = epochs
-        self.lost_data = lost_data  # opening found batches unsound or missing, and dropped them
+        self.lost_data = lost_data  # opening found batches missing, or dropped unsound ones
         self.log_end_offset = segments.active.next_offset
         self.log_start_offset = segments.first.base_offset
         self.recovery_point = 0
@@ -82,7 +82,8 @@ class Log:
                 (directory / LEADER_EPOCH_CHECKPOINT).unlink(missing_ok=True)
             log_start_offset = max(log_start_offset, segments.first.base_offset)
             epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), log_start_offset, report)
-            log = cls(directory, config, segments, epochs, cut)
+            lost = segments.active.next_offset < recovery_point  # what was durable is gone
+            log = cls(directory, config, segments, epochs, cut or lost)
         log.log_start_offset = log_start_offset
         log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)  # LD-9
         log.update_high_watermark(high_watermark)

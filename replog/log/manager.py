@@ -80,7 +80,8 @@ class LogManager:
     ) -> dict[TopicPartition, Log]:
         """Open the log of every partition directory, recovering what an unclean stop may have torn.
 
-        A directory that cannot be loaded is reported, kept in `failed`, and left as it is. An unreadable checkpoint of
+        A directory that cannot be loaded is reported, kept in `failed`, and left as it is. One that is missing makes
+        the last stop count as unclean for the controller (`previous_broker_epoch` -1). An unreadable checkpoint of
         recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
         """
         report = on_progress or (lambda _: None)
@@ -113,6 +114,9 @@ class LogManager:
                 self.failed[tp] = error
                 continue
             self._add(tp, topic_id, log)
+        for tp in recovery_points.keys() - self._logs.keys() - self.failed.keys():
+            report(f"{self.directory / tp.directory_name} is missing")
+            self.previous_broker_epoch = -1
         self._loaded = True
         return dict(self._logs)
 

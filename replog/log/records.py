@@ -40,6 +40,8 @@ def decompress(codec: int, payload: bytes) -> bytes:
     """The records section, uncompressed (2.4). InvalidRecord if it does not decompress, or to too much."""
     if codec == 0:
         return payload
+    if codec >= len(CODEC_NAMES):
+        raise InvalidRecord(f"codec {codec} is not known")
     try:
         if codec == 1:
             inflater = zlib.decompressobj(wbits=31)

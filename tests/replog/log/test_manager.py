@@ -138,6 +138,23 @@ def test_one_damaged_partition_does_not_lose_the_others(manager: LogManager, log
     assert points == {TP: 8, OTHER: 2}, "what could not be loaded keeps its checkpoint"
 
 
+def test_a_missing_replica_counts_as_an_unclean_stop(manager: LogManager, log: Log) -> None:
+    """Its data are gone, so this broker may not claim to have what it had (ISR-18)."""
+    append(manager.create(OTHER, ID, config()), PAIR)
+    manager.close(5)
+    (manager.directory / "a-b-12").rename(manager.directory.parent / "elsewhere")
+    again = start(manager.directory)
+    assert (again.clean, again.previous_broker_epoch, set(again.logs)) == (True, -1, {OTHER})
+
+
+def test_an_emptied_replica_has_lost_data(manager: LogManager, log: Log) -> None:
+    manager.close(5)
+    for path in (manager.directory / "a-b-12").glob("0*"):
+        path.unlink()
+    loaded = start(manager.directory).logs[TP]
+    assert (loaded.log_end_offset, loaded.lost_data) == (0, True)
+
+
 def test_an_interrupted_creation_is_completed(manager: LogManager) -> None:
     manager.abandon()
     (manager.directory / "t-0").mkdir()
