@@ -48,7 +48,11 @@ class ReplicaFetchSession:
                 raise ReplogError(
                     ErrorCode.INVALID_REQUEST, f"a fetch session holds at most {MAX_SESSION_PARTITIONS} partitions"
                 )
-            self._partitions[tp] = (named.topic_id, _fetch_partition(named))
+            fetch = _fetch_partition(named)
+            known = self._partitions.get(tp)
+            if known is not None and known[1].current_leader_epoch != fetch.current_leader_epoch:
+                self._told.pop(tp, None)  # what it was told in another epoch it may not have taken
+            self._partitions[tp] = (named.topic_id, fetch)
         found = self._read(record_progress=True)
         min_bytes = max(1, min(request.min_bytes, self._limit))
         if found.answers_at_once(max_wait_ms=request.max_wait_ms, min_bytes=min_bytes):
@@ -114,8 +118,8 @@ class ReplicaFetchSession:
             failed = answer.error is not ErrorCode.NONE
             if not failed and not answer.records and answer.diverging is None and self._told.get(tp) == told:
                 continue
-            if failed:
-                self._told.pop(tp, None)
+            if failed or answer.diverging is not None:
+                self._told.pop(tp, None)  # the follower takes no high watermark from such an answer (FT-9)
             else:
                 self._told[tp] = told
             results.append(self._result(tp, answer))
