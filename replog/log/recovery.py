@@ -11,7 +11,7 @@ from pathlib import Path
 from replog.log.batch import validate_crc
 from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
-from replog.log.errors import CorruptRecord
+from replog.log.errors import CorruptRecord, IndexOffsetOverflow
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 from replog.log.validation import fault_of
@@ -51,8 +51,8 @@ def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int) ->
                 return None
             segment.add(header, interval)
             epoch_before, epoch, last_base = epoch, header.leader_epoch, header.base_offset
-    except CorruptRecord:
-        pass  # what follows is no batch
+    except (CorruptRecord, IndexOffsetOverflow):
+        pass  # what follows is no batch of this segment
     return None
 
 

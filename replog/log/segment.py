@@ -238,8 +238,8 @@ class Segment:
         reader = BatchReader(self.fd(), end)
         _, first = next(reader.headers(0), (0, None))
         if first is not None:
-            if first.base_offset < self.base_offset:
-                raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, below its name")
+            if interval is not None and first.base_offset != self.base_offset:
+                raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, not with that of its name")
             self.first_timestamp = first.max_timestamp
             self.next_offset = first.base_offset
         slot = self.index.count - 2

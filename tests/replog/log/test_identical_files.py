@@ -138,6 +138,7 @@ actions = st.one_of(
     st.tuples(st.just("reopen"), st.booleans()),
     st.tuples(st.just("cut"), st.integers(0, 40)),
     st.tuples(st.just("tear"), st.integers(1, 300)),
+    st.tuples(st.just("flush"), st.just(0)),
 )
 
 
@@ -165,15 +166,20 @@ def test_no_history_shows_in_the_files(
                 log.append_as_follower(data[fetched : fetched + max(whole, number)])
             elif step == "cut":
                 log.truncate_to(max(0, log.log_end_offset - number))
+            elif step == "flush":
+                log.flush()
             elif step == "reopen":
                 log.close() if number else log.abandon()
-                log = open_log(directory / "follower", clean=bool(number), **overrides)
+                point = log.recovery_point
+                log = open_log(directory / "follower", clean=bool(number), recovery_point=point, **overrides)
             elif step == "tear":
                 active = log.segments[-1]
                 log.abandon()
-                with active.path.open("r+b") as file:
-                    file.truncate(max(0, active.size - number))
-                log = open_log(directory / "follower", clean=False, **overrides)
+                for kind in (".log", ".index", ".timeindex", ".digest"):
+                    with active.path.with_suffix(kind).open("r+b") as file:
+                        file.truncate(max(0, file.seek(0, 2) - number))
+                point = log.recovery_point
+                log = open_log(directory / "follower", clean=False, recovery_point=point, **overrides)
         fetched = sum(segment.size for segment in log.segments)
         follow(data[fetched:], log, lambda: 1000)
         assert files_of(directory / "follower") == files_of(directory / "leader")

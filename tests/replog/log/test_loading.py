@@ -247,3 +247,21 @@ def test_a_partial_copy_of_every_length_recovers_to_whole_batches(tmp_path: Path
         log = open_log(directory, clean=False)
         assert log.log_end_offset == 2 * (length // 77)
         assert append(log, client_batch(b"z"), epoch=5).log_end_offset == 2 * (length // 77) + 1
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_whose_name_lies_is_not_served(tmp_path: Path, files: dict[str, bytes], clean: bool) -> None:
+    """Offsets 12 to 17 under the name of 11: neither the hole before nor the segments after can be served."""
+    for kind in ("log", "index", "timeindex", "digest"):
+        (tmp_path / name(12, kind)).rename(tmp_path / name(11, kind))
+    log = reopen(tmp_path, clean=clean)
+    assert (log.log_end_offset, log.lost_data) == (12, True)
+
+
+def test_an_index_of_another_interval_is_rebuilt(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """The indexes are a function of the bytes and of `index.interval.bytes` as it is now."""
+    reopen(tmp_path, clean=True).close()
+    log = open_log(tmp_path, segment_bytes=300, index_interval_bytes=10)
+    fresh = fixture_t(tmp_path / "fresh", index_interval_bytes=10)
+    assert files_of(tmp_path) == files_of(tmp_path / "fresh")
+    assert log.log_end_offset == fresh.log_end_offset
