@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=.venv
 self=deploy/setup.sh
 done_mark=$venv/.setup-done
-unfinished_mark=$venv/.setup-unfinished
+started=@$(date +%s.%N)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() {
@@ -63,17 +63,16 @@ if ! flock --nonblock 9; then
 fi
 if up_to_date; then exit 0; fi
 
-if [[ -e $unfinished_mark ]] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+if [[ -e $done_mark ]] && "$venv/bin/python" -c '' 2>/dev/null; then
+    say "1/3 virtual environment is there; bringing it up to date"
+    rm "$done_mark"
+else
     python=$(find_python) || fail "no Python 3.11 or newer found (tried python3.13, python3.12, python3.11, python3)." \
         "Run: sudo apt-get install python3 python3-venv — or put a newer python3 first on PATH"
     say "1/3 virtual environment from $python ($("$python" --version 2>&1))"
     rm -rf "$venv"
     make_venv "$python"
-else
-    say "1/3 virtual environment is there"
 fi
-: >"$unfinished_mark"
-rm -f "$done_mark"
 
 export PIP_CONSTRAINT=$PWD/constraints.txt PIP_BUILD_CONSTRAINT=$PWD/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -89,5 +88,5 @@ else
     "$venv/bin/python" -m spark_jobs.java >/dev/null || fail "the JDK from PyPI does not start; the lines above say why"
 fi
 
-mv "$unfinished_mark" "$done_mark" # keeps the time of the start: what changed meanwhile is set up next time
+touch --date="$started" "$done_mark" # what changed meanwhile is set up next time
 say "done"
