@@ -84,6 +84,7 @@ class Consumer:
         self._failed: list[PartitionState] = []
         self._news = asyncio.Event()  # a chunk, a position or an error
         self._stale = asyncio.Event()  # positions or leaders are missing
+        self.metadata.on_change = self._stale.set  # streams follow the leaders, whoever asked
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -242,8 +243,6 @@ class Consumer:
             self._truncated(state, answer.diverging_epoch.end_offset)
         else:
             state.failures = 0
-            if answer.records_size:
-                self._states[state.partition] = self._states.pop(state.partition)  # to the end (FE-10)
             return True
         return False
 
@@ -255,13 +254,17 @@ class Consumer:
             self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{chunk.state.partition}: {error.message}"))
             chunk.stream.taken()
             return
-        if not headers or headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
+        if not headers:  # the answer's limit was reached within its first batch: it comes whole once it is first (FE-9)
+            chunk.stream.taken()
+            return
+        if headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
             message = f"{chunk.state.partition}: the answer at {chunk.state.fetch_offset} holds no batch of that offset"
             self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
             chunk.stream.taken()
             return
         chunk.state.fetch_offset = headers[-1].next_offset
         chunk.state.last_epoch = headers[-1].leader_epoch
+        self._states[chunk.state.partition] = self._states.pop(chunk.state.partition)  # to the end (FE-10)
         self._chunks.append(chunk)
         self._news.set()
 
