@@ -78,14 +78,14 @@ def _line(record: Record, output: RecordFormat) -> bytes:
         "offset": record.offset,
         "timestamp": record.timestamp,
         "leader_epoch": record.leader_epoch,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(value)] for name, value in record.headers],
+        "key": text_or_base64(record.key),
+        "value": text_or_base64(record.value),
+        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
     }
     return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
-def _text(value: bytes | None) -> Any:
+def text_or_base64(value: bytes | None) -> Any:
     """A string where the bytes are UTF-8, else {"base64": …}, so that nothing is lost."""
     if value is None:
         return None

@@ -21,6 +21,8 @@ def demo(
 
     Takes about two minutes. Exit status 0 only if every step held.
     """
+    from cluster import logging
     from cluster.demo.story import run
 
+    logging.configure(30)
     raise typer.Exit(run(directory, keep))

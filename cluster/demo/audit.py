@@ -31,7 +31,7 @@ class AuditRun:
 def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> AuditRun:
     """Audit the brokers' data directories into `output`. Raises UNKNOWN_SERVER_ERROR with the audit's last words."""
     output.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-P", "-m", MODULE, "--level", level, "--output", str(output)]
+    command = [sys.executable, "-P", "-m", MODULE, "--level", level, "--report-dir", str(output)]
     for broker_id, directory in directories.items():
         command += ["--replica", f"{broker_id}={directory}"]
     log = output / "audit.log"
