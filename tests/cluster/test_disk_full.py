@@ -1,4 +1,4 @@
-"""A broker whose disk takes no more stops; the cluster goes on without it, and it comes back with nothing half-written."""
+"""A broker whose disk takes no more stops, the cluster goes on, and it comes back with nothing half-written."""
 
 import asyncio
 import resource
