@@ -1,7 +1,7 @@
 """Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older leader."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from replog.client.backoff import Backoff
@@ -92,6 +92,7 @@ class Metadata:
     def __init__(self, bootstrap: str | Sequence[str], transport: Transport, backoff: Backoff) -> None:
         self.bootstrap = parse_bootstrap(bootstrap)
         self.view = ClusterView()
+        self.on_change: Callable[[], object] = lambda: None  # called after each answer is taken in
         self._transport = transport
         self._backoff = backoff
         self._channels: dict[str, Channel] = {}
@@ -159,6 +160,7 @@ class Metadata:
                 continue
             self._answered = address
             self.view.apply(response)
+            self.on_change()
             return response
         reasons = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
         raise ReplogError(

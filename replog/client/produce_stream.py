@@ -1,6 +1,7 @@
 """One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit."""
 
 import asyncio
+import contextlib
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,12 @@ class ProduceStream:
             if now - sent_at > self._sender.request_timeout_s:
                 self._stream.cancel()
             return
+
+    async def drain(self, timeout_s: float) -> None:
+        """Wait until the broker has read everything, which without acks only the end of the stream tells."""
+        with contextlib.suppress(ReplogError):
+            await self._stream.finish()
+        await asyncio.wait([self._task], timeout=timeout_s)
 
     def stop(self) -> "asyncio.Task[None]":
         """Give the stream up; the task that ends with it."""

@@ -107,7 +107,9 @@ class Producer:
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker).
         """
-        accumulator = self._accumulator or self._started()
+        accumulator = self._accumulator
+        if accumulator is None or self._closed:
+            accumulator = self._started()
         size = largest_batch_of(key, value, headers)
         if size > self._max_request_bytes or size > self._buffer_memory:
             raise ReplogError(

@@ -15,6 +15,7 @@ from replog.rpc.v1 import log_pb2
 log = structlog.get_logger()
 
 METADATA_MAX_AGE_S = 300.0  # Kafka's metadata.max.age.ms: new partitions are noticed at the latest then
+DRAIN_TIMEOUT_S = 5.0  # what closing allows the brokers to read the last records of acks=0
 
 # The batch was surely not appended (PR-12); every other error leaves that open.
 DEFINITE = frozenset(
@@ -69,6 +70,8 @@ class Sender:
         self._stopped = True
         for task in self._tasks:
             task.cancel()
+        if self.acks == 0:
+            await asyncio.gather(*(stream.drain(DRAIN_TIMEOUT_S) for stream in self._streams.values()))
         streams = [stream.stop() for stream in self._streams.values()]
         await asyncio.gather(*self._tasks, *streams, return_exceptions=True)
         for queue in self.accumulator.queues():

@@ -37,6 +37,10 @@ class GrpcStream:
                 ) from None
             return None if message is grpc.aio.EOF else message
 
+    async def finish(self) -> None:
+        with _mapped_errors(self._address):
+            await self._call.done_writing()
+
     def cancel(self) -> None:
         self._call.cancel()
 

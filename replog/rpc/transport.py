@@ -19,6 +19,9 @@ class Stream(Protocol):
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         """The next message; None when the peer has finished. With a timeout, REQUEST_TIMED_OUT once it has passed."""
 
+    async def finish(self) -> None:
+        """Send nothing more. What was sent still arrives, and the peer may still answer."""
+
     def cancel(self) -> None:
         """Give the stream up at once, on both sides."""
 

@@ -1,0 +1,227 @@
+"""The producer against real brokers: order, retries, failover, errors."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+
+from replog.client import Admin, Consumer, DeliveryFailed, Producer
+from replog.client.partitioner import partition_for_key
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.cluster.broker.conftest import InProcessCluster
+
+TP = TopicPartition("t", 0)
+
+
+def bootstrap(cluster: InProcessCluster) -> str:
+    return ",".join(broker.address for broker in cluster.brokers.values())
+
+
+async def read_all(address: str, tp: TopicPartition = TP) -> list[bytes | None]:
+    """Everything below the high watermark, in offset order."""
+    async with Consumer(address) as consumer:
+        consumer.assign([tp])
+        consumer.seek_to_beginning()
+        end = (await consumer.end_offsets([tp]))[tp]
+        values: list[bytes | None] = []
+        async with asyncio.timeout(10):
+            while await consumer.position(tp) < end:
+                values += [record.value for record in await consumer.fetch()]
+        return values
+
+
+async def test_records_with_one_key_share_a_partition_that_any_kafka_client_would_choose(
+    cluster: InProcessCluster,
+) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=5, replication_factor=1)
+    async with Producer(bootstrap(cluster)) as producer:
+        for key in (b"21", b"foobar", b"abc", b""):
+            placed = [await (await producer.send("t", b"v", key=key)) for _ in range(3)]
+            assert {metadata.partition for metadata in placed} == {partition_for_key(key, 5)}
+
+
+async def test_records_without_key_fill_one_batch_then_move_to_another_partition(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=3, replication_factor=1)
+    async with Producer(bootstrap(cluster), linger_ms=20, batch_size=10_000) as producer:
+        deliveries = await producer.send_many("t", [b"x" * 100] * 1000)
+        placed = [(await delivery).partition for delivery in deliveries]
+    moves = sum(a != b for a, b in itertools.pairwise(placed))
+    assert set(placed) == {0, 1, 2}
+    assert moves < 20, placed
+
+
+@pytest.mark.parametrize("acks", ["all", 1, 0])
+async def test_every_level_of_acks_delivers_in_order(cluster: InProcessCluster, acks: object) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    sent = [b"%d" % i for i in range(300)]
+    async with Producer(bootstrap(cluster), acks=acks) as producer:  # type: ignore[arg-type]
+        deliveries = await producer.send_many("t", sent)
+        offsets = [(await delivery).offset for delivery in deliveries]
+    assert offsets == ([-1] * 300 if acks == 0 else list(range(300)))
+    deadline = time.monotonic() + 5
+    while await read_all(bootstrap(cluster)) != sent:
+        assert time.monotonic() < deadline, "acks=0 records did not arrive"
+        await asyncio.sleep(0.05)
+
+
+async def test_a_crashed_leader_loses_nothing_and_order_is_kept(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    address = bootstrap(cluster)
+    sent: list[bytes] = []
+    acknowledged: list[tuple[int, bytes]] = []
+    async with Producer(address, batch_size=2000) as producer:
+
+        async def produce() -> None:
+            deliveries = []
+            for i in range(600):
+                sent.append(b"%05d" % i)
+                deliveries.append(await producer.send("t", sent[-1]))
+                await asyncio.sleep(0.002)
+            for value, delivery in zip(sent, deliveries, strict=True):
+                acknowledged.append(((await delivery).offset, value))
+
+        producing = asyncio.create_task(produce())
+        await asyncio.sleep(0.4)
+        await cluster.crash_broker(cluster.leader(TP))
+        crashed = time.monotonic()
+        await asyncio.wait_for(producing, 30)
+        assert time.monotonic() - crashed < 10
+    values = await read_all(bootstrap(cluster))
+    assert [values[offset] for offset, _ in acknowledged] == [value for _, value in acknowledged]
+    assert list(dict.fromkeys(values)) == sent  # first appearances: all of them, in order
+
+
+async def test_records_wait_for_enough_replicas_and_then_get_through(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    follower = ({1, 2} - {cluster.leader(TP)}).pop()
+    await cluster.stop_broker(follower)
+    async with Producer(bootstrap(cluster)) as producer:
+        delivery = await producer.send("t", b"patient")
+        await asyncio.sleep(0.5)
+        assert not delivery.done()
+        await cluster.start_broker(follower)
+        assert (await asyncio.wait_for(delivery, 20)).offset == 0
+
+
+async def test_a_record_that_stays_undelivered_fails_at_its_deadline_with_the_reason(
+    cluster: InProcessCluster,
+) -> None:
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.stop_broker(({1, 2} - {cluster.leader(TP)}).pop())
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=600) as producer:
+        with pytest.raises(DeliveryFailed, match=r"not delivered in 0\.6 s; last error: NOT_ENOUGH_REPLICAS") as failed:
+            await (await producer.send("t", b"x"))
+    assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert not failed.value.may_be_appended  # PR-12: NOT_ENOUGH_REPLICAS is a definite failure
+
+
+async def test_a_cluster_that_is_away_fails_the_record_as_possibly_appended(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=1000) as producer:
+        await (await producer.send("t", b"before"))
+        await cluster.crash_broker(1)
+        with pytest.raises(DeliveryFailed) as failed:
+            await (await producer.send("t", b"after"))
+    assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert failed.value.may_be_appended
+
+
+async def test_a_refused_batch_fails_at_once_and_the_others_of_the_request_go_through(
+    cluster: InProcessCluster,
+) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, max_message_bytes="1000")
+    async with Producer(bootstrap(cluster), linger_ms=50, batch_size=500) as producer:
+        deliveries = await producer.send_many("t", [b"a" * 400, b"b" * 5000, b"c" * 400])
+        assert (await deliveries[0]).offset == 0
+        with pytest.raises(DeliveryFailed) as refused:
+            await deliveries[1]
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert not refused.value.may_be_appended
+        assert (await deliveries[2]).offset == 1
+
+
+async def test_bad_records_are_refused_before_they_are_sent(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), max_request_bytes=10_000, max_block_ms=300) as producer:
+        for arguments, code in (
+            ({"value": b"x" * 10_000}, ErrorCode.MESSAGE_TOO_LARGE),
+            ({"value": b"", "timestamp_ms": -5}, ErrorCode.INVALID_TIMESTAMP),
+            ({"value": b"", "partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ({"value": b"", "topic": "nowhere"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ({"value": b"", "topic": "no/name"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ):
+            with pytest.raises(ReplogError) as refused:
+                await producer.send(**{"topic": "t", **arguments})  # type: ignore[arg-type]
+            assert refused.value.code is code, arguments
+        with pytest.raises(TypeError):
+            await producer.send("t", "text")  # type: ignore[arg-type]
+        assert (await (await producer.send("t", b"good"))).offset == 0
+
+
+async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), buffer_memory=20_000) as producer:
+        deliveries = await producer.send_many("t", [b"x" * 1000] * 500)
+        assert sum(not delivery.done() for delivery in deliveries) <= 20
+        assert [(await delivery).offset for delivery in deliveries] == list(range(500))
+
+
+async def test_a_flush_waits_for_everything_sent_and_nothing_lingers_in_it(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    async with Producer(bootstrap(cluster), linger_ms=60_000) as producer:
+        deliveries = [await producer.send("t", b"x", partition=i % 2) for i in range(10)]
+        await asyncio.sleep(0.05)
+        assert not any(delivery.done() for delivery in deliveries)
+        await asyncio.wait_for(producer.flush(), 5)
+        assert all(delivery.done() for delivery in deliveries)
+
+
+async def test_a_closed_producer_has_delivered_and_takes_nothing_more(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    producer = Producer(bootstrap(cluster), linger_ms=1000)
+    delivery = await producer.send("t", b"last words")
+    await producer.close()
+    await producer.close()
+    assert delivery.result().offset == 0
+    with pytest.raises(ReplogError, match="the producer is closed"):
+        await producer.send("t", b"x")
+
+
+async def test_no_broker_to_be_found_is_said_with_every_address() -> None:
+    async with Producer("127.0.0.1:1,127.0.0.1:2", max_block_ms=300) as producer:
+        with pytest.raises(ReplogError, match=r"127\.0\.0\.1:1.*127\.0\.0\.1:2") as nobody:
+            await producer.send("t", b"x")
+    assert nobody.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+async def test_a_topic_deleted_under_the_producer_fails_its_records_in_time(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=800) as producer, Admin(bootstrap(cluster)) as admin:
+        await (await producer.send("t", b"x"))
+        await admin.delete_topic("t")
+        with pytest.raises(DeliveryFailed):
+            await (await producer.send("t", b"y"))
+
+
+@pytest.mark.parametrize(
+    "bad", [{"acks": 2}, {"batch_size": 0}, {"batch_size": 1 << 21}, {"compression": "rar"}, {"buffer_memory": 0}]
+)
+def test_a_bad_setting_is_refused_by_name(bad: dict[str, object]) -> None:
+    with pytest.raises(ReplogError) as refused:
+        Producer("127.0.0.1:1", **bad)  # type: ignore[arg-type]
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
