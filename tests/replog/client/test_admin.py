@@ -1,0 +1,106 @@
+"""The admin client against a real controller."""
+
+import pytest
+
+from replog.client import Admin
+from replog.client.offsets import EARLIEST, LATEST
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.cluster.broker.conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+def bootstrap(cluster: InProcessCluster) -> str:
+    return ",".join(broker.address for broker in cluster.brokers.values())
+
+
+async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    async with Admin(bootstrap(cluster)) as admin:
+        await admin.create_topic("t", partitions=2, configs={"segment.bytes": "4096"})
+        description = await admin.describe_topic("t")
+        assert [partition.partition for partition in description.partitions] == [0, 1]
+        for partition in description.partitions:
+            assert partition.leader in (1, 2, 3)
+            assert sorted(partition.replicas) == sorted(partition.isr) == [1, 2, 3]
+        assert description.configs["segment.bytes"] == "4096"
+        assert await admin.list_topics() == ["t"]
+
+
+async def test_replicas_can_be_placed_by_hand(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    async with Admin(bootstrap(cluster)) as admin:
+        await admin.create_topic("t", assignment=[[3, 1], [2, 3]])
+        partitions = (await admin.describe_topic("t")).partitions
+    assert [(partition.leader, partition.replicas) for partition in partitions] == [(3, (3, 1)), (2, (2, 3))]
+
+
+async def test_what_cannot_be_created_is_refused_at_once(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    async with Admin(bootstrap(cluster)) as admin:
+        await admin.create_topic("t", replication_factor=1)
+        for arguments, code in (
+            ({"topic": "t", "replication_factor": 1}, ErrorCode.TOPIC_ALREADY_EXISTS),
+            ({"topic": "u", "replication_factor": 3}, ErrorCode.INVALID_REPLICATION_FACTOR),
+            ({"topic": "u", "replication_factor": 1, "configs": {"no.such": "1"}}, ErrorCode.INVALID_CONFIG),
+            ({"topic": "no/name", "replication_factor": 1}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ):
+            with pytest.raises(ReplogError) as refused:
+                await admin.create_topic(**arguments)  # type: ignore[arg-type]
+            assert refused.value.code is code, arguments
+        await admin.create_topic("only-checked", replication_factor=1, validate_only=True)
+        assert await admin.list_topics() == ["t"]
+
+
+async def test_a_deleted_topic_is_gone(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    async with Admin(bootstrap(cluster)) as admin:
+        await admin.create_topic("t", replication_factor=1)
+        await admin.delete_topic("t")
+        assert await admin.list_topics() == []
+        for call in (admin.describe_topic, admin.delete_topic):
+            with pytest.raises(ReplogError) as unknown:
+                await call("t")
+            assert unknown.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_the_cluster_describes_itself(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    async with Admin(bootstrap(cluster)) as admin:
+        description = await admin.describe_cluster()
+    assert description.cluster_id == cluster.controller.state.image.cluster_id
+    assert description.controller == cluster.controller_address
+    known = [(broker.broker_id, broker.address, broker.fenced) for broker in description.brokers]
+    assert known == [(i, cluster.brokers[i].address, False) for i in (1, 2)]
+
+
+async def test_offsets_are_listed_and_records_deleted(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    for i in range(4):
+        await cluster.produce(TP, batch(b"%d" % i))
+    async with Admin(bootstrap(cluster)) as admin:
+        assert await admin.delete_records({TP: 3}) == {TP: 3}
+        bounds = [(await admin.list_offsets({TP: timestamp}))[TP] for timestamp in (EARLIEST, LATEST)]
+        assert [bound.offset for bound in bounds if bound] == [3, 4]
+        assert await admin.delete_records({TP: -1}) == {TP: 4}
+        with pytest.raises(ReplogError) as refused:
+            await admin.delete_records({TP: 99})
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    address = bootstrap(cluster)
+    async with Admin(address) as admin:
+        assert len((await admin.describe_cluster()).brokers) == 2
+        await cluster.crash_broker(1)
+        await eventually(lambda: cluster.controller.state.image.brokers[1].fenced)
+        assert [broker.fenced for broker in (await admin.describe_cluster()).brokers] == [True, False]
+
+
+async def test_a_cluster_that_is_away_is_an_error_at_the_deadline() -> None:
+    async with Admin("127.0.0.1:1", timeout_ms=400) as admin:
+        with pytest.raises(ReplogError, match=r"no broker answers.*127\.0\.0\.1:1"):
+            await admin.list_topics()

@@ -1,0 +1,40 @@
+"""The blocking clients, called from a thread beside the cluster's loop as a script would."""
+
+import asyncio
+import threading
+
+from replog.client import SyncAdmin, SyncConsumer, SyncProducer
+from replog.topic import TopicPartition
+from tests.cluster.broker.conftest import InProcessCluster
+
+TP = TopicPartition("t", 0)
+
+
+async def test_a_script_creates_writes_and_reads(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    address = cluster.brokers[1].address
+
+    def script() -> list[bytes | None]:
+        with SyncAdmin(address) as admin, SyncProducer(address) as producer, SyncConsumer(address) as consumer:
+            admin.create_topic("t", replication_factor=1)
+            assert producer.send("t", b"one", key=b"k").offset == 0
+            assert [placed.offset for placed in producer.send_many("t", [b"two", b"three"])] == [1, 2]
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            values: list[bytes | None] = []
+            while len(values) < 3:
+                values += [record.value for record in consumer.fetch(timeout_s=5)]
+            assert consumer.position(TP) == consumer.end_offsets([TP])[TP] == 3
+            assert [topic for topic in admin.list_topics() if topic == admin.describe_topic("t").topic] == ["t"]
+            return values
+
+    assert await asyncio.to_thread(script) == [b"one", b"two", b"three"]
+
+
+def test_closing_ends_the_thread_and_can_be_repeated() -> None:
+    before = threading.active_count()
+    admin = SyncAdmin("127.0.0.1:1")
+    assert threading.active_count() == before + 1
+    admin.close()
+    admin.close()
+    assert threading.active_count() == before
