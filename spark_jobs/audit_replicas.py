@@ -117,7 +117,7 @@ def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int,
 
 
 def check_topics(directories: dict[int, Path], topics: Sequence[str]) -> None:
-    """Raise BadUse for a topic that no replica has, or if there is no partition at all; unreadable ones are let pass."""
+    """Raise BadUse for a topic that no replica has, or if there is no partition at all."""
     held: set[str] = set()
     for directory in directories.values():
         try:

@@ -96,8 +96,8 @@ def compare_indexes(indexes: DataFrame, marks: DataFrame) -> DataFrame:
     """Faults as they come, and the intervals between common offsets on which two replicas disagree.
 
     For each pair of replicas and each kind of point, consecutive offsets that both have are as far apart, in bytes or
-    by digest, in one as in the other. Result: topic, partition, class (null for an interval), kind, first, last, r1, r2,
-    d1, d2, and for faults the columns of the source.
+    by digest, in one as in the other. Result: topic, partition, kind, first, last, r1, r2, d1, d2 of an interval;
+    topic, partition and `found` (columns of the source) of a fault.
     """
     fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "replica", "fault", "segment", "file", "position"))
     point = F.struct("replica", "value", F.coalesce("mark", F.lit(0)).alias("mark"))

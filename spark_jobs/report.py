@@ -6,7 +6,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from spark_jobs.audit import Audit, finding_record
-from spark_jobs.findings import EXIT_CODES, MEANINGS, UNREADABLE, Replica
+from spark_jobs.findings import EXIT_CODES, MEANINGS, Replica
+from spark_jobs.replica_files import UNREADABLE
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 

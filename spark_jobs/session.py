@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.java import find_java_home
+from spark_jobs.java import find_java_home, shim_java_home
 
 LOCAL = "local[*]"
 # Short-lived JVMs gain more from quick start than from the best machine code.
@@ -34,7 +34,7 @@ def spark_session(name: str, master: str = LOCAL) -> SparkSession:
 
     Needs no network for a local master. Python workers run this interpreter.
     """
-    os.environ["JAVA_HOME"] = str(find_java_home())
+    os.environ["JAVA_HOME"] = str(shim_java_home(find_java_home()))
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     local = master == "local" or master.startswith("local[")
     if local:
