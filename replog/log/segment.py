@@ -293,7 +293,7 @@ class Segment:
             raise CorruptIndex(f"{times.path} does not have the greatest timestamp up to offset {offset}")
 
     def truncate_to(self, offset: int) -> int:
-        """Cut at the batch that holds `offset`, whole batches only (SG-10). Returns the bytes removed."""
+        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed."""
         found = self.translate(offset)
         if found is None:
             return 0

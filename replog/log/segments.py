@@ -84,7 +84,6 @@ class Segments:
         self._set_aside(reversed(self._segments[kept:]))
         del self._segments[kept:]
         self.active.truncate_to(offset)
-        self.active.unseal()
 
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""

@@ -78,7 +78,9 @@ def test_a_clean_stop_changes_no_file(tmp_path: Path, leader: Log) -> None:
     for _ in range(3):
         leader.close()
         assert files_of(tmp_path / "leader") == before
-        leader = open_log(tmp_path / "leader", **SETTINGS)
+        repairs: list[str] = []
+        leader = open_log(tmp_path / "leader", on_progress=repairs.append, **SETTINGS)
+        assert repairs == []
         assert files_of(tmp_path / "leader") == before
 
 
@@ -170,8 +172,15 @@ def test_no_history_shows_in_the_files(
                 log.flush()
             elif step == "reopen":
                 log.close() if number else log.abandon()
-                point = log.recovery_point
-                log = open_log(directory / "follower", clean=bool(number), recovery_point=point, **overrides)
+                point, repairs = log.recovery_point, []
+                log = open_log(
+                    directory / "follower",
+                    clean=bool(number),
+                    recovery_point=point,
+                    on_progress=repairs.append,
+                    **overrides,
+                )
+                assert not (number and repairs), repairs
             elif step == "tear":
                 active = log.segments[-1]
                 log.abandon()

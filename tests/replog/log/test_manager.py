@@ -138,6 +138,21 @@ def test_one_damaged_partition_does_not_lose_the_others(manager: LogManager, log
     assert points == {TP: 8, OTHER: 2}, "what could not be loaded keeps its checkpoint"
 
 
+def test_what_was_never_recovered_is_not_marked_clean(manager: LogManager, log: Log) -> None:
+    """FN-3: after an unclean stop, a replica that could not be loaded still waits for its recovery."""
+    manager.abandon()
+    path = manager.directory / "a-b-12" / "partition.metadata"
+    content = path.read_text()
+    path.write_text("damaged")
+    start(manager.directory).close(6)
+    assert not (manager.directory / MARKER).exists()
+    path.write_text(content)
+    again = start(manager.directory)
+    assert (again.clean, again.logs[TP].log_end_offset) == (False, 8)
+    again.close(7)
+    assert (manager.directory / MARKER).exists()
+
+
 def test_a_missing_replica_counts_as_an_unclean_stop(manager: LogManager, log: Log) -> None:
     """Its data are gone, so this broker may not claim to have what it had (ISR-18)."""
     append(manager.create(OTHER, ID, config()), PAIR)

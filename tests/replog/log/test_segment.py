@@ -73,6 +73,14 @@ def test_w_s3_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> No
     assert time_entries(segment) == [(30, 1), (40, 4)]
 
 
+def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path: Path) -> None:
+    """SG-1 (4): 30 comes at offset 1 and again at 2; the entry beside offset 3 names offset 1."""
+    batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate((10, 30, 30, 20))]
+    segment = segment_of(tmp_path, 0, *batches, interval=2 * 72)
+    assert offset_entries(segment) == [(3, 216)]
+    assert time_entries(segment) == [(30, 1)]
+
+
 def test_w_s4_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> None:
     batches = [leader_batch(i, 0, b"test", timestamps=[-1]) for i in range(4)]
     segment = segment_of(tmp_path, 0, *batches, interval=1)
