@@ -12,7 +12,7 @@ import structlog
 from replog.client.backoff import Backoff
 from replog.client.fetcher import Chunk, FetchStream, PartitionState
 from replog.client.metadata import Leader, Metadata
-from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets, list_offsets_once
 from replog.client.records import Record, decode_fetched
 from replog.errors import ErrorCode, ReplogError, error_code
 from replog.log.batch import iterate_batches
@@ -24,6 +24,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 METADATA_MAX_AGE_S = 300.0
+POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
 
 
@@ -403,8 +404,8 @@ class Consumer:
                     refreshed = loop.time()
                 await self._resolve_positions()
             except ReplogError as error:
-                log.warning("cannot fetch yet", error=str(error))
-                loop.call_later(self._backoff.delay_s(4), self._stale.set)
+                log.warning("no metadata", error=str(error))
+                loop.call_later(self._backoff.delay_s(1), self._stale.set)
             self._wake_streams()
 
     def _needs_metadata(self) -> bool:
@@ -413,16 +414,29 @@ class Consumer:
         )
 
     async def _resolve_positions(self) -> None:
-        unknown = {state.partition: state for state in self._states.values() if state.reset is not None}
+        """Ask once for every position that is not known; those that get no answer are asked for again later."""
+        now = asyncio.get_running_loop().time()
+        unknown = {
+            state.partition: state
+            for state in self._states.values()
+            if state.reset is not None and state.error is None and state.retry_at <= now
+        }
         if not unknown:
             return
         timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
-        found = await self._list_offsets(timestamps, self.request_timeout_s)
-        for partition, offset in found.items():
-            state = unknown[partition]
+        found, error = await list_offsets_once(
+            self.metadata, timestamps, read_committed=self._read_committed, timeout_s=POSITION_TIMEOUT_S
+        )
+        for partition, state in unknown.items():
+            offset = found.get(partition)
             if offset is not None:
                 state.position = state.fetch_offset = offset.offset
                 state.reset = None
+                state.failures = 0
+            elif error is None or error.retriable:
+                self._retry_later(state)
+            else:
+                self._fail(state, error)
         self._news.set()
 
     def _wake_streams(self) -> None:

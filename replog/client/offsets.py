@@ -1,7 +1,7 @@
 """ListOffsets for clients: the leader of each partition is asked, and asked again until the deadline."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from replog.client.backoff import Backoff
@@ -36,8 +36,25 @@ async def list_offsets(
 
     LATEST is the high watermark, or the last stable offset when reading committed (FE-22).
     """
+    request = _list_offsets_request(metadata, timestamps, read_committed)
+    results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
+    return {partition: _offset(result) for partition, result in results.items()}
 
-    def request(leader: Leader, partitions: list[TopicPartition]) -> log_pb2.ListOffsetsRequest:
+
+async def list_offsets_once(
+    metadata: Metadata, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, timeout_s: float
+) -> tuple[dict[TopicPartition, OffsetAndTimestamp | None], ReplogError | None]:
+    """`list_offsets` without retries: what the leaders answered, and the error of the others if there are others."""
+    request = _list_offsets_request(metadata, timestamps, read_committed)
+    results: dict[TopicPartition, Any] = {}
+    error = await _ask_once(metadata, list(timestamps), Log["list_offsets"], request, timeout_s, results)
+    return {partition: _offset(result) for partition, result in results.items()}, error
+
+
+def _list_offsets_request(
+    metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool
+) -> Callable[[Leader, list[TopicPartition]], log_pb2.ListOffsetsRequest]:
+    def request(_leader: Leader, partitions: list[TopicPartition]) -> log_pb2.ListOffsetsRequest:
         return log_pb2.ListOffsetsRequest(
             isolation_level=log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED,
             partitions=[
@@ -51,13 +68,13 @@ async def list_offsets(
             ],
         )
 
-    results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
-    return {
-        partition: OffsetAndTimestamp(result.offset, result.timestamp, result.leader_epoch)
-        if result.offset >= 0
-        else None
-        for partition, result in results.items()
-    }
+    return request
+
+
+def _offset(result: log_pb2.ListOffsetsPartitionResult) -> OffsetAndTimestamp | None:
+    if result.offset < 0:
+        return None
+    return OffsetAndTimestamp(result.offset, result.timestamp, result.leader_epoch)
 
 
 def _epoch(metadata: Metadata, partition: TopicPartition) -> int | None:
@@ -70,7 +87,7 @@ async def ask_leaders(
     backoff: Backoff,
     partitions: list[TopicPartition],
     method: Method,
-    request: Any,
+    request: Callable[[Leader, list[TopicPartition]], Any],
     timeout_s: float,
 ) -> dict[TopicPartition, Any]:
     """One result per partition from its leader, by calls built with `request(leader, partitions)`.
@@ -85,7 +102,8 @@ async def ask_leaders(
         await metadata.topic(topic, timeout_s)
     while True:
         open_partitions = [partition for partition in partitions if partition not in results]
-        error = await _ask_once(metadata, open_partitions, method, request, deadline, results)
+        timeout_s = min(CALL_TIMEOUT_S, max(0.01, deadline - loop.time()))
+        error = await _ask_once(metadata, open_partitions, method, request, timeout_s, results)
         if error is None:
             return results
         failures += 1
@@ -104,8 +122,8 @@ async def _ask_once(
     metadata: Metadata,
     partitions: list[TopicPartition],
     method: Method,
-    request: Any,
-    deadline: float,
+    request: Callable[[Leader, list[TopicPartition]], Any],
+    timeout_s: float,
     results: dict[TopicPartition, Any],
 ) -> ReplogError | None:
     """Fill `results` as far as leaders answer; the error that matters most of the others, None if there is none."""
@@ -117,7 +135,6 @@ async def _ask_once(
             errors.append(ReplogError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no known leader"))
         else:
             by_leader.setdefault(leader._replace(epoch=0), []).append(partition)
-    timeout_s = min(CALL_TIMEOUT_S, max(0.01, deadline - asyncio.get_running_loop().time()))
     answers = await asyncio.gather(
         *(
             metadata.channel(leader.address).call(method, request(leader, asked), timeout_s)

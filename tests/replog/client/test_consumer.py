@@ -156,6 +156,20 @@ async def test_a_consumer_goes_on_at_the_new_leader_without_gap_or_repetition(cl
     assert list(dict.fromkeys(values)) == [b"%d" % i for i in range(300)]
 
 
+async def test_a_partition_without_leader_does_not_hold_up_the_others(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    async with Admin(bootstrap(cluster)) as admin, Producer(bootstrap(cluster)) as producer:
+        await admin.create_topic("t", assignment=[[1], [2]])
+        for partition in (0, 1):
+            await (await producer.send("t", b"%d" % partition, partition=partition))
+        await cluster.stop_broker(2)
+    async with Consumer(bootstrap(cluster), auto_offset_reset="earliest") as consumer:
+        consumer.assign([("t", 1), ("t", 0)])
+        assert [record.value for record in await read(consumer, 1, timeout_s=5)] == [b"0"]
+        await cluster.start_broker(2)
+        assert [record.value for record in await read(consumer, 1, timeout_s=10)] == [b"1"]
+
+
 async def lose_the_tail(cluster: InProcessCluster, keep: int) -> None:
     """Broker 1 comes back, as after a disk that lied, with the first `keep` records; the rest is written anew."""
     address = cluster.brokers[1].address
