@@ -61,11 +61,6 @@ class Index:
         self._written = self.count
         self._tail = bytearray()
 
-    @property
-    def size(self) -> int:
-        """Bytes of all entries."""
-        return self.count * self.layout.size
-
     def entry(self, slot: int) -> tuple[int, ...]:
         """The fields as stored."""
         if slot >= self._tail_start:
@@ -100,10 +95,6 @@ class Index:
     def slot_up_to(self, offset: int) -> int:
         """The last slot with an offset of at most `offset`, or -1."""
         return self._search(offset - self.base_offset, self.offset_field)
-
-    def create(self) -> None:
-        """Make sure that the file exists."""
-        self._open()
 
     def reset(self) -> None:
         """Drop all entries, and whatever else the file holds."""

@@ -30,8 +30,9 @@ def load_segments(
 ) -> LoadedSegments:
     """Open every segment; recover those that may be torn, or that a look at their ends shows to be damaged.
 
-    After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). A segment that
-    loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
+    After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). An index in doubt
+    is rebuilt from the headers, without judging payload that nobody doubts (unlike LD-3). A segment that loses bytes,
+    or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
     """
     _finish_swaps(directory)
     bases = _segment_bases(directory)
@@ -46,7 +47,9 @@ def load_segments(
                 removed = _recover(segment, config, epoch, "the broker did not stop cleanly", report)
             else:
                 segment.restore(config.index_interval_bytes)
-        except (CorruptIndex, CorruptRecord) as damage:
+        except CorruptIndex as damage:
+            removed = _recover(segment, config, epoch, damage.message, report, check_crc=False)
+        except CorruptRecord as damage:
             removed = _recover(segment, config, epoch, damage.message, report)
         segments.append(segment)
         epoch = max(epoch, segment.last_epoch)
@@ -67,9 +70,11 @@ def load_segments(
     return LoadedSegments(segments, False)
 
 
-def _recover(segment: Segment, config: TopicConfig, epoch: int, reason: str, report: Report) -> int:
+def _recover(
+    segment: Segment, config: TopicConfig, epoch: int, reason: str, report: Report, *, check_crc: bool = True
+) -> int:
     report(f"recovering {segment.path}: {reason}")
-    removed = recover(segment, config.index_interval_bytes, epoch)
+    removed = recover(segment, config.index_interval_bytes, epoch, check_crc=check_crc)
     if removed:
         report(f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off")
     return removed

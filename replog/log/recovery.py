@@ -17,16 +17,17 @@ from replog.log.segment import Segment
 from replog.log.validation import fault_of
 
 
-def recover(segment: Segment, interval: int, epoch: int) -> int:
+def recover(segment: Segment, interval: int, epoch: int, *, check_crc: bool = True) -> int:
     """Keep the sound batches at the front, cut the rest, rebuild the indexes, fsync. Returns the bytes removed.
 
-    `epoch` is the leader epoch of the batch before the segment, -1 if there is none. The segment is left unsealed.
+    `epoch` is the leader epoch of the batch before the segment, -1 if there is none. Where only an index is in doubt,
+    `check_crc=False` reads headers alone. The segment is left unsealed.
     """
     end = os.fstat(segment.fd()).st_size
     for index in segment.indexes:
         index.reset()
     segment.forget()
-    suspect = _add_sound_batches(segment, end, interval, max(epoch, 0))
+    suspect = _add_sound_batches(segment, end, interval, max(epoch, 0), check_crc)
     segment.write_indexes()
     segment.cut_file()
     if suspect is not None:
@@ -35,19 +36,21 @@ def recover(segment: Segment, interval: int, epoch: int) -> int:
     return end - segment.size
 
 
-def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int) -> int | None:
+def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int, check_crc: bool) -> int | None:
     """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
 
     When a leader epoch goes back, but not below the epoch before the last batch, then it is the last batch whose epoch
     stands out: it goes too.
     """
     epoch_before, last_base = epoch, segment.base_offset
+    reader = BatchReader(segment.fd(), end)
+    batches = reader.batches(0) if check_crc else ((position, header, b"") for position, header in reader.headers(0))
     try:
-        for _, header, data in BatchReader(segment.fd(), end).batches(0):
+        for _, header, data in batches:
             if fault_of(header, segment.next_offset, epoch):
                 in_order = header.base_offset == segment.next_offset
                 return last_base if in_order and segment.size and header.leader_epoch >= epoch_before else None
-            if not validate_crc(data, 0, header):
+            if check_crc and not validate_crc(data, 0, header):
                 return None
             segment.add(header, interval)
             epoch_before, epoch, last_base = epoch, header.leader_epoch, header.base_offset

@@ -184,10 +184,21 @@ class Segment:
         if self._recent and offset >= self._recent[0][1].base_offset:
             slot = bisect_left(self._recent, offset, key=_last_offset)
             return self._recent[slot] if slot < len(self._recent) else None
-        for position, header in self.batches_from(self.index.lookup(offset).position):
-            if header.last_offset >= offset:
-                return position, header
-        return None
+        start = self.index.lookup(offset).position
+        if not 0 <= start < self.size:
+            start = 0
+        try:
+            found = self._scan_for(offset, start)
+        except CorruptRecord:
+            if start == 0:
+                raise
+            found = None
+        if start and (found is None or found[1].base_offset > offset):
+            found = self._scan_for(offset, 0)  # offsets have no holes here, so the index entry lied: do without it
+        return found
+
+    def _scan_for(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
+        return next((batch for batch in self.batches_from(start) if batch[1].last_offset >= offset), None)
 
     def read(self, offset: int, max_bytes: int, max_position: int | None, *, min_one_message: bool) -> FetchData | None:
         """Bytes from the batch that holds `offset` on (SG-4, SG-5); None if this segment has no such batch."""

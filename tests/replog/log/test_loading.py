@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.log import Log
+from replog.log.offsets import Isolation
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
 
 FULL = [(0, 234), (6, 234), (12, 234), (18, 78)]
@@ -265,3 +266,25 @@ def test_an_index_of_another_interval_is_rebuilt(tmp_path: Path, files: dict[str
     fresh = fixture_t(tmp_path / "fresh", index_interval_bytes=10)
     assert files_of(tmp_path) == files_of(tmp_path / "fresh")
     assert log.log_end_offset == fresh.log_end_offset
+
+
+def test_a_lost_index_costs_no_data(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """Rot in the payload is for audits to find: rebuilding an index may not cut the log there (unlike LD-3)."""
+    (tmp_path / name(6, "index")).unlink()
+    flip(tmp_path / name(6, "log"), 78 + 70)
+    log = reopen(tmp_path, clean=True)
+    assert (log.log_end_offset, log.lost_data) == (20, False)
+    assert files_of(tmp_path)[name(6, "index")] == files[name(6, "index")]
+
+
+@pytest.mark.parametrize("bits", [1, 0x80])
+@pytest.mark.parametrize("position", [0, 3, 4, 7, 12, 15])
+def test_an_index_that_lies_in_its_middle_misleads_no_reader(tmp_path: Path, position: int, bits: int) -> None:
+    """Loading looks at the ends of an index only; a read checks what the entry leads to."""
+    log = append(open_log(tmp_path, index_interval_bytes=100), *[client_batch(b"a", b"b")] * 40)
+    log.close()
+    flip(tmp_path / name(0, "index"), 40 + position, bits)
+    again = open_log(tmp_path, index_interval_bytes=100)
+    for offset in range(80):
+        data = again.read(offset, 1, Isolation.LOG_END, min_one_message=True)
+        assert int.from_bytes(data.records[:8], "big") == offset // 2 * 2, offset
