@@ -13,7 +13,7 @@ class Backoff:
         self._failures = 0
 
     def next_s(self) -> float:
-        delay_ms = min(self._bound_ms, self._first_ms * 2 ** min(self._failures, 30))
+        delay_ms = min(self._bound_ms, self._first_ms << min(self._failures, 30))
         self._failures += 1
         return delay_ms * self._chance.uniform(0.9, 1.1) / 1000
 

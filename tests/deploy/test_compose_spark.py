@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.java import find_java_home
+from spark_jobs.java import find_java_home, shim_java_home
 from tests.deploy.commands import compose_commands
 from tests.deploy.running import Running, stopped_afterwards
 from tests.deploy.test_units_run import free_port
@@ -20,7 +20,7 @@ def test_the_worker_registers_with_the_master(tmp_path: Path):
     environment = {
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
-        "JAVA_HOME": str(find_java_home()),
+        "JAVA_HOME": str(shim_java_home(find_java_home())),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_MASTER_WEBUI_PORT": "0",
         "SPARK_WORKER_WEBUI_PORT": "0",
