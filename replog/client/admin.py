@@ -68,8 +68,9 @@ class Admin:
         if timeout_ms <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"timeout_ms={timeout_ms} is not greater than 0")
         self._timeout_s = timeout_ms / 1000
-        self._backoff = Backoff(rng or random.Random())
-        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), self._backoff)
+        rng = rng or random.Random()
+        self._backoff = Backoff(rng)
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
 
     async def __aenter__(self) -> Self:
         return self

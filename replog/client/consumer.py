@@ -24,6 +24,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 METADATA_MAX_AGE_S = 300.0
+RETRY_BACKOFF_MAX_MS = 500
 POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
 
@@ -70,8 +71,9 @@ class Consumer:
         if min(fetch_max_bytes, max_partition_fetch_bytes, request_timeout_ms) <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
         self.request_timeout_s = request_timeout_ms / 1000
-        self._backoff = Backoff(rng or random.Random())
-        self.metadata = Metadata(bootstrap, transport or GrpcTransport(), self._backoff)
+        rng = rng or random.Random()
+        self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
+        self.metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
         self._read_committed = isolation == "read_committed"
         self._min_bytes = fetch_min_bytes
         self._max_bytes = fetch_max_bytes
@@ -82,6 +84,7 @@ class Consumer:
         self._streams: dict[str, FetchStream] = {}
         self._chunks: deque[Chunk] = deque()
         self._current: tuple[PartitionState, deque[Record], int] | None = None  # being handed out; then the position
+        self._suspicious = False  # a leader is silent
         self._failed: list[PartitionState] = []
         self._news = asyncio.Event()  # a chunk, a position or an error
         self._stale = asyncio.Event()  # positions or leaders are missing
@@ -213,11 +216,12 @@ class Consumer:
         now = asyncio.get_running_loop().time()
         ready = []
         for state in self._states.values():
-            if state.fetch_offset is None or state.error or state.asked_by or state.retry_at > now:
+            if state.fetch_offset is None or state.error or state.asked_by:
                 continue
             leader = self.metadata.view.leader(state.partition)
-            if leader is not None and leader.address == address:
-                ready.append((state, leader))
+            if leader is None or leader.address != address or (state.retry_at > now and leader == state.failed_leader):
+                continue
+            ready.append((state, leader))
         return ready
 
     def fetch_request(self) -> log_pb2.FetchRequest:
@@ -269,6 +273,10 @@ class Consumer:
         self._chunks.append(chunk)
         self._news.set()
 
+    def suspect(self, stream: FetchStream) -> None:
+        self._suspicious = True
+        self._stale.set()
+
     def lost(self, stream: FetchStream, states: list[PartitionState], error: ReplogError) -> None:
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
@@ -318,6 +326,7 @@ class Consumer:
     def _retry_later(self, state: PartitionState) -> None:
         loop = asyncio.get_running_loop()
         state.failures += 1
+        state.failed_leader = self.metadata.view.leader(state.partition)
         delay_s = self._backoff.delay_s(state.failures)
         state.retry_at = loop.time() + delay_s
         loop.call_later(delay_s, self._stale.set)
@@ -399,7 +408,8 @@ class Consumer:
                 self._stale.set()
             self._stale.clear()
             try:
-                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._needs_metadata():
+                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._suspicious or self._needs_metadata():
+                    self._suspicious = False
                     await self.metadata.refresh()
                     refreshed = loop.time()
                 await self._resolve_positions()

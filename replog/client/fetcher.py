@@ -12,6 +12,8 @@ from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
+SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
+
 
 class PartitionState:
     """One assigned partition. A seek or a new assignment makes a new state, so answers for the old one fall away."""
@@ -19,6 +21,7 @@ class PartitionState:
     __slots__ = (
         "asked_by",
         "error",
+        "failed_leader",
         "failures",
         "fetch_offset",
         "last_epoch",
@@ -36,6 +39,7 @@ class PartitionState:
         self.last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
         self.error: ReplogError | None = None  # raised by fetch() until a seek
         self.failures = 0  # retriable ones in a row
+        self.failed_leader: Leader | None = None  # with whom the last failure was
         self.retry_at = 0.0  # loop time, s
         self.asked_by: FetchStream | None = None  # whose request it is in; never in two, even if its leader moves
 
@@ -67,6 +71,9 @@ class FetchOwner(Protocol):
         """Take the answer in; whether its records are wanted."""
 
     def deliver(self, chunk: Chunk) -> None: ...
+
+    def suspect(self, stream: "FetchStream") -> None:
+        """The leader may be one no more: see who leads now."""
 
     def lost(self, stream: "FetchStream", states: list[PartitionState], error: ReplogError) -> None: ...
 
@@ -135,14 +142,31 @@ class FetchStream:
                 current_leader_epoch=leader.epoch,
                 last_fetched_epoch=state.last_epoch,
             )
-        await self._stream.send(request)
-        timeout_s = request.max_wait_ms / 1000 + self._owner.request_timeout_s
-        response: WithRecords[log_pb2.FetchResponse] | None = await self._stream.receive(timeout_s)
+        response = await self._ask(request)
         await self._drained.wait()
         if response is None:
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the fetch stream")
         self._take(response)
         self._asked = []
+
+    async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
+        """Send and receive; a leader that is silent for longer than it was allowed is suspected meanwhile."""
+        max_wait_s = request.max_wait_ms / 1000
+        self._suspect_in(max_wait_s + SILENCE_S)
+        try:
+            await self._stream.send(request)
+            response: WithRecords[log_pb2.FetchResponse] | None
+            response = await self._stream.receive(max_wait_s + self._owner.request_timeout_s)
+            return response
+        finally:
+            self._suspicion.cancel()
+
+    def _suspect_in(self, delay_s: float) -> None:
+        def overdue() -> None:
+            self._owner.suspect(self)
+            self._suspect_in(SILENCE_S)
+
+        self._suspicion = asyncio.get_running_loop().call_later(delay_s, overdue)
 
     def _take(self, response: WithRecords[log_pb2.FetchResponse]) -> None:
         """Cut the payload into the partitions' chunks, having checked that the answer is to the question."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from typing import NamedTuple
 
 from replog.client.backoff import Backoff
@@ -12,6 +13,7 @@ from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
+REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new leader
 CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
 
 
@@ -89,12 +91,12 @@ class ClusterView:
 class Metadata:
     """The client's connections and its view of the cluster. Errors of the wire are `ReplogError`s."""
 
-    def __init__(self, bootstrap: str | Sequence[str], transport: Transport, backoff: Backoff) -> None:
+    def __init__(self, bootstrap: str | Sequence[str], transport: Transport, rng: Random) -> None:
         self.bootstrap = parse_bootstrap(bootstrap)
         self.view = ClusterView()
         self.on_change: Callable[[], object] = lambda: None  # called after each answer is taken in
         self._transport = transport
-        self._backoff = backoff
+        self._backoff = Backoff(rng, max_ms=REFRESH_BACKOFF_MAX_MS)
         self._channels: dict[str, Channel] = {}
         self._wanted: dict[str, None] = {}
         self._refreshing: asyncio.Task[None] | None = None

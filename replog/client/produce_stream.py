@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.methods import Log
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
 
 if TYPE_CHECKING:
     from replog.client.sender import Sender
@@ -36,12 +38,16 @@ class ProduceStream:
         self._ready[queue] = None
         self._wake.set()
 
-    def check_timeout(self, now: float) -> None:
-        """Cut the stream when its oldest request has waited longer than the request timeout."""
-        for sent_at, _ in self._in_flight.values():
-            if now - sent_at > self._sender.request_timeout_s:
-                self._stream.cancel()
-            return
+    def oldest_s(self, now: float) -> float:
+        """How long the oldest request has waited for its answer; 0 when none waits."""
+        return next((now - sent_at for sent_at, _ in self._in_flight.values()), 0.0)
+
+    def partitions_in_flight(self) -> Iterator[TopicPartition]:
+        return (queue.partition for _, queues in self._in_flight.values() for queue in queues)
+
+    def cut(self) -> None:
+        """End the stream as if it had been lost."""
+        self._stream.cancel()
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until the broker has read everything, which without acks only the end of the stream tells."""

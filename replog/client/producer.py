@@ -58,7 +58,6 @@ class Producer:
         if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a producer are greater than 0")
         rng = rng or random.Random()
-        backoff = Backoff(rng)
         self._batch_size = batch_size
         self._linger_s = linger_ms / 1000
         self._codec = codec_id(compression)
@@ -67,10 +66,10 @@ class Producer:
         self._max_block_s = max_block_ms / 1000
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
-        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), backoff)
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
         self._sender = Sender(
             self._metadata,
-            backoff,
+            Backoff(rng),
             acks=_ACKS[str(acks)],
             max_request_bytes=max_request_bytes,
             request_timeout_s=request_timeout_ms / 1000,

@@ -7,7 +7,7 @@ import structlog
 
 from replog.client.accumulator import Accumulator, Batch, DeliveryFailed, PartitionQueue
 from replog.client.backoff import Backoff
-from replog.client.metadata import Metadata
+from replog.client.metadata import Leader, Metadata
 from replog.client.produce_stream import ProduceStream
 from replog.errors import ErrorCode, ReplogError, error_code
 from replog.rpc.v1 import log_pb2
@@ -15,6 +15,7 @@ from replog.rpc.v1 import log_pb2
 log = structlog.get_logger()
 
 METADATA_MAX_AGE_S = 300.0  # Kafka's metadata.max.age.ms: new partitions are noticed at the latest then
+SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
 DRAIN_TIMEOUT_S = 5.0  # what closing allows the brokers to read the last records of acks=0
 
 # The batch was surely not appended (PR-12); every other error leaves that open.
@@ -57,6 +58,7 @@ class Sender:
         self._delivery_timeout_s = delivery_timeout_s
         self._streams: dict[str, ProduceStream] = {}  # by broker address
         self._unrouted: dict[PartitionQueue, None] = {}
+        self._retrying: dict[PartitionQueue, tuple[asyncio.TimerHandle, Leader | None]] = {}  # and who led then
         self._stale = asyncio.Event()  # the metadata is, and should be refreshed
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = False
@@ -68,6 +70,8 @@ class Sender:
     async def stop(self) -> None:
         """End every stream; what is still unsettled fails."""
         self._stopped = True
+        for timer, _ in self._retrying.values():
+            timer.cancel()
         for task in self._tasks:
             task.cancel()
         if self.acks == 0:
@@ -143,9 +147,12 @@ class Sender:
         if error is not None:
             self._stale.set()
             attempts = queue.batches[0].attempts if queue.batches else 1
-            asyncio.get_running_loop().call_later(self._backoff.delay_s(max(1, attempts)), self._retry, queue)
+            delay_s = self._backoff.delay_s(max(1, attempts))
+            timer = asyncio.get_running_loop().call_later(delay_s, self._retry, queue)
+            self._retrying[queue] = timer, self.metadata.view.leader(queue.partition)
 
     def _retry(self, queue: PartitionQueue) -> None:
+        del self._retrying[queue]
         queue.retrying = False
         self.accumulator.drop_settled(queue)
 
@@ -175,12 +182,32 @@ class Sender:
             for topic, view in self.metadata.view.topics.items():
                 if topic in self.accumulator.topics and view.partitions:
                     self.accumulator.grow(topic, max(view.partitions) + 1)
+            self._leave_silent_leaders(loop.time())
+            self._retry_at_new_leaders()
             unrouted, self._unrouted = self._unrouted, {}
             for queue in unrouted:
                 if queue.batches:
                     self.ready(queue)
                 else:
                     queue.scheduled = False
+
+    def _retry_at_new_leaders(self) -> None:
+        """The backoff is for the leader that failed; look for another until there is one."""
+        for queue, (timer, failed) in list(self._retrying.items()):
+            leader = self.metadata.view.leader(queue.partition)
+            if leader is not None and leader != failed:
+                timer.cancel()
+                self._retry(queue)
+        if self._retrying:
+            self._stale.set()
+
+    def _leave_silent_leaders(self, now: float) -> None:
+        """A broker that hangs is left as soon as another leads; waiting for its connection to die takes far longer."""
+        for stream in list(self._streams.values()):
+            if stream.oldest_s(now) > SILENCE_S:
+                leaders = map(self.metadata.view.leader, stream.partitions_in_flight())
+                if any(leader is not None and leader.address != stream.address for leader in leaders):
+                    stream.cut()
 
     async def _watch_deadlines(self) -> None:
         loop = asyncio.get_running_loop()
@@ -189,7 +216,11 @@ class Sender:
             await asyncio.sleep(period_s)
             now = loop.time()
             for stream in list(self._streams.values()):
-                stream.check_timeout(now)
+                waited_s = stream.oldest_s(now)
+                if waited_s > self.request_timeout_s:
+                    stream.cut()
+                elif waited_s > SILENCE_S:
+                    self._stale.set()
             for queue in self.accumulator.queues():
                 self._expire(queue, now)
 

@@ -1,0 +1,81 @@
+"""Leaders that die or hang as processes do, under load."""
+
+import asyncio
+import itertools
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.local.supervisor import LocalCluster
+from replog.client import Admin, Consumer, Producer
+from replog.topic import TopicPartition
+
+pytestmark = pytest.mark.processes
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(Path(tmp_path_factory.mktemp("cluster")), brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+async def test_clients_follow_to_the_new_leader_within_seconds(local: LocalCluster, fault: signal.Signals) -> None:
+    """A killed leader resets its connections; a stopped one just says nothing, long after another leads."""
+    topic = TopicPartition(f"t-{fault.name}", 0)
+    address = local.bootstrap
+    async with (
+        Admin(address) as admin,
+        Producer(address) as producer,
+        Consumer(address, auto_offset_reset="earliest") as consumer,
+    ):
+        await admin.create_topic(topic.topic)
+        consumer.assign([topic])
+        arrivals: list[tuple[float, int]] = []  # when each record was read, and its offset
+        acknowledged: dict[int, bytes] = {}
+
+        async def consume() -> None:
+            while True:
+                arrivals.extend((time.monotonic(), record.offset) for record in await consumer.fetch())
+
+        async def produce(until: float) -> float:
+            """The longest silence between two acknowledgements, in seconds."""
+            longest, last, number = 0.0, time.monotonic(), 0
+            while time.monotonic() < until:
+                value = b"%d" % number
+                acknowledged[(await (await producer.send(topic.topic, value))).offset] = value
+                longest, last, number = max(longest, time.monotonic() - last), time.monotonic(), number + 1
+            return longest
+
+        consuming = asyncio.create_task(consume())
+        producing = asyncio.create_task(produce(time.monotonic() + 9))
+        await asyncio.sleep(1)
+        leader = (await admin.describe_topic(topic.topic)).partitions[0].leader
+        if fault is signal.SIGKILL:
+            await asyncio.to_thread(local.kill, leader)
+        else:
+            await asyncio.to_thread(local.pause, leader)
+        try:
+            silence = await asyncio.wait_for(producing, 40)
+            end = (await consumer.end_offsets([topic]))[topic]
+            async with asyncio.timeout(10):
+                while not arrivals or arrivals[-1][1] < end - 1:
+                    await asyncio.sleep(0.05)
+        finally:
+            consuming.cancel()
+            if fault is signal.SIGKILL:
+                await asyncio.to_thread(local.start, leader)
+            else:
+                await asyncio.to_thread(local.resume, leader)
+        gap = max(b[0] - a[0] for a, b in itertools.pairwise(arrivals))
+        assert [offset for _, offset in arrivals] == list(range(end))
+        assert acknowledged.keys() <= set(range(end))
+        assert silence < 7, f"the producer was silent for {silence:.1f} s after {fault.name}"
+        assert gap < 7, f"the consumer was silent for {gap:.1f} s after {fault.name}"
+        print(f"{fault.name}: producer silent for {silence:.2f} s, consumer for {gap:.2f} s, {end} records")
