@@ -11,6 +11,7 @@ from cluster.clock import SystemClock
 from cluster.controller.controller import Controller
 from cluster.controller.service import ControllerService
 from cluster.controller.sqlite_store import SqliteStore
+from cluster.controller.store import VersionConflictError
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
@@ -22,8 +23,15 @@ STOP_GRACE_S = 2.0
 
 
 def main(config: ControllerConfig) -> int:
-    """Run until SIGTERM or SIGINT (0). Raises ReplogError when it cannot start or another one takes its store."""
-    asyncio.run(run_controller(config))
+    """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1).
+
+    Raises ReplogError when it cannot start.
+    """
+    try:
+        asyncio.run(run_controller(config))
+    except VersionConflictError as error:
+        log.error("stopped", reason=str(error))
+        return 1
     return 0
 
 

@@ -1,0 +1,73 @@
+"""How commands end."""
+
+import os
+import sys
+
+import pytest
+
+from cluster.cli.errors import run
+from cluster.cli.options import bootstrap_server, name_values
+from replog.errors import ErrorCode, ReplogError
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'x' is not known"), 1),
+        (ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, "topic name '' is empty"), 2),
+        (PermissionError(13, "Permission denied", "/data"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_an_expected_error_is_one_line_on_stderr_and_a_status(
+    error: BaseException, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(lambda: _raise(error)) == status
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 1
+    if str(error):
+        assert told.err == f"error: {error}\n"
+
+
+def test_an_unexpected_error_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(lambda: _raise(ZeroDivisionError()))
+
+
+def test_a_reader_that_has_enough_is_no_problem() -> None:
+    """`replog consume | head -1` ends with status 0 and without a word."""
+    script = (
+        "import sys; from cluster.cli.errors import run\n"
+        "sys.exit(run(lambda: [print('x' * 1000, flush=True) for _ in range(1000)]))"
+    )
+    import subprocess
+
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_setting_without_a_value_is_refused() -> None:
+    assert name_values(["a=1", "b = 2 "], "--config") == {"a": "1", "b": "2"}
+    with pytest.raises(ReplogError, match="--config 'a' is not name=value"):
+        name_values(["a"], "--config")
+
+
+def test_without_brokers_and_without_a_cluster_the_ways_out_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("REPLOG_CLUSTER_DIRECTORY", str(tmp_path))
+    with pytest.raises(ReplogError, match=r"--bootstrap-server HOST:PORT.*replog cluster up"):
+        bootstrap_server(None)
+    assert bootstrap_server("h:1") == "h:1"

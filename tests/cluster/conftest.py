@@ -1,0 +1,44 @@
+"""Real clusters for tests, and the command line as a process."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from cluster.local.supervisor import LocalCluster
+from tests.cluster.commands import Replog
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three brokers, one controller; a test that hurts it mends it again. It must stop cleanly at the end."""
+    running = LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3).up()
+    try:
+        yield running
+    finally:
+        killed = running.down()
+    assert killed == []
+
+
+@pytest.fixture
+def replog(tmp_path: Path) -> Replog:
+    """The command line, as a process that knows no cluster but those it is told of."""
+
+    def run(
+        *arguments: object, stdin: str = "", timeout: float = 60, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("REPLOG_")}
+        return subprocess.run(
+            [sys.executable, "-m", "cluster.cli", *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env={**inherited, "REPLOG_CLUSTER_DIRECTORY": str(tmp_path / "no-cluster"), **(environment or {})},
+        )
+
+    return run
