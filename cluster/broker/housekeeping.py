@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from cluster.broker.replica_manager import ReplicaManager
 from replog.errors import ErrorCode, ReplogError
 from replog.log.manager import LogManager
+from replog.topic import TopicPartition
 
 FILES_INTERVAL_MS = 1000
 
@@ -18,6 +19,7 @@ class Housekeeping:
     def __init__(self, manager: ReplicaManager, logs: LogManager) -> None:
         self._manager = manager
         self._logs = logs
+        self._flushed_ms: dict[TopicPartition, int] = {}  # when `flush.ms` was last kept
 
     async def run(self) -> None:
         """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
@@ -27,7 +29,7 @@ class Housekeeping:
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_log_offsets),
             (config.log_retention_check_interval_ms, self._enforce_retention),
-            (FILES_INTERVAL_MS, self._flush_rolled),
+            (FILES_INTERVAL_MS, self._flush),
             (FILES_INTERVAL_MS, self._delete_expired),
         ]
         async with asyncio.TaskGroup() as group:
@@ -58,10 +60,15 @@ class Housekeeping:
     async def _enforce_retention(self) -> None:
         self._logs.enforce_retention(self._manager.clock.wall_ms())
 
-    async def _flush_rolled(self) -> None:
-        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5, LG-18)."""
-        for log in list(self._logs.logs.values()):
-            task = log.flush_task(log.segments[-1].base_offset)
+    async def _flush(self) -> None:
+        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and
+        everything every `flush.ms` (LG-18)."""
+        now_ms = self._manager.clock.monotonic_ms()
+        for tp, log in list(self._logs.logs.items()):
+            due = now_ms - self._flushed_ms.setdefault(tp, now_ms) >= log.config.flush_ms
+            if due:
+                self._flushed_ms[tp] = now_ms
+            task = log.flush_task(None if due else log.segments[-1].base_offset)
             if task is not None:
                 await asyncio.to_thread(task.run)
                 log.flushed(task)

@@ -1,0 +1,59 @@
+"""What a broker does on its own clock."""
+
+from replog.topic import TopicPartition
+
+from .conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(cluster: InProcessCluster) -> None:
+    """LG-5, LG-18: the recovery point says where a recovery would begin."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, segment_bytes="2000")
+    await cluster.create_topic("all", replication_factor=1, flush_ms="500")
+    for _ in range(10):
+        await cluster.produce(TP, batch(b"x" * 500))
+        await cluster.produce(TopicPartition("all", 0), batch(b"x" * 500))
+    log, all_of_it = cluster.log(1, TP), cluster.log(1, TopicPartition("all", 0))
+    assert log.recovery_point == 0
+    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset, 5, lambda: log.recovery_point)
+    await eventually(lambda: all_of_it.recovery_point == 10, 5, lambda: all_of_it.recovery_point)
+
+
+async def test_high_watermarks_are_checkpointed(cluster: InProcessCluster) -> None:
+    """HW-11."""
+    await cluster.start_broker(1, replica_high_watermark_checkpoint_interval_ms=50)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.produce(TP, batch(b"one", b"two"))
+    checkpoint = cluster.directory / "broker-1" / "replication-offset-checkpoint"
+    await eventually(lambda: checkpoint.exists() and "t 0 2" in checkpoint.read_text())
+
+
+async def test_expired_segments_go_and_their_files_follow(cluster: InProcessCluster) -> None:
+    """LG-13 to LG-15."""
+    await cluster.start_broker(1, log_retention_check_interval_ms=50)
+    await cluster.create_topic(
+        "t", replication_factor=1, segment_bytes="2000", retention_bytes="2500", file_delete_delay_ms="100"
+    )
+    for _ in range(20):
+        await cluster.produce(TP, batch(b"x" * 500))
+    log = cluster.log(1, TP)
+    await eventually(lambda: log.log_start_offset > 0 and len(log.segments) <= 3, 5, lambda: log.segments)
+    await eventually(lambda: not list(log.directory.glob("*.deleted")), 5, lambda: list(log.directory.iterdir()))
+
+
+async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_again(cluster: InProcessCluster) -> None:
+    """ISR-5, ISR-1."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    silent = next(iter({1, 2, 3} - {cluster.leader(TP)}))
+    hosted = cluster.brokers[silent]._manager.hosted[TP]
+    cluster.brokers[silent]._fetchers.stop(TP)
+    await cluster.produce(TP, batch(b"two"), timeout_ms=300)
+    await eventually(lambda: silent not in cluster.isr(TP), what=lambda: cluster.isr(TP))
+    leader = cluster.controller.state.image.brokers[cluster.leader(TP)]
+    cluster.brokers[silent]._fetchers.fetch(hosted, leader)
+    await eventually(lambda: silent in cluster.isr(TP), what=lambda: cluster.isr(TP))
+    assert hosted.log.log_end_offset == 2
