@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import typer.main
 import yaml
+
+from cluster.cli.main import app
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SYSTEMD = {"%i": "1", "%H": "host-1"}
@@ -92,3 +95,16 @@ def kubernetes_commands() -> list[Command]:
 def all_commands() -> list[Command]:
     units = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
     return [*compose_commands(), *kubernetes_commands(), *(systemd_command(name) for name in units)]
+
+
+def parse(arguments: list[str]) -> Any:
+    """What the command line makes of the arguments, without running the command; raises UsageError."""
+    command: Any = typer.main.get_command(app)
+    context = None
+    remaining = list(arguments)
+    while hasattr(command, "commands"):
+        name = remaining.pop(0)
+        assert name in command.commands, f"replog has no command {name!r}"
+        command = command.commands[name]
+    context = command.make_context(command.name, remaining)
+    return context.params

@@ -3,13 +3,10 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
 from cluster.broker.broker import check_address
-from cluster.cli.main import app
 from replog.config import BrokerConfig, ControllerConfig, load_properties
 from tests.deploy.commands import (
     DEPLOY,
@@ -17,23 +14,11 @@ from tests.deploy.commands import (
     all_commands,
     compose,
     kubernetes,
+    parse,
     unit,
 )
 
 REPLOG = [command for command in all_commands() if command.program.endswith("replog")]
-
-
-def parse(arguments: list[str]) -> Any:
-    """What the command line makes of the arguments, without running the command; raises UsageError."""
-    command: Any = typer.main.get_command(app)
-    context = None
-    remaining = list(arguments)
-    while hasattr(command, "commands"):
-        name = remaining.pop(0)
-        assert name in command.commands, f"replog has no command {name!r}"
-        command = command.commands[name]
-    context = command.make_context(command.name, remaining)
-    return context.params
 
 
 def test_every_kind_of_file_has_commands():

@@ -1,0 +1,33 @@
+import os
+import time
+
+from benchmarks.measure import CpuMeter, Latency, Throughput, environment, quantile
+
+
+def test_a_quantile_is_a_value_that_enough_do_not_exceed():
+    values = list(range(1, 101))
+    assert quantile(values, 0.5) == 50
+    assert quantile(values, 0.99) == 99
+    assert quantile([7.0], 0.99) == 7.0
+
+
+def test_latencies_are_in_milliseconds():
+    assert Latency.of([0.003, 0.001, 0.002]) == Latency(records=3, p50_ms=2.0, p99_ms=3.0, max_ms=3.0)
+
+
+def test_rates_are_in_decimal_megabytes():
+    run = Throughput(record_bytes=2_000_000_000, seconds=4.0, cpu={"leader": 3.0})
+    assert run.mb_per_second == 500
+    assert run.cpu_per_gb == {"leader": 1.5}
+
+
+def test_the_meter_sees_work():
+    meter, until = CpuMeter({"me": os.getpid()}), time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    assert 0.05 <= meter.used()["me"] < 10
+
+
+def test_the_environment_is_one_line():
+    assert "\n" not in environment()
+    assert "Python" in environment()

@@ -1,0 +1,37 @@
+"""Every `replog …` command that a document or a comment in deploy/ shows is one that the command line accepts."""
+
+import re
+import shlex
+
+import pytest
+
+from tests.deploy.commands import parse
+from tests.docs.tree import DOCUMENTS, ROOT
+
+FILES = [*DOCUMENTS, "deploy/compose.yaml"]
+_GROUP = re.compile(r"(audit|cluster|log|topic)?( --help)?")
+
+
+def shown(path: str) -> list[str]:
+    """What follows `replog` in code spans, after a prompt, behind a pipe, or in a comment."""
+    text = (ROOT / path).read_text()
+    found = re.findall(r"`replog ([^`]+)`", text)
+    for line in re.findall(r"^(?:\$|#) (.*\breplog .*)", text, re.M):
+        found += re.findall(r"(?:^|[|(] ?|broker-1 )replog ([^|)]+)", line)
+    return [command.strip() for command in found]
+
+
+def test_commands_are_found():
+    assert len(shown("README.md")) >= 10
+    assert shown("deploy/compose.yaml")
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_shown_commands_are_accepted(path: str):
+    for command in shown(path):
+        if _GROUP.fullmatch(command) or command.endswith("--help"):
+            continue
+        words = shlex.split(command)
+        while words and set(words[-1]) <= {"…", "."}:
+            words.pop()
+        parse(words)
