@@ -2,45 +2,25 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-import structlog
-
 from replog.client.backoff import Backoff
-from replog.client.fetcher import Chunk, FetchStream, PartitionState
-from replog.client.metadata import Leader, Metadata
-from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets, list_offsets_once
-from replog.client.records import Record, decode_fetched
-from replog.errors import ErrorCode, ReplogError, error_code
-from replog.log.batch import iterate_batches
+from replog.client.fetch_stream import PartitionState
+from replog.client.fetcher import Fetcher, FetchSettings, LogTruncated
+from replog.client.metadata import Metadata
+from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from replog.client.records import Record
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.transport import Transport
-from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
-log = structlog.get_logger()
+__all__ = ["Consumer", "LogTruncated"]
 
-METADATA_MAX_AGE_S = 300.0
 RETRY_BACKOFF_MAX_MS = 500
-POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
-
-
-class LogTruncated(ReplogError):
-    """The log no longer holds what was consumed: it was cut at `diverging_offset` (-1 when that is unknown)."""
-
-    def __init__(self, partition: TopicPartition, position: int, diverging_offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} was truncated: it diverges at offset {diverging_offset} from what was consumed up to "
-            f"{position}; seek to go on",
-        )
-        self.partition = partition
-        self.position = position
-        self.diverging_offset = diverging_offset
 
 
 class Consumer:
@@ -70,26 +50,23 @@ class Consumer:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "fetch_min_bytes and fetch_max_wait_ms are not negative")
         if min(fetch_max_bytes, max_partition_fetch_bytes, request_timeout_ms) <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
-        self.request_timeout_s = request_timeout_ms / 1000
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
-        self.metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
         self._read_committed = isolation == "read_committed"
-        self._min_bytes = fetch_min_bytes
-        self._max_bytes = fetch_max_bytes
-        self._max_wait_ms = fetch_max_wait_ms
-        self._partition_max_bytes = max_partition_fetch_bytes
-        self._reset = _RESETS[auto_offset_reset]
-        self._states: dict[TopicPartition, PartitionState] = {}  # fetched in this order (FE-10)
-        self._streams: dict[str, FetchStream] = {}
-        self._chunks: deque[Chunk] = deque()
-        self._current: tuple[PartitionState, deque[Record], int] | None = None  # being handed out; then the position
-        self._suspicious = False  # a leader is silent
-        self._failed: list[PartitionState] = []
-        self._news = asyncio.Event()  # a chunk, a position or an error
-        self._stale = asyncio.Event()  # positions or leaders are missing
-        self.metadata.on_change = self._stale.set  # streams follow the leaders, whoever asked
-        self._task: asyncio.Task[None] | None = None
+        self._fetcher = Fetcher(
+            self._metadata,
+            self._backoff,
+            FetchSettings(
+                read_committed=self._read_committed,
+                min_bytes=fetch_min_bytes,
+                max_bytes=fetch_max_bytes,
+                partition_max_bytes=max_partition_fetch_bytes,
+                max_wait_ms=fetch_max_wait_ms,
+                request_timeout_s=request_timeout_ms / 1000,
+                reset=_RESETS[auto_offset_reset],
+            ),
+        )
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -104,31 +81,28 @@ class Consumer:
         """Read exactly these from now on; one that was assigned keeps its position, a new one starts by the policy."""
         self._check_open()
         wanted = [TopicPartition(*partition) for partition in partitions]
-        self.metadata.want({partition.topic for partition in wanted})
-        old, self._states = self._states, {}
-        for partition in wanted:
-            self._states[partition] = old.get(partition) or self._fresh(partition)
-        self._changed()
+        self._metadata.want({partition.topic for partition in wanted})
+        self._fetcher.assign(wanted)
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        return list(self._states)
+        return list(self._fetcher.states)
 
     def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
         """Read on from `offset`. It is checked when it is fetched, and reset by the policy when out of range."""
         if offset < 0:
             raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
-        self._replace(PartitionState(self._assigned(partition), offset, None))
+        self._fetcher.replace(PartitionState(self._assigned(partition), offset, None))
 
     def seek_to_beginning(self, *partitions: TopicPartition | tuple[str, int]) -> None:
         """Read on from the first offset there is; none named: of every assigned partition."""
         for partition in partitions or self.assignment:
-            self._replace(PartitionState(self._assigned(partition), None, EARLIEST))
+            self._fetcher.replace(PartitionState(self._assigned(partition), None, EARLIEST))
 
     def seek_to_end(self, *partitions: TopicPartition | tuple[str, int]) -> None:
         """Read on from the high watermark as it is when this takes effect; none named: of every partition."""
         for partition in partitions or self.assignment:
-            self._replace(PartitionState(self._assigned(partition), None, LATEST))
+            self._fetcher.replace(PartitionState(self._assigned(partition), None, LATEST))
 
     async def position(self, partition: TopicPartition | tuple[str, int], timeout_s: float = 30.0) -> int:
         """The offset of the next record that `fetch` will return, waiting until it is known."""
@@ -136,13 +110,13 @@ class Consumer:
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
-                    self._news.clear()
-                    state = self._states[self._assigned(wanted)]
+                    self._fetcher.news.clear()
+                    state = self._fetcher.states[self._assigned(wanted)]
                     if state.error is not None:
                         raise state.error
                     if state.position is not None:
                         return state.position
-                    await self._news.wait()
+                    await self._fetcher.news.wait()
         except TimeoutError:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT, f"the position of {wanted} is not known after {timeout_s:g} s"
@@ -175,16 +149,16 @@ class Consumer:
         time until a `seek` mends it.
         """
         self._check_open()
-        records = self._take(max_records)
+        records = self._fetcher.take(max_records)
         if records:
             return records
         try:
             async with asyncio.timeout(timeout_s):
                 while not records:
-                    self._news.clear()
-                    await self._news.wait()
+                    self._fetcher.news.clear()
+                    await self._fetcher.news.wait()
                     self._check_open()
-                    records = self._take(max_records)
+                    records = self._fetcher.take(max_records)
         except TimeoutError:
             pass
         return records
@@ -199,269 +173,8 @@ class Consumer:
         if self._closed:
             return
         self._closed = True
-        tasks = [stream.task for stream in self._streams.values()]
-        for stream in self._streams.values():
-            stream.stop()
-        if self._task is not None:
-            self._task.cancel()
-            tasks.append(self._task)
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._chunks.clear()
-        self._current = None
-        await self.metadata.close()
-
-    # What the fetch streams call.
-
-    def fetchable(self, address: str) -> list[tuple[PartitionState, Leader]]:
-        now = asyncio.get_running_loop().time()
-        ready = []
-        for state in self._states.values():
-            if state.fetch_offset is None or state.error or state.asked_by:
-                continue
-            leader = self.metadata.view.leader(state.partition)
-            if leader is None or leader.address != address or (state.retry_at > now and leader == state.failed_leader):
-                continue
-            ready.append((state, leader))
-        return ready
-
-    def fetch_request(self) -> log_pb2.FetchRequest:
-        return log_pb2.FetchRequest(
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            isolation_level=log_pb2.READ_COMMITTED if self._read_committed else log_pb2.READ_UNCOMMITTED,
-        )
-
-    def answered(self, stream: FetchStream, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
-        if self._states.get(state.partition) is not state:
-            return False  # seeked away, or no longer assigned
-        code = error_code(answer.error_code)
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._out_of_range(state, answer)
-        elif code is not ErrorCode.NONE:
-            error = ReplogError(code, f"fetching {state.partition} at offset {state.fetch_offset} was refused")
-            if error.retriable:
-                self._retry_later(state)
-            else:
-                self._fail(state, error)
-        elif answer.HasField("diverging_epoch"):
-            self._truncated(state, answer.diverging_epoch.end_offset)
-        else:
-            state.failures = 0
-            return True
-        return False
-
-    def deliver(self, chunk: Chunk) -> None:
-        """Take the chunk's batches as fetched, so that the next fetch goes on behind them."""
-        try:
-            headers = [header for _, header in iterate_batches(chunk.records)]
-        except ReplogError as error:
-            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{chunk.state.partition}: {error.message}"))
-            chunk.stream.taken()
-            return
-        if not headers:  # the answer's limit was reached within its first batch: it comes whole once it is first (FE-9)
-            chunk.stream.taken()
-            return
-        if headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
-            message = f"{chunk.state.partition}: the answer at {chunk.state.fetch_offset} holds no batch of that offset"
-            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
-            chunk.stream.taken()
-            return
-        chunk.state.fetch_offset = headers[-1].next_offset
-        chunk.state.last_epoch = headers[-1].leader_epoch
-        self._states[chunk.state.partition] = self._states.pop(chunk.state.partition)  # to the end (FE-10)
-        self._chunks.append(chunk)
-        self._news.set()
-
-    def suspect(self, stream: FetchStream) -> None:
-        self._suspicious = True
-        self._stale.set()
-
-    def lost(self, stream: FetchStream, states: list[PartitionState], error: ReplogError) -> None:
-        if self._streams.get(stream.address) is stream:
-            del self._streams[stream.address]
-        log.info("fetch stream lost", broker=stream.address, error=str(error))
-        for state in states:
-            self._retry_later(state)
-        self._stale.set()
-
-    # Positions.
-
-    def _fresh(self, partition: TopicPartition) -> PartitionState:
-        state = PartitionState(partition, None, self._reset)
-        if self._reset is None:
-            message = f"{partition} has no position and auto_offset_reset is 'error'; seek"
-            self._fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message))
-        return state
-
-    def _out_of_range(self, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> None:
-        message = (
-            f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
-            f"{answer.log_start_offset}"
-        )
-        self._reset_or_fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message + "; seek to go on"))
-
-    def _truncated(self, state: PartitionState, diverging_offset: int) -> None:
-        """With a reset policy go on at the first offset that diverges, as Kafka's consumer does; else raise."""
-        assert state.fetch_offset is not None
-        error = LogTruncated(state.partition, state.fetch_offset, diverging_offset)
-        if self._reset is None or diverging_offset < 0:
-            self._reset_or_fail(state, error)
-            return
-        log.warning("log truncated", partition=str(state.partition), position=state.fetch_offset, to=diverging_offset)
-        self._replace(PartitionState(state.partition, min(diverging_offset, state.fetch_offset), None))
-
-    def _reset_or_fail(self, state: PartitionState, error: ReplogError) -> None:
-        if self._reset is None:
-            self._fail(state, error)
-            return
-        log.warning("position reset", partition=str(state.partition), why=error.message)
-        self._replace(PartitionState(state.partition, None, self._reset))
-
-    def _fail(self, state: PartitionState, error: ReplogError) -> None:
-        state.error = error
-        self._failed.append(state)
-        self._news.set()
-
-    def _retry_later(self, state: PartitionState) -> None:
-        loop = asyncio.get_running_loop()
-        state.failures += 1
-        state.failed_leader = self.metadata.view.leader(state.partition)
-        delay_s = self._backoff.delay_s(state.failures)
-        state.retry_at = loop.time() + delay_s
-        loop.call_later(delay_s, self._stale.set)
-        self._stale.set()
-
-    def _replace(self, state: PartitionState) -> None:
-        self._states[state.partition] = state
-        self._changed()
-
-    def _changed(self) -> None:
-        """Drop what is buffered for states that are gone, and fetch for the new ones."""
-        if self._current is not None and self._states.get(self._current[0].partition) is not self._current[0]:
-            self._current = None
-        self._stale.set()
-        self._news.set()
-        if self._task is None and self._states:
-            self._task = asyncio.get_running_loop().create_task(self._keep_fetching())
-
-    def _take(self, max_records: int | None) -> list[Record]:
-        """Up to `max_records` of the oldest chunk, moving the position behind them; or the error of a partition."""
-        self._raise_failed()
-        while self._current is None:
-            if not self._chunks:
-                return []
-            chunk = self._chunks.popleft()
-            chunk.stream.taken()
-            state = chunk.state
-            if self._states.get(state.partition) is not state:
-                continue
-            assert state.position is not None
-            try:
-                decoded = decode_fetched(chunk.records, *state.partition, state.position)
-            except ReplogError as error:
-                self._chunks = deque(self._without(state))
-                self._fail(state, error)
-                raise
-            if not decoded.records:  # control batches alone
-                state.position = decoded.next_offset
-                continue
-            self._current = state, deque(decoded.records), decoded.next_offset
-        state, records, next_offset = self._current
-        if max_records is None or len(records) <= max_records:
-            taken = list(records)
-            self._current = None
-            state.position = next_offset
-        else:
-            taken = [records.popleft() for _ in range(max_records)]
-            state.position = records[0].offset
-        return taken
-
-    def _without(self, state: PartitionState) -> Iterable[Chunk]:
-        """The chunks that are not the state's."""
-        for chunk in self._chunks:
-            if chunk.state is state:
-                chunk.stream.taken()
-            else:
-                yield chunk
-
-    def _raise_failed(self) -> None:
-        """Raise the error of a failed partition, once all that came before it has been handed out."""
-        if not self._failed:
-            return
-        self._failed = [state for state in self._failed if self._states.get(state.partition) is state]
-        for state in self._failed:
-            buffered = any(chunk.state is state for chunk in self._chunks)
-            handed_out = self._current is None or self._current[0] is not state
-            if state.error is not None and not buffered and handed_out:
-                raise state.error
-
-    async def _keep_fetching(self) -> None:
-        """Resolve positions, refresh stale leaders, and keep one stream per leader."""
-        loop = asyncio.get_running_loop()
-        refreshed = loop.time()
-        while True:
-            try:
-                async with asyncio.timeout_at(refreshed + METADATA_MAX_AGE_S):
-                    await self._stale.wait()
-            except TimeoutError:
-                self._stale.set()
-            self._stale.clear()
-            try:
-                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._suspicious or self._needs_metadata():
-                    self._suspicious = False
-                    await self.metadata.refresh()
-                    refreshed = loop.time()
-                await self._resolve_positions()
-            except ReplogError as error:
-                log.warning("no metadata", error=str(error))
-                loop.call_later(self._backoff.delay_s(1), self._stale.set)
-            self._wake_streams()
-
-    def _needs_metadata(self) -> bool:
-        return any(
-            state.failures or self.metadata.view.leader(state.partition) is None for state in self._states.values()
-        )
-
-    async def _resolve_positions(self) -> None:
-        """Ask once for every position that is not known; those that get no answer are asked for again later."""
-        now = asyncio.get_running_loop().time()
-        unknown = {
-            state.partition: state
-            for state in self._states.values()
-            if state.reset is not None and state.error is None and state.retry_at <= now
-        }
-        if not unknown:
-            return
-        timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
-        found, error = await list_offsets_once(
-            self.metadata, timestamps, read_committed=self._read_committed, timeout_s=POSITION_TIMEOUT_S
-        )
-        for partition, state in unknown.items():
-            offset = found.get(partition)
-            if offset is not None:
-                state.position = state.fetch_offset = offset.offset
-                state.reset = None
-                state.failures = 0
-            elif error is None or error.retriable:
-                self._retry_later(state)
-            else:
-                self._fail(state, error)
-        self._news.set()
-
-    def _wake_streams(self) -> None:
-        leaders = {self.metadata.view.leader(state.partition) for state in self._states.values()}
-        if None in leaders:
-            asyncio.get_running_loop().call_later(self._backoff.delay_s(1), self._stale.set)
-        addresses = {leader.address for leader in leaders if leader is not None}
-        for address in self._streams.keys() - addresses:
-            self._streams.pop(address).stop()
-        for address in addresses:
-            stream = self._streams.get(address)
-            if stream is None:
-                stream = FetchStream(self, address, lambda: self._partition_max_bytes)
-                self._streams[address] = stream
-            stream.wake()
+        await self._fetcher.close()
+        await self._metadata.close()
 
     async def _bounds(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timestamp: int, timeout_s: float
@@ -473,12 +186,12 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout_s: float
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         return await list_offsets(
-            self.metadata, self._backoff, timestamps, read_committed=self._read_committed, timeout_s=timeout_s
+            self._metadata, self._backoff, timestamps, read_committed=self._read_committed, timeout_s=timeout_s
         )
 
     def _assigned(self, partition: TopicPartition | tuple[str, int]) -> TopicPartition:
         partition = TopicPartition(*partition)
-        if partition not in self._states:
+        if partition not in self._fetcher.states:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not assigned; assign it first")
         return partition
 

@@ -1,196 +1,347 @@
-"""What a consumer knows of each partition, and the Fetch stream to each leader."""
+"""Fetches ahead of the application: positions resolved, leaders followed, a bounded buffer of what was read."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+import structlog
+
+from replog.client.backoff import Backoff
+from replog.client.fetch_stream import Chunk, FetchStream, PartitionState
 from replog.client.metadata import Leader, Metadata
-from replog.errors import ErrorCode, ReplogError
-from replog.log.offsets import Buffer
-from replog.rpc.codec import WithRecords
-from replog.rpc.methods import Log
+from replog.client.offsets import list_offsets_once
+from replog.client.records import Record, decode_fetched
+from replog.errors import ErrorCode, ReplogError, error_code
+from replog.log.batch import iterate_batches
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
-SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
+log = structlog.get_logger()
+
+METADATA_MAX_AGE_S = 300.0
+POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
 
 
-class PartitionState:
-    """One assigned partition. A seek or a new assignment makes a new state, so answers for the old one fall away."""
+class LogTruncated(ReplogError):
+    """The log no longer holds what was consumed: it was cut at `diverging_offset` (-1 when that is unknown)."""
 
-    __slots__ = (
-        "asked_by",
-        "error",
-        "failed_leader",
-        "failures",
-        "fetch_offset",
-        "last_epoch",
-        "partition",
-        "position",
-        "reset",
-        "retry_at",
-    )
-
-    def __init__(self, partition: TopicPartition, offset: int | None, reset: int | None) -> None:
+    def __init__(self, partition: TopicPartition, position: int, diverging_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition} was truncated: it diverges at offset {diverging_offset} from what was consumed up to "
+            f"{position}; seek to go on",
+        )
         self.partition = partition
-        self.position = offset  # of the next record for the application; None until it is known
-        self.fetch_offset = offset  # of the next fetch: ahead of `position` by what is buffered
-        self.reset = reset  # the ListOffsets timestamp that will tell the position
-        self.last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
-        self.error: ReplogError | None = None  # raised by fetch() until a seek
-        self.failures = 0  # retriable ones in a row
-        self.failed_leader: Leader | None = None  # with whom the last failure was
-        self.retry_at = 0.0  # loop time, s
-        self.asked_by: FetchStream | None = None  # whose request it is in; never in two, even if its leader moves
+        self.position = position
+        self.diverging_offset = diverging_offset
 
 
-class Chunk:
-    """One partition's answer, not yet decoded."""
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """What the consumer was configured with; sizes in bytes."""
 
-    __slots__ = ("records", "state", "stream")
-
-    def __init__(self, stream: "FetchStream", state: PartitionState, records: Buffer) -> None:
-        self.stream = stream
-        self.state = state
-        self.records = records
-
-
-class FetchOwner(Protocol):
-    """The consumer, as its streams see it."""
-
-    metadata: Metadata
+    read_committed: bool
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    max_wait_ms: int
     request_timeout_s: float
+    reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise
+
+
+class Fetcher:
+    """Fetches from the first assignment until `close`; `take` hands out what has arrived."""
+
+    def __init__(self, metadata: Metadata, backoff: Backoff, settings: FetchSettings) -> None:
+        self.metadata = metadata
+        self.request_timeout_s = settings.request_timeout_s
+        self.partition_max_bytes = settings.partition_max_bytes
+        self.states: dict[TopicPartition, PartitionState] = {}  # fetched in this order (FE-10)
+        self.news = asyncio.Event()  # a chunk, a position or an error
+        self._backoff = backoff
+        self._settings = settings
+        self._reset = settings.reset
+        self._streams: dict[str, FetchStream] = {}  # by broker address
+        self._chunks: deque[Chunk] = deque()
+        self._current: tuple[PartitionState, deque[Record], int] | None = None  # being handed out; then the position
+        self._failed: list[PartitionState] = []
+        self._suspicious = False  # a leader is silent
+        self._stale = asyncio.Event()  # positions or leaders are missing
+        metadata.on_change = self._stale.set  # streams follow the leaders, whoever asked
+        self._task: asyncio.Task[None] | None = None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch exactly these; known ones go on, new ones start by the reset policy."""
+        old, self.states = self.states, {}
+        for partition in partitions:
+            self.states[partition] = old.get(partition) or self._fresh(partition)
+        self._changed()
+
+    async def close(self) -> None:
+        tasks = [stream.task for stream in self._streams.values()]
+        for stream in self._streams.values():
+            stream.stop()
+        if self._task is not None:
+            self._task.cancel()
+            tasks.append(self._task)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._chunks.clear()
+        self._current = None
+        self.news.set()
+
+    # What the fetch streams call.
 
     def fetchable(self, address: str) -> list[tuple[PartitionState, Leader]]:
-        """The states that this broker leads and that may be fetched now, the longest waiting first (FE-10)."""
+        now = asyncio.get_running_loop().time()
+        ready = []
+        for state in self.states.values():
+            if state.fetch_offset is None or state.error or state.asked_by:
+                continue
+            leader = self.metadata.view.leader(state.partition)
+            if leader is None or leader.address != address or (state.retry_at > now and leader == state.failed_leader):
+                continue
+            ready.append((state, leader))
+        return ready
 
     def fetch_request(self) -> log_pb2.FetchRequest:
-        """A request without partitions or correlation id."""
+        return log_pb2.FetchRequest(
+            max_wait_ms=self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.max_bytes,
+            isolation_level=log_pb2.READ_COMMITTED if self._settings.read_committed else log_pb2.READ_UNCOMMITTED,
+        )
 
-    def answered(self, stream: "FetchStream", state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
-        """Take the answer in; whether its records are wanted."""
+    def answered(self, stream: FetchStream, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
+        if self.states.get(state.partition) is not state:
+            return False  # seeked away, or no longer assigned
+        code = error_code(answer.error_code)
+        moved = code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.HasField("diverging_epoch")
+        if moved and state.position != state.fetch_offset:
+            self._retry_later(state)  # first hand out what was read while it was there
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(state, answer)
+        elif code is not ErrorCode.NONE:
+            error = ReplogError(code, f"fetching {state.partition} at offset {state.fetch_offset} was refused")
+            if error.retriable:
+                self._retry_later(state)
+            else:
+                self._fail(state, error)
+        elif answer.HasField("diverging_epoch"):
+            self._truncated(state, answer.diverging_epoch.end_offset)
+        else:
+            state.failures = 0
+            return True
+        return False
 
-    def deliver(self, chunk: Chunk) -> None: ...
-
-    def suspect(self, stream: "FetchStream") -> None:
-        """The leader may be one no more: see who leads now."""
-
-    def lost(self, stream: "FetchStream", states: list[PartitionState], error: ReplogError) -> None: ...
-
-
-class FetchStream:
-    """One request at a time to one leader, at most one undelivered response; lives until its first error."""
-
-    def __init__(self, owner: FetchOwner, address: str, max_bytes: Callable[[], int]) -> None:
-        self.address = address
-        self._owner = owner
-        self._max_bytes = max_bytes
-        self._stream = owner.metadata.channel(address).open(Log["fetch"])
-        self._wake = asyncio.Event()
-        self._undelivered = 0  # chunks of the last response that the application has not taken
-        self._drained = asyncio.Event()
-        self._drained.set()
-        self._asked: list[PartitionState] = []
-        self._correlation_id = 0
-        self.task = asyncio.create_task(self._run())
-
-    def wake(self) -> None:
-        """There may be something to fetch."""
-        self._wake.set()
-
-    def taken(self) -> None:
-        """The application has taken one chunk."""
-        self._undelivered -= 1
-        if self._undelivered == 0:
-            self._drained.set()
-
-    def stop(self) -> None:
-        self._stream.cancel()
-        self.task.cancel()
-
-    async def _run(self) -> None:
+    def deliver(self, chunk: Chunk) -> None:
+        """Take the chunk's batches as fetched, so that the next fetch goes on behind them."""
         try:
-            while True:
-                await self._fetch_once()
+            headers = [header for _, header in iterate_batches(chunk.records)]
         except ReplogError as error:
-            self._owner.lost(self, self._asked, error)
-        except Exception as error:  # noqa: BLE001 (the task's boundary: nobody else would see it)
-            wrapped = ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching from {self.address} failed: {error!r}")
-            self._owner.lost(self, self._asked, wrapped)
-        finally:
-            self._stream.cancel()
-            for state in self._asked:
-                state.asked_by = None
-
-    async def _fetch_once(self) -> None:
-        self._wake.clear()
-        asked = self._owner.fetchable(self.address)
-        self._asked = [state for state, _ in asked]
-        if not asked:
-            await self._wake.wait()
+            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{chunk.state.partition}: {error.message}"))
+            chunk.stream.taken()
             return
-        request = self._owner.fetch_request()
-        self._correlation_id += 1
-        request.correlation_id = self._correlation_id
-        for state, leader in asked:
-            state.asked_by = self
-            request.partitions.add(
-                topic=state.partition.topic,
-                partition=state.partition.partition,
-                fetch_offset=state.fetch_offset,
-                partition_max_bytes=self._max_bytes(),
-                current_leader_epoch=leader.epoch,
-                last_fetched_epoch=state.last_epoch,
-            )
-        response = await self._ask(request)
-        await self._drained.wait()
-        if response is None:
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the fetch stream")
-        self._take(response)
-        self._asked = []
+        if not headers:  # the answer's limit was reached within its first batch: it comes whole once it is first (FE-9)
+            chunk.stream.taken()
+            return
+        if headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
+            message = f"{chunk.state.partition}: the answer at {chunk.state.fetch_offset} holds no batch of that offset"
+            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
+            chunk.stream.taken()
+            return
+        chunk.state.fetch_offset = headers[-1].next_offset
+        chunk.state.last_epoch = headers[-1].leader_epoch
+        self.states[chunk.state.partition] = self.states.pop(chunk.state.partition)  # to the end (FE-10)
+        self._chunks.append(chunk)
+        self.news.set()
 
-    async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
-        """Send and receive; a leader that is silent for longer than it was allowed is suspected meanwhile."""
-        max_wait_s = request.max_wait_ms / 1000
-        self._suspect_in(max_wait_s + SILENCE_S)
-        try:
-            await self._stream.send(request)
-            response: WithRecords[log_pb2.FetchResponse] | None
-            response = await self._stream.receive(max_wait_s + self._owner.request_timeout_s)
-            return response
-        finally:
-            self._suspicion.cancel()
+    def suspect(self, stream: FetchStream) -> None:
+        self._suspicious = True
+        self._stale.set()
 
-    def _suspect_in(self, delay_s: float) -> None:
-        def overdue() -> None:
-            self._owner.suspect(self)
-            self._suspect_in(SILENCE_S)
+    def lost(self, stream: FetchStream, states: list[PartitionState], error: ReplogError) -> None:
+        if self._streams.get(stream.address) is stream:
+            del self._streams[stream.address]
+        log.info("fetch stream lost", broker=stream.address, error=str(error))
+        for state in states:
+            self._retry_later(state)
+        self._stale.set()
 
-        self._suspicion = asyncio.get_running_loop().call_later(delay_s, overdue)
+    # Positions.
 
-    def _take(self, response: WithRecords[log_pb2.FetchResponse]) -> None:
-        """Cut the payload into the partitions' chunks, having checked that the answer is to the question."""
-        head = response.head
-        told = [(answer.topic, answer.partition) for answer in head.partitions]
-        payload = memoryview(response.records[0] if response.records else b"")
-        sizes = [answer.records_size for answer in head.partitions]
-        if (
-            head.correlation_id != self._correlation_id
-            or told != [tuple(state.partition) for state in self._asked]
-            or any(size < 0 for size in sizes)
-            or sum(sizes) != len(payload)
-        ):
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
-                f"{self.address} answered fetch {head.correlation_id} of {told} with {len(payload)} bytes, which is "
-                f"not fetch {self._correlation_id}",
-            )
-        position = 0
-        for state, answer in zip(self._asked, head.partitions, strict=True):
-            records = payload[position : position + answer.records_size]
-            position += answer.records_size
-            state.asked_by = None
-            if self._owner.answered(self, state, answer) and len(records):
-                self._undelivered += 1
-                self._drained.clear()
-                self._owner.deliver(Chunk(self, state, records))
+    def _fresh(self, partition: TopicPartition) -> PartitionState:
+        state = PartitionState(partition, None, self._reset)
+        if self._reset is None:
+            message = f"{partition} has no position and auto_offset_reset is 'error'; seek"
+            self._fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message))
+        return state
+
+    def _out_of_range(self, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> None:
+        message = (
+            f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
+            f"{answer.log_start_offset}"
+        )
+        self._reset_or_fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message + "; seek to go on"))
+
+    def _truncated(self, state: PartitionState, diverging_offset: int) -> None:
+        """With a reset policy go on at the first offset that diverges, as Kafka's consumer does; else raise."""
+        assert state.fetch_offset is not None
+        error = LogTruncated(state.partition, state.fetch_offset, diverging_offset)
+        if self._reset is None or diverging_offset < 0:
+            self._reset_or_fail(state, error)
+            return
+        log.warning("log truncated", partition=str(state.partition), position=state.fetch_offset, to=diverging_offset)
+        self.replace(PartitionState(state.partition, min(diverging_offset, state.fetch_offset), None))
+
+    def _reset_or_fail(self, state: PartitionState, error: ReplogError) -> None:
+        if self._reset is None:
+            self._fail(state, error)
+            return
+        log.warning("position reset", partition=str(state.partition), why=error.message)
+        self.replace(PartitionState(state.partition, None, self._reset))
+
+    def _fail(self, state: PartitionState, error: ReplogError) -> None:
+        state.error = error
+        self._failed.append(state)
+        self.news.set()
+
+    def _retry_later(self, state: PartitionState) -> None:
+        loop = asyncio.get_running_loop()
+        state.failures += 1
+        state.failed_leader = self.metadata.view.leader(state.partition)
+        delay_s = self._backoff.delay_s(state.failures)
+        state.retry_at = loop.time() + delay_s
+        loop.call_later(delay_s, self._stale.set)
+        self._stale.set()
+
+    def replace(self, state: PartitionState) -> None:
+        self.states[state.partition] = state
+        self._changed()
+
+    def _changed(self) -> None:
+        """Drop what is buffered for states that are gone, and fetch for the new ones."""
+        if self._current is not None and self.states.get(self._current[0].partition) is not self._current[0]:
+            self._current = None
+        self._stale.set()
+        self.news.set()
+        if self._task is None and self.states:
+            self._task = asyncio.get_running_loop().create_task(self._keep_fetching())
+
+    def take(self, max_records: int | None) -> list[Record]:
+        """Up to `max_records` of the oldest chunk, moving the position behind them; or the error of a partition."""
+        self._raise_failed()
+        while self._current is None:
+            if not self._chunks:
+                return []
+            chunk = self._chunks.popleft()
+            chunk.stream.taken()
+            state = chunk.state
+            if self.states.get(state.partition) is not state:
+                continue
+            assert state.position is not None
+            try:
+                decoded = decode_fetched(chunk.records, *state.partition, state.position)
+            except ReplogError as error:
+                self._chunks = deque(self._without(state))
+                self._fail(state, error)
+                raise
+            if not decoded.records:  # control batches alone
+                state.position = decoded.next_offset
+                continue
+            self._current = state, deque(decoded.records), decoded.next_offset
+        state, records, next_offset = self._current
+        if max_records is None or len(records) <= max_records:
+            taken = list(records)
+            self._current = None
+            state.position = next_offset
+        else:
+            taken = [records.popleft() for _ in range(max_records)]
+            state.position = records[0].offset
+        return taken
+
+    def _without(self, state: PartitionState) -> Iterable[Chunk]:
+        """The chunks that are not the state's."""
+        for chunk in self._chunks:
+            if chunk.state is state:
+                chunk.stream.taken()
+            else:
+                yield chunk
+
+    def _raise_failed(self) -> None:
+        """Raise the error of a failed partition, once all that came before it has been handed out."""
+        if not self._failed:
+            return
+        self._failed = [state for state in self._failed if self.states.get(state.partition) is state]
+        for state in self._failed:
+            buffered = any(chunk.state is state for chunk in self._chunks)
+            handed_out = self._current is None or self._current[0] is not state
+            if state.error is not None and not buffered and handed_out:
+                raise state.error
+
+    async def _keep_fetching(self) -> None:
+        """Resolve positions, refresh stale leaders, and keep one stream per leader."""
+        loop = asyncio.get_running_loop()
+        refreshed = loop.time()
+        while True:
+            try:
+                async with asyncio.timeout_at(refreshed + METADATA_MAX_AGE_S):
+                    await self._stale.wait()
+            except TimeoutError:
+                self._stale.set()
+            self._stale.clear()
+            try:
+                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._suspicious or self._needs_metadata():
+                    self._suspicious = False
+                    await self.metadata.refresh()
+                    refreshed = loop.time()
+                await self._resolve_positions()
+            except ReplogError as error:
+                log.warning("no metadata", error=str(error))
+                loop.call_later(self._backoff.delay_s(1), self._stale.set)
+            self._wake_streams()
+
+    def _needs_metadata(self) -> bool:
+        return any(
+            state.failures or self.metadata.view.leader(state.partition) is None for state in self.states.values()
+        )
+
+    async def _resolve_positions(self) -> None:
+        """Ask once for every position that is not known; those that get no answer are asked for again later."""
+        now = asyncio.get_running_loop().time()
+        unknown = {
+            state.partition: state
+            for state in self.states.values()
+            if state.reset is not None and state.error is None and state.retry_at <= now
+        }
+        if not unknown:
+            return
+        timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
+        found, error = await list_offsets_once(
+            self.metadata, timestamps, read_committed=self._settings.read_committed, timeout_s=POSITION_TIMEOUT_S
+        )
+        for partition, state in unknown.items():
+            offset = found.get(partition)
+            if offset is not None:
+                state.position = state.fetch_offset = offset.offset
+                state.reset = None
+                state.failures = 0
+            elif error is None or error.retriable:
+                self._retry_later(state)
+            else:
+                self._fail(state, error)
+        self.news.set()
+
+    def _wake_streams(self) -> None:
+        leaders = {self.metadata.view.leader(state.partition) for state in self.states.values()}
+        if None in leaders:
+            asyncio.get_running_loop().call_later(self._backoff.delay_s(1), self._stale.set)
+        addresses = {leader.address for leader in leaders if leader is not None}
+        for address in self._streams.keys() - addresses:
+            self._streams.pop(address).stop()
+        for address in addresses:
+            stream = self._streams.get(address)
+            if stream is None:
+                stream = FetchStream(self, address)
+                self._streams[address] = stream
+            stream.wake()

@@ -25,7 +25,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=lambda fault: fault.name)
 async def test_clients_follow_to_the_new_leader_within_seconds(local: LocalCluster, fault: signal.Signals) -> None:
     """A killed leader resets its connections; a stopped one just says nothing, long after another leads."""
     topic = TopicPartition(f"t-{fault.name}", 0)

@@ -172,3 +172,14 @@ async def test_a_port_in_use_is_named(server: str) -> None:
         await other.start()
     assert raised.value.code is ErrorCode.INVALID_CONFIG
     await other.stop(0)
+
+
+async def test_a_finished_stream_still_delivers_what_was_sent_and_is_answered(channel: GrpcChannel) -> None:
+    stream = channel.open(methods.Log["produce"])
+    for number in range(20):
+        await stream.send(WithRecords(log_pb2.ProduceRequest(correlation_id=number)))
+    await stream.finish()
+    answers = []
+    while (response := await stream.receive(5)) is not None:
+        answers += [answer.correlation_id for answer in response.answers]
+    assert answers == list(range(20))
