@@ -220,7 +220,7 @@ class _Resolver:
         found += [self._own(fault) for fault in self._lies() if not any(_explains(f, fault) for f in found)]
         yield from found
         for interval in self._found.intervals:
-            if not any(_touches(finding, interval.first, interval.last) for finding in found):
+            if not any(_leads_to(finding, interval) for finding in found):
                 yield self._unexplained(interval)
 
     # -- holes
@@ -464,8 +464,10 @@ def _overlap(one: Fault, other: Fault) -> bool:
     return one.first <= other.last and other.first <= one.last
 
 
-def _touches(finding: Finding, first: int, last: int) -> bool:
-    return finding.first is None or (finding.first <= last and (finding.last or finding.first) >= first)
+def _leads_to(finding: Finding, interval: Interval) -> bool:
+    """Whether indexes may differ because of `finding`: what it broke in a replica shifts later sums of that replica."""
+    involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
+    return involved and (finding.first is None or finding.first <= interval.last)
 
 
 def _explains(finding: Finding, lie: Fault) -> bool:

@@ -181,7 +181,7 @@ class _IndexCheck:
         digest = self._digest_at(indexed)
         for item in log.walk(start, []):
             if isinstance(item, Damage):
-                if item.position + HEADER_SIZE <= log.size and "past the file" not in item.reason:
+                if not item.cut_short:
                     first = self._segment.base if header is None else header.next_offset
                     until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
                     yield Fault(BIT_ROT, LOG_SUFFIX, item.position, first, until, -1, item.reason)

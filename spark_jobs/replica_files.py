@@ -1,7 +1,6 @@
 """What lies in a broker's log directory: partitions, segments and checkpoints, read without trusting any of it."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
@@ -172,8 +171,3 @@ def in_ranges(segment: Segment, ranges: list[tuple[str, int, int, int]]) -> bool
         and (segment.next_base is None or segment.next_base > first)
         for topic, partition, first, last in ranges
     )
-
-
-def all_segments(partitions: list[PartitionFiles]) -> Iterator[Segment]:
-    for partition in partitions:
-        yield from partition.segments

@@ -37,6 +37,10 @@ class Fault(NamedTuple):
     detail: str
 
 
+class CutShort(CorruptRecord):
+    """The file ends before the batch does."""
+
+
 @dataclass(frozen=True)
 class Damage:
     """No batch could be read at `position`; the next one begins at `resume`, or None if none was found."""
@@ -44,6 +48,7 @@ class Damage:
     position: int
     resume: int | None
     reason: str
+    cut_short: bool = False  # a batch may begin here, but the file ends before it does
 
 
 class LogFile:
@@ -59,14 +64,14 @@ class LogFile:
     def header(self, position: int) -> BatchHeader:
         """The header at `position`. Raises CorruptRecord if there is none that can be right, whole batch included."""
         if position + HEADER_SIZE > self.size:
-            raise CorruptRecord(f"{self.size - position} bytes are too few for a batch header")
+            raise CutShort(f"{self.size - position} bytes are too few for a batch header")
         start = position - self._start
         if start < 0 or start + HEADER_SIZE > len(self._window):
             self._window = read_exactly(self._fd, position, min(self._window_size, self.size - position))
             self._start, start = position, 0
         header = parse_header(self._window, start)
         if position + header.size > self.size:
-            raise CorruptRecord(f"batch of {header.size} bytes ends {position + header.size - self.size} past the file")
+            raise CutShort(f"batch of {header.size} bytes ends {position + header.size - self.size} past the file")
         return header
 
     def crc(self, position: int, header: BatchHeader) -> int:
@@ -96,7 +101,7 @@ class LogFile:
                 header = self.header(position)
             except CorruptRecord as error:
                 resume = next((at for at in following if at > position and self.is_batch(at)), None)
-                yield Damage(position, resume, error.message)
+                yield Damage(position, resume, error.message, isinstance(error, CutShort))
                 if resume is None:
                     return
                 position = resume

@@ -267,18 +267,17 @@ class _Check:
         yield _rot(position, header, detail)
 
     def _damaged(self, log: LogFile, damage: Damage) -> Iterator[Fault]:
+        rotten = self._rot is not None  # a wrong length leads into nowhere: that batch is the cause
         yield from self._settle_rot(None)
-        segment, first = self._segment, self._expected
+        first, next_offset = self._expected, self._segment.next_base
         if damage.resume is not None:
-            next_offset: int | None = log.header(damage.resume).base_offset
-        else:
-            next_offset = segment.next_base
-            cut_short = damage.position + 61 > log.size or "past the file" in damage.reason
-            if cut_short:
-                return  # the log ends here: what is missing shows as a gap, or as the log end offset
-        last = next_offset - 1 if next_offset is not None else first
-        yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
-        self._expected = max(first, last) + 1
+            next_offset = log.header(damage.resume).base_offset
+        elif damage.cut_short:
+            return  # the log ends here: what is missing shows as a gap, or as the log end offset
+        last = first if next_offset is None else next_offset - 1
+        if last >= first or not rotten:
+            yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
+        self._expected = max(first, last + 1)
         self._indexes.lost(self._expected - 1)
 
 

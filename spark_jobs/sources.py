@@ -1,7 +1,8 @@
 """Spark data sources over replica directories: `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs`.
 
 Options of all: `replica.<id>` = a broker's log directory, as every Spark worker sees it; `topics` = names separated by
-commas (all, unless given). One input partition is one segment (for `replog_replicas` and `replog_epochs`: one replica),
+commas (all, unless given). An input partition is a segment, or a few small ones (for `replog_replicas` and
+`replog_epochs`: a replica),
 read in bounded pieces, handed to Spark as Arrow batches. What cannot be read, or is wrong, is a row with `fault` set.
 """
 
@@ -23,7 +24,6 @@ from spark_jobs.replica_files import (
     UNREADABLE,
     PartitionFiles,
     Segment,
-    all_segments,
     in_ranges,
     list_replica,
     read_epochs,
@@ -32,6 +32,8 @@ from spark_jobs.scan import Damage, Fault, open_log, read_entries
 from spark_jobs.segment_check import LAYOUTS, check_segment
 
 ROWS_PER_BATCH = 8192
+PACKED_BYTES = 32 << 20  # of small segments in one input partition
+MAX_SEGMENTS = 64  # in one input partition
 
 _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
@@ -50,10 +52,9 @@ _ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string()}
 
 @dataclass
 class SegmentPartition(InputPartition):
-    """One segment to read."""
+    """Segments to read, each with its replica's log start: one, or several small ones."""
 
-    segment: Segment
-    log_start: int
+    segments: list[tuple[Segment, int]]
 
 
 @dataclass
@@ -128,13 +129,30 @@ class _BySegment(_Reader):
         self._ranges = None if ranges is None else [tuple(item) for item in ranges]
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [
-            SegmentPartition(segment, partition.log_start)
-            for replica in self._replicas
-            for partition in self._list(replica)
-            for segment in all_segments([partition])
-            if self._ranges is None or in_ranges(segment, self._ranges)
-        ]
+        """One for each segment, but small ones share: a task costs more than reading a few MiB."""
+        packed: list[InputPartition] = []
+        room, segments = -1, 0
+        for replica in self._replicas:
+            for files in self._list(replica):
+                for segment in files.segments:
+                    if self._ranges is not None and not in_ranges(segment, self._ranges):
+                        continue
+                    if segment.size > room or segments == MAX_SEGMENTS:
+                        packed.append(SegmentPartition([]))
+                        room, segments = PACKED_BYTES, 0
+                    last = packed[-1]
+                    assert isinstance(last, SegmentPartition)
+                    last.segments.append((segment, files.log_start))
+                    room -= segment.size
+                    segments += 1
+        return packed
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SegmentPartition)
+        return self._batches(row for segment, start in partition.segments for row in self._rows(segment, start))
+
+    def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
+        raise NotImplementedError
 
 
 class ReplicasSource(ReplicaSource):
@@ -251,10 +269,6 @@ class _IndexesReader(_BySegment):
         super().__init__(source)
         self._aligned = [tuple(item) for item in json.loads(source.options.get("aligned", "[]"))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SegmentPartition)
-        return self._batches(self._rows(partition.segment, partition.log_start))
-
     def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
         place = (segment.replica, segment.topic, segment.partition, segment.base)
         aligned = [offset for topic, number, offset in self._aligned if (topic, number) == place[1:3]]
@@ -293,10 +307,6 @@ class _BatchesReader(_BySegment):
     def __init__(self, source: ReplicaSource) -> None:
         super().__init__(source)
         self._crc = source.options.get("crc", "true").lower() != "false"
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SegmentPartition)
-        return self._batches(self._rows(partition.segment, partition.log_start))
 
     def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
         place = (segment.replica, segment.topic, segment.partition, segment.base)

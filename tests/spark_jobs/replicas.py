@@ -1,0 +1,209 @@
+"""Builds the log directories of three brokers, a topic for each way in which replicas may differ, and damages them."""
+
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from replog.log.batch import HEADER_SIZE, iterate_batches
+from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
+from replog.log.log import Log
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, open_log
+
+BATCHES = 30  # of two records: offsets 0 to 59
+END = 2 * BATCHES
+SETTINGS = {"segment_bytes": 1000, "index_interval_bytes": 150}  # ten batches a segment, an entry every other batch
+
+DAMAGED = [
+    "healthy",
+    "bit-rot",
+    "rotten-crc",
+    "rotten-length",
+    "rotten-base",
+    "epoch",
+    "gap",
+    "loss-tail",
+    "loss-middle",
+    "loss-segment",
+    "loss-all",
+    "index-lie",
+    "time-lie",
+    "digest-lie",
+    "epoch-lie",
+    "epoch-missing",
+    "index-gone",
+    "leftovers",
+    "unreadable",
+    "unreadable-end",
+]
+"""Topics that begin as equal replicas."""
+
+
+def batch(number: int, value: bytes = b"value") -> bytes:
+    return client_batch(value + b"%04d" % number, b"second", timestamps=[1000 + number, 1001 + number])
+
+
+def epoch_of(number: int) -> int:
+    return 1 + number // 12
+
+
+class Cluster:
+    """Directories `1`, `2` and `3` under `root`; `add` makes one partition on all of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.directories = {replica: root / str(replica) for replica in (1, 2, 3)}
+        self.marks: dict[int, dict[TopicPartition, int]] = {1: {}, 2: {}, 3: {}}
+        self.starts: dict[int, dict[TopicPartition, int]] = {1: {}, 2: {}, 3: {}}
+        for directory in self.directories.values():
+            directory.mkdir(parents=True)
+        self.write_checkpoints()
+
+    def path(self, replica: int, topic: str) -> Path:
+        return self.directories[replica] / f"{topic}-0"
+
+    def add(self, topic: str, replicas: tuple[int, ...] = (1, 2, 3)) -> None:
+        for replica in replicas:
+            self.build(replica, topic)
+
+    def build(
+        self,
+        replica: int,
+        topic: str,
+        *,
+        batches: int = BATCHES,
+        mark: int = END,
+        changed: Callable[[int], bytes] = lambda number: batch(number),
+        first: int = 0,
+        epochs: Callable[[int], int] = epoch_of,
+        **settings: Any,
+    ) -> None:
+        """Write one replica, from batch `first` to `batches`, anew."""
+        shutil.rmtree(self.path(replica, topic), ignore_errors=True)
+        log: Log = open_log(self.path(replica, topic), log_start_offset=2 * first, **{**SETTINGS, **settings})
+        for number in range(first, batches):
+            append(log, changed(number), epoch=epochs(number))
+        log.close()
+        self.marks[replica][TopicPartition(topic, 0)] = mark
+        self.write_checkpoints()
+
+    def write_checkpoints(self) -> None:
+        for replica, directory in self.directories.items():
+            OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write(self.marks[replica])
+            OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write(self.starts[replica])
+
+    def locate(self, replica: int, topic: str, offset: int) -> tuple[Path, int, int]:
+        """The `.log` file, position and size of the batch that begins with `offset`."""
+        for path in sorted(self.path(replica, topic).glob("*.log")):
+            for position, header in iterate_batches(path.read_bytes()):
+                if header.base_offset == offset:
+                    return path, position, header.size
+        raise AssertionError(f"replica {replica} of {topic} has no batch at {offset}")
+
+    def patch(self, replica: int, topic: str, offset: int, at: int, data: bytes) -> None:
+        """Overwrite bytes `at` (from the batch's start) of the batch that begins with `offset`."""
+        path, position, _ = self.locate(replica, topic, offset)
+        overwrite(path, position + at, data)
+
+    def cut_out(self, replica: int, topic: str, offset: int) -> None:
+        """Take one batch out of the middle of its file."""
+        path, position, size = self.locate(replica, topic, offset)
+        data = path.read_bytes()
+        path.write_bytes(data[:position] + data[position + size :])
+
+    def truncate(self, replica: int, topic: str, offset: int) -> None:
+        """Cut the log before the batch that begins with `offset`, as a careless hand would."""
+        path, position, _ = self.locate(replica, topic, offset)
+        for later in path.parent.glob("*.*"):
+            if later.name.partition(".")[0] > path.name.partition(".")[0]:
+                later.unlink()
+        path.write_bytes(path.read_bytes()[:position])
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    assert position + len(data) <= len(content), f"{path} has only {len(content)} bytes"
+    content[position : position + len(data)] = data
+    path.write_bytes(content)
+
+
+def build_everything(root: Path) -> Cluster:
+    """Every scenario, a topic each; what to expect of them is in `test_audit`."""
+    cluster = Cluster(root)
+    for topic in DAMAGED:
+        cluster.add(topic)
+    cluster.patch(2, "bit-rot", 24, HEADER_SIZE + 5, b"\xff")
+    cluster.patch(3, "rotten-crc", 24, 17, b"\x01\x02\x03\x04")
+    cluster.patch(3, "rotten-length", 24, 8, struct.pack(">i", 70))
+    cluster.patch(1, "rotten-base", 24, 0, struct.pack(">q", 77777))
+    cluster.patch(2, "epoch", 28, 12, struct.pack(">i", 3))
+    for replica in (1, 2, 3):
+        cluster.cut_out(replica, "gap", 24)
+        for suffix in ("index", "timeindex", "digest"):
+            for path in cluster.path(replica, "gap").glob(f"*.{suffix}"):
+                path.unlink()
+    cluster.truncate(3, "loss-tail", 50)
+    cluster.cut_out(2, "loss-middle", 24)
+    lost, _, _ = cluster.locate(1, "loss-segment", 24)
+    for path in lost.parent.glob(lost.name.replace(".log", ".*")):
+        path.unlink()
+    shutil.rmtree(cluster.path(3, "loss-all"))
+    index = sorted(cluster.path(2, "index-lie").glob("*.index"))[1]
+    overwrite(index, 8 + 4, struct.pack(">i", struct.unpack_from(">i", index.read_bytes(), 12)[0] + 1))
+    times = sorted(cluster.path(3, "time-lie").glob("*.timeindex"))[1]
+    overwrite(times, 12, struct.pack(">q", struct.unpack_from(">q", times.read_bytes(), 12)[0] + 1))
+    digests = sorted(cluster.path(1, "digest-lie").glob("*.digest"))[1]
+    overwrite(digests, 12 + 4, b"\x00" * 8)
+    write_entries(cluster.path(3, "epoch-lie") / "leader-epoch-checkpoint", [(1, 0), (2, 28), (3, 48)])
+    (cluster.path(2, "epoch-missing") / "leader-epoch-checkpoint").unlink()
+    for path in cluster.path(2, "index-gone").glob("*.*index"):
+        path.unlink()
+    _damage_ends(cluster)
+    _build_unequal(cluster)
+    return cluster
+
+
+def _damage_ends(cluster: Cluster) -> None:
+    tail = max(cluster.path(2, "leftovers").glob("*.log"))
+    tail.write_bytes(tail.read_bytes() + b"\x5a" * 40)  # a torn write that recovery would cut off
+    for topic, choose in (("unreadable", min), ("unreadable-end", max)):
+        log = choose(cluster.path(3, topic).glob("*.log"))
+        log.unlink()
+        log.mkdir()  # opens, but every read fails: what a bad disk does
+
+
+def _build_unequal(cluster: Cluster) -> None:
+    for replica in (1, 2, 3):
+        cluster.build(
+            replica, "value", changed=lambda n, r=replica: batch(n, b"wrong" if (r, n) == (3, 10) else b"value")
+        )
+        cluster.build(
+            replica,
+            "divergent",
+            changed=lambda n, r=replica: batch(n, b"other" if r == 2 and n >= 24 else b"value"),
+            epochs=lambda n, r=replica: 3 if r == 2 and n >= 24 else 4 if n >= 24 else epoch_of(n),
+        )
+        cluster.build(replica, "lag", batches=BATCHES if replica == 1 else 25, mark=END if replica == 1 else 48)
+        cluster.build(
+            replica,
+            "tail",
+            mark=50 if replica == 2 else 52,
+            changed=lambda n, r=replica: batch(n, b"uncommitted" if r == 2 and n >= 26 else b"value"),
+        )
+        cluster.build(replica, "retention", first=11 if replica == 2 else 0)
+        segment_bytes, interval = ((1000, 150), (700, 90), (100_000, 400))[replica - 1]
+        cluster.build(replica, "layout", segment_bytes=segment_bytes, index_interval_bytes=interval)
+        cluster.build(
+            replica,
+            "layout-value",
+            segment_bytes=segment_bytes,
+            index_interval_bytes=interval,
+            changed=lambda n, r=replica: batch(n, b"wrong" if (r, n) == (3, 17) else b"value"),
+        )
+    del cluster.marks[2][TopicPartition("leftovers", 0)]
+    cluster.add("no-mark")
+    del cluster.marks[2][TopicPartition("no-mark", 0)]
+    cluster.marks[2][TopicPartition("leftovers", 0)] = END
+    cluster.build(1, "alone")
+    cluster.write_checkpoints()

@@ -1,0 +1,201 @@
+"""The audit finds each fault where it was put, and nothing where replicas may differ."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.audit import Audit, audit, write_findings
+from spark_jobs.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding, verdict
+from spark_jobs.report import html_report, state, summary
+from tests.spark_jobs.replicas import Cluster, build_everything
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+LOSS = "COMMITTED_LOSS"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    return build_everything(tmp_path_factory.mktemp("brokers"))
+
+
+@pytest.fixture(scope="module")
+def deep(spark: SparkSession, cluster: Cluster) -> Audit:
+    return audit(spark, cluster.directories, level="deep")
+
+
+@pytest.fixture(scope="module")
+def index(spark: SparkSession, cluster: Cluster) -> Audit:
+    return audit(spark, cluster.directories, level="index")
+
+
+def of_topic(result: Audit, topic: str) -> list[Finding]:
+    return [finding for finding in result.findings if finding.topic == topic]
+
+
+def places(findings: list[Finding]) -> list[tuple[Any, ...]]:
+    return [(finding.kind, finding.wrong, finding.first, finding.last) for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("bit-rot", [("BIT_ROT", 2, 24, 25)]),
+        ("rotten-crc", [("BIT_ROT", 3, 24, 25)]),
+        ("rotten-base", [("BIT_ROT", 1, 24, 25)]),
+        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
+        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
+        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
+        ("epoch", [("EPOCH_MISMATCH", 2, 28, 29)]),
+        ("gap", [("GAP", 1, 24, 25), ("GAP", 2, 24, 25), ("GAP", 3, 24, 25)]),
+        ("loss-tail", [(LOSS, 3, 50, 59)]),
+        ("loss-middle", [(LOSS, 2, 24, 25)]),
+        ("loss-segment", [(LOSS, 1, 22, 43)]),
+        ("loss-all", [(LOSS, 3, 0, 59)]),
+        ("epoch-lie", [("EPOCH_CACHE_LIE", 3, 24, 27)]),
+        ("epoch-missing", [("EPOCH_CACHE_LIE", 2, 0, 59)]),
+    ],
+)
+def test_deep_names_class_replica_and_offsets_of_each_fault(
+    deep: Audit, topic: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert places(of_topic(deep, topic)) == expected, of_topic(deep, topic)
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
+        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
+        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
+        ("loss-tail", [(LOSS, 3, 50, 59)]),
+        ("loss-middle", [(LOSS, 2, 24, 25)]),
+        ("loss-segment", [(LOSS, 1, 22, 43)]),
+        ("loss-all", [(LOSS, 3, 0, 59)]),
+        ("epoch-missing", [("EPOCH_CACHE_LIE", 2, 0, 59)]),
+    ],
+)
+def test_index_level_names_the_same_from_indexes_and_a_few_headers(
+    index: Audit, topic: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert places(of_topic(index, topic)) == expected, of_topic(index, topic)
+
+
+def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
+    findings = of_topic(deep, "rotten-length")
+    assert len(findings) == 1, findings
+    (finding,) = findings
+    assert (finding.kind, finding.wrong, finding.first) == ("BIT_ROT", 3, 24), finding
+
+
+@pytest.mark.parametrize("level", ["index", "deep"])
+@pytest.mark.parametrize(
+    ("topic", "replica", "suffix"),
+    [("index-lie", 2, ".index"), ("time-lie", 3, ".timeindex"), ("digest-lie", 1, ".digest")],
+)
+def test_a_changed_index_entry_is_an_index_lie_of_that_file(
+    request: pytest.FixtureRequest, level: str, topic: str, replica: int, suffix: str
+) -> None:
+    (finding,) = of_topic(request.getfixturevalue(level), topic)
+    assert (finding.kind, finding.wrong) == ("INDEX_LIE", replica), finding
+    assert finding.evidence[0].file.endswith(suffix), finding
+    assert finding.first is not None
+    assert finding.last is not None
+    assert 20 <= finding.first <= finding.last < 40, finding
+
+
+def test_an_epoch_checkpoint_lie_shows_at_the_index_level(index: Audit) -> None:
+    findings = of_topic(index, "epoch-lie")
+    assert {(finding.kind, finding.wrong) for finding in findings} == {("EPOCH_CACHE_LIE", 3)}, findings
+
+
+@pytest.mark.parametrize("level", ["index", "deep"])
+@pytest.mark.parametrize("topic", ["healthy", "lag", "tail", "retention", "layout", "leftovers", "index-gone", "alone"])
+def test_what_replicas_may_differ_in_is_no_finding(request: pytest.FixtureRequest, level: str, topic: str) -> None:
+    findings = of_topic(request.getfixturevalue(level), topic)
+    assert findings == []
+    assert verdict(findings, compared=1) == CONSISTENT
+
+
+@pytest.mark.parametrize("level", ["index", "deep"])
+@pytest.mark.parametrize(("topic", "replica"), [("unreadable", 3), ("unreadable-end", 3), ("no-mark", 2)])
+def test_what_cannot_be_read_or_known_is_inconclusive(
+    request: pytest.FixtureRequest, level: str, topic: str, replica: int
+) -> None:
+    result = request.getfixturevalue(level)
+    findings = of_topic(result, topic)
+    assert {(finding.kind, finding.wrong) for finding in findings} == {("UNREADABLE", replica)}, findings
+    assert verdict(findings, compared=1) == INCONCLUSIVE
+
+
+def test_nothing_to_compare_is_inconclusive() -> None:
+    assert verdict([], compared=0) == INCONCLUSIVE
+
+
+def test_every_finding_says_where_why_and_what_to_do(deep: Audit) -> None:
+    assert deep.verdict == DIVERGED
+    for finding in deep.findings:
+        assert finding.why, finding
+        assert finding.remedy, finding
+        assert finding.evidence, finding
+        assert all(evidence.file and evidence.seen for evidence in finding.evidence), finding
+
+
+def test_evidence_shows_the_values_of_every_replica(deep: Audit) -> None:
+    (finding,) = of_topic(deep, "value")
+    assert [evidence.replica for evidence in finding.evidence] == [1, 2, 3]
+    assert finding.evidence[0].seen == finding.evidence[1].seen != finding.evidence[2].seen
+    assert "replicas 1 and 2 agree" in finding.why or "contradicts" in finding.why
+
+
+def test_the_replica_with_the_older_epoch_is_the_one_that_kept_a_replaced_tail(
+    spark: SparkSession, cluster: Cluster
+) -> None:
+    pair = {replica: cluster.directories[replica] for replica in (1, 2)}
+    (finding,) = audit(spark, pair, ["divergent"], "index").findings
+    assert (finding.wrong, finding.first) == (2, 48)
+    assert "older leader epoch" in finding.why
+
+
+def test_only_the_topics_asked_for_are_audited(spark: SparkSession, cluster: Cluster) -> None:
+    result = audit(spark, cluster.directories, ["healthy", "layout"], "index")
+    assert {replica.topic for replica in result.replicas} == {"healthy", "layout"}
+    assert (result.verdict, result.compared) == (CONSISTENT, 2)
+
+
+def test_an_audit_writes_nothing_into_the_directories(spark: SparkSession, cluster: Cluster) -> None:
+    def files() -> dict[Path, int]:
+        root = cluster.directories[1].parent
+        return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+
+    before = files()
+    audit(spark, cluster.directories, ["healthy"], "deep")
+    assert files() == before
+
+
+def test_reports_hold_the_findings(spark: SparkSession, deep: Audit, tmp_path: Path) -> None:
+    write_findings(spark, deep, tmp_path / "findings.parquet")
+    stored = spark.read.parquet(str(tmp_path / "findings.parquet")).collect()
+    assert len(stored) == len(deep.findings)
+    assert {row["class"] for row in stored} == {finding.kind for finding in deep.findings}
+    told = summary(deep)
+    assert told["verdict"] == DIVERGED
+    assert sum(told["classes"].values()) == len(deep.findings)
+    page = html_report(deep)
+    for word in ("DIVERGED", "loss-segment-0", "COMMITTED_LOSS", "replica 3", "</html>"):
+        assert word in page, f"{word} is not on the page"
+    assert "http" not in page, "the page must not load anything"
+
+
+def test_the_map_tells_lag_from_faults(deep: Audit) -> None:
+    states = {(r.topic, r.replica): state(deep, r) for r in deep.replicas}
+    assert states["lag", 1] == states["healthy", 2] == "ok"
+    assert states["lag", 2] == "lagging"
+    assert (states["bit-rot", 1], states["bit-rot", 2]) == ("ok", "fault")
+    assert states["unreadable-end", 3] == "unreadable"
