@@ -117,6 +117,28 @@ async def test_deleted_records_are_passed_over_by_the_policy(cluster: InProcessC
         assert [record.offset for record in await read(consumer, 20)] == list(range(10, 30))
 
 
+async def test_what_was_read_before_a_deletion_is_handed_out_before_the_reset(cluster: InProcessCluster) -> None:
+    address = await one_broker_with(cluster, 0)
+    for i in range(30):
+        await cluster.produce(TP, batch(b"%d" % i))
+    async with (
+        Admin(address) as admin,
+        Consumer(address, auto_offset_reset="earliest", max_partition_fetch_bytes=250) as consumer,
+    ):
+        consumer.assign([TP])
+        assert [record.offset for record in await consumer.fetch(5, max_records=1)] == [0]
+        await asyncio.sleep(0.1)  # as much is buffered as will be
+        await admin.delete_records({TP: 25})
+        await asyncio.sleep(1)  # the fetch behind the buffer is refused meanwhile
+        offsets = [record.offset for record in await read(consumer, 6)]
+        while offsets[-1] < 29:
+            offsets += [record.offset for record in await read(consumer, 1)]
+    before = [offset for offset in offsets if offset < 25]
+    assert before == list(range(1, len(before) + 1))
+    assert 3 <= len(before) < 20
+    assert offsets[len(before) :] == list(range(25, 30))
+
+
 async def test_an_offset_out_of_range_is_raised_until_a_seek_when_there_is_no_policy(
     cluster: InProcessCluster,
 ) -> None:
