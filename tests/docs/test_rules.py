@@ -43,3 +43,14 @@ def test_every_quoted_divergence_is_written_down():
             numbers += re.findall(r"(?<![-\w])D(\d+)\b", text)
         unknown += [f"{path}: divergence {number}" for number in numbers if number not in divergences]
     assert not unknown, unknown
+
+
+def test_every_quoted_section_is_written_down():
+    sections = re.findall(r"^### (§?[\d.]+)(?: to ([\d.]+))?", (ROOT / "docs/sections.md").read_text(), re.M)
+    text = (ROOT / "docs/sections.md").read_text()
+    known = {first for first, _ in sections} | set(re.findall(r"§[\d.]*\d", text))
+    assert len(known) >= 30
+    unknown = []
+    for path, content in text_files(".py", ".proto"):
+        unknown += [f"{path}: {name}" for name in re.findall(r"§[\d.]*\d", content) if name not in known]
+    assert not unknown, unknown
