@@ -1,0 +1,270 @@
+"""Bad input and bad surroundings: each is refused with a message that names thing, value and remedy, by the right
+status, without a traceback, and without harm to the cluster.
+"""
+
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from cluster.local.ports import free_port
+from cluster.local.supervisor import LocalCluster
+from tests.cluster.commands import Replog
+
+pytestmark = pytest.mark.processes
+
+PROBLEM_FOUND, BAD_USE = 1, 2
+
+
+@pytest.fixture
+def ask(replog: Replog, cluster: LocalCluster) -> Replog:
+    """A command on the cluster; it must never print a traceback."""
+
+    def run(*arguments: object, stdin: str = "") -> object:
+        done = replog(*arguments, "--bootstrap-server", cluster.bootstrap, stdin=stdin)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def topic(ask: Replog, request: pytest.FixtureRequest) -> str:
+    name = f"t{abs(hash(request.node.name))}"
+    assert ask("topic", "create", "--topic", name, "--partitions", 1).returncode == 0
+    return name
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("../x", "characters other than"),
+        ("", "is empty"),
+        (".", "reserved directory name"),
+        ("..", "reserved directory name"),
+        ("a" * 250, "has 250 characters, more than 249"),
+        ("a/b", "characters other than"),
+        ("ä", "characters other than"),
+        ("a\n", "characters other than"),
+    ],
+)
+@pytest.mark.parametrize("command", [("topic", "create"), ("topic", "describe"), ("produce",), ("consume",)])
+def test_a_topic_name_that_is_none_is_bad_use(ask: Replog, command: tuple[str, ...], name: str, says: str) -> None:
+    done = ask(*command, "--topic", name)
+    assert done.returncode == BAD_USE
+    assert "INVALID_TOPIC_EXCEPTION" in done.stderr
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("command", [("topic", "describe"), ("topic", "delete"), ("produce",), ("consume",)])
+def test_an_unknown_topic_is_named(ask: Replog, command: tuple[str, ...]) -> None:
+    done = ask(*command, "--topic", "nobody-made-it", stdin="x\n")
+    assert done.returncode == PROBLEM_FOUND
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in done.stderr
+    assert "'nobody-made-it'" in done.stderr
+
+
+def test_a_topic_that_exists_is_not_made_again(ask: Replog, topic: str) -> None:
+    done = ask("topic", "create", "--topic", topic)
+    assert done.returncode == PROBLEM_FOUND
+    assert "TOPIC_ALREADY_EXISTS" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--replication-factor", 4), "INVALID_REPLICATION_FACTOR"),
+        (("--partitions", 10_000_000), "INVALID_PARTITIONS"),
+        (("--config", "no.such.setting=1"), "no.such.setting"),
+        (("--config", "segment.bytes=-1"), "segment.bytes"),
+        (("--config", "segment.bytes"), "not name=value"),
+        (("--partitions", -1), "--partitions"),
+        (("--partitions", "many"), "--partitions"),
+    ],
+)
+def test_a_topic_that_cannot_be_is_bad_use(ask: Replog, arguments: tuple[object, ...], says: str) -> None:
+    done = ask("topic", "create", "--topic", "cannot-be", *arguments)
+    assert done.returncode == BAD_USE, done.stderr
+    assert says in done.stderr
+
+
+def test_an_offset_out_of_range_is_told_with_where_the_log_starts(ask: Replog, topic: str) -> None:
+    assert ask("produce", "--topic", topic, stdin="x\n").returncode == 0
+    done = ask("consume", "--topic", topic, "--partition", 0, "--offset", 1000, "--timeout-ms", 10_000)
+    assert done.returncode == PROBLEM_FOUND
+    assert f"offset 1000 of {topic}-0 is outside of its log" in done.stderr
+    assert ask("consume", "--topic", topic, "--partition", 0, "--offset", -1).returncode == BAD_USE
+
+
+def test_an_offset_needs_its_partition(ask: Replog, topic: str) -> None:
+    done = ask("consume", "--topic", topic, "--offset", 0)
+    assert done.returncode == BAD_USE
+    assert "--partition" in done.stderr
+
+
+def test_a_partition_that_is_not_there_is_told_with_those_that_are(ask: Replog, topic: str) -> None:
+    for command in (("produce",), ("consume",)):
+        done = ask(*command, "--topic", topic, "--partition", 7, stdin="x\n")
+        assert done.returncode == PROBLEM_FOUND
+        assert "partitions 0 to 0, not 7" in done.stderr
+
+
+def test_an_oversize_record_is_refused_by_line_and_the_others_go_through(ask: Replog, topic: str) -> None:
+    done = ask("produce", "--topic", topic, stdin="small\n" + "x" * (2 << 20) + "\nsmall too\n")
+    assert done.returncode == PROBLEM_FOUND
+    assert "error: line 2: MESSAGE_TOO_LARGE" in done.stderr
+    assert "2 acknowledged, 1 failed" in done.stderr
+    back = ask("consume", "--topic", topic, "--from-beginning", "--max-messages", 2)
+    assert back.stdout == "small\nsmall too\n"
+
+
+def test_a_record_that_is_too_large_for_the_topic_is_refused_by_the_broker(ask: Replog) -> None:
+    ask("topic", "create", "--topic", "narrow", "--config", "max.message.bytes=1000")
+    done = ask("produce", "--topic", "narrow", stdin="x" * 2000 + "\n")
+    assert done.returncode == PROBLEM_FOUND
+    assert "error: line 1: MESSAGE_TOO_LARGE" in done.stderr
+    assert "0 acknowledged, 1 failed" in done.stderr
+
+
+def test_acks_is_all_one_or_zero(ask: Replog, topic: str) -> None:
+    done = ask("produce", "--topic", topic, "--acks", 2, stdin="x\n")
+    assert done.returncode == BAD_USE
+    assert "--acks" in done.stderr
+    for acks in ("all", "1", "0"):
+        assert ask("produce", "--topic", topic, "--acks", acks, stdin="x\n").returncode == 0
+
+
+def test_a_line_without_the_key_separator_is_refused_by_line(ask: Replog, topic: str) -> None:
+    done = ask("produce", "--topic", topic, "--key-separator", ":", stdin="a:1\nno separator\n")
+    assert done.returncode == PROBLEM_FOUND
+    assert "error: line 2: INVALID_RECORD: no key separator ':'" in done.stderr
+    assert ask("produce", "--topic", topic, "--key-separator", "", stdin="a\n").returncode == BAD_USE
+
+
+def test_a_file_that_is_not_there_is_named(ask: Replog, topic: str, tmp_path: Path) -> None:
+    done = ask("produce", "--topic", topic, "--file", tmp_path / "missing.txt")
+    assert done.returncode == PROBLEM_FOUND
+    assert "missing.txt" in done.stderr
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", ":9092", ""])
+def test_an_address_that_is_none_is_bad_use(replog: Replog, address: str) -> None:
+    done = replog("topic", "list", "--bootstrap-server", address)
+    assert done.returncode == BAD_USE, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nobody_at_the_address_is_told(replog: Replog) -> None:
+    done = replog("topic", "list", "--bootstrap-server", f"127.0.0.1:{free_port([])}")
+    assert done.returncode == PROBLEM_FOUND
+    assert "NETWORK_EXCEPTION" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _broker(replog: Replog, cluster: LocalCluster, directory: Path, **settings: object) -> object:
+    overrides = {
+        "node.id": 77,
+        "log.dirs": directory,
+        "listeners": f"127.0.0.1:{free_port([])}",
+        "controller.listener": cluster.state.controller.address,
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+    arguments = [word for name, value in overrides.items() for word in ("--override", f"{name}={value}")]
+    done = replog("broker", *arguments, timeout=30)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_a_broker_whose_directory_cannot_be_written_says_so(
+    replog: Replog, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    done = _broker(replog, cluster, tmp_path / "file" / "data")
+    assert done.returncode == PROBLEM_FOUND
+    assert str(tmp_path / "file" / "data") in done.stderr
+
+
+def test_a_broker_whose_port_is_in_use_says_so(replog: Replog, cluster: LocalCluster, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = _broker(replog, cluster, tmp_path, listeners=f"127.0.0.1:{port}")
+    assert done.returncode == BAD_USE
+    assert f"cannot listen on 127.0.0.1:{port}: the port is in use" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"listeners": "nonsense"}, "listeners='nonsense'"),
+        ({"node_id": "one"}, "node.id='one'"),
+        ({"no_such_setting": 1}, "no.such.setting is not a setting here"),
+    ],
+)
+def test_a_broker_refuses_bad_settings_by_name(
+    replog: Replog, cluster: LocalCluster, tmp_path: Path, settings: dict[str, object], says: str
+) -> None:
+    done = _broker(replog, cluster, tmp_path, **settings)
+    assert done.returncode == BAD_USE
+    assert says in done.stderr
+
+
+def test_a_broker_needs_its_settings(replog: Replog, tmp_path: Path) -> None:
+    done = replog("broker")
+    assert done.returncode == BAD_USE
+    assert "node.id is missing" in done.stderr
+    missing = replog("broker", "--config", tmp_path / "missing.properties")
+    assert missing.returncode == BAD_USE
+    assert "missing.properties" in missing.stderr
+
+
+@pytest.fixture
+def stopped_copy(cluster: LocalCluster, tmp_path: Path) -> Path:
+    """A copy of broker 1's data directory, as taken from a crashed broker."""
+    copy = tmp_path / "copy"
+    shutil.copytree(cluster.data_directory(1), copy)
+    return copy
+
+
+def test_a_broker_refuses_the_directory_of_another_broker(
+    replog: Replog, cluster: LocalCluster, stopped_copy: Path
+) -> None:
+    done = _broker(replog, cluster, stopped_copy)
+    assert done.returncode in (PROBLEM_FOUND, BAD_USE)
+    assert "node.id" in done.stderr
+    assert "77" in done.stderr
+
+
+def test_a_broker_refuses_the_directory_of_another_cluster(
+    replog: Replog, cluster: LocalCluster, stopped_copy: Path
+) -> None:
+    properties = stopped_copy / "meta.properties"
+    lines = [
+        "cluster.id=AAAAAAAAAAAAAAAAAAAAAA" if line.startswith("cluster.id=") else line
+        for line in properties.read_text().splitlines()
+    ]
+    properties.write_text("\n".join(lines) + "\n")
+    done = _broker(replog, cluster, stopped_copy, node_id=1)
+    assert done.returncode in (PROBLEM_FOUND, BAD_USE)
+    assert "AAAAAAAAAAAAAAAAAAAAAA" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"],
+)
+def test_a_truncated_checkpoint_file_costs_a_recovery_and_no_record(
+    replog: Replog, cluster: LocalCluster, ask: Replog, topic: str, name: str
+) -> None:
+    """The broker says which file it was, starts, and has everything."""
+    assert ask("produce", "--topic", topic, stdin="kept\n").returncode == 0
+    cluster.wait_for_full_isr()
+    cluster.kill(2)
+    checkpoint = cluster.data_directory(2) / name
+    checkpoint.write_text("0\n5\nhalf-a-li")
+    cluster.start(2)
+    cluster.wait_for_full_isr()
+    assert name in cluster.log_file(cluster.state.broker(2)).read_text()
+    assert ask("consume", "--topic", topic, "--from-beginning", "--max-messages", 1).stdout == "kept\n"
+    log = cluster.data_directory(2) / f"{topic}-0" / f"{0:020d}.log"
+    assert b"kept" in log.read_bytes()
