@@ -14,9 +14,9 @@ from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replica_files import EpochCheckpoint, Segment
-from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, MAX_FAULTS, Damage, Fault, LogFile, open_log, read_entries
-from spark_jobs.segment_check import LAYOUTS, EpochCheck
+from spark_jobs.replica_files import EpochCheckpoint, Segment, read_epochs
+from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, capped, open_log
+from spark_jobs.segment_check import LAYOUTS, EpochCheck, read_index
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -35,35 +35,30 @@ class Point(NamedTuple):
     value: int | None
 
 
-def index_points(
-    segment: Segment, epochs: EpochCheckpoint, log_start: int, aligned: list[int]
-) -> Iterator[Point | Fault]:
+def index_points(segment: Segment, log_start: int, aligned: list[int]) -> Iterator[Point | Fault]:
     """The segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
 
     Each offset of `aligned` within the segment adds the point just before it: replicas share those even where their
     indexes share nothing. Reads batch headers only: those at entries, behind the last one and by aligned offsets.
     """
-    counts: dict[str, int] = {}
-    for item in _IndexCheck(segment, epochs, log_start).run(aligned):
-        if isinstance(item, Fault):
-            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
-            if seen > MAX_FAULTS:
-                continue
-            if seen == MAX_FAULTS:
-                item = item._replace(detail=item.detail + f" (the segment has more: only {MAX_FAULTS} are listed)")
-        yield item
+    return capped(_IndexCheck(segment, log_start).run(aligned))
 
 
 class _IndexCheck:
-    def __init__(self, segment: Segment, epochs: EpochCheckpoint, log_start: int) -> None:
+    def __init__(self, segment: Segment, log_start: int) -> None:
         self._segment = segment
-        self._epochs = EpochCheck(epochs, log_start)
+        self._log_start = log_start
+        # Read before the log, which a live broker writes first.
+        self._indexes = {suffix: read_index(segment, suffix) for suffix in LAYOUTS}
+        self._epochs = EpochCheck(EpochCheckpoint(), log_start)
         self._digest_rows: list[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound: list[tuple[int, int, int]] = []  # slot, offset, position of entries that tell the truth
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
         with open_log(self._segment.path(LOG_SUFFIX), HEADER_SIZE) as log:
+            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            self._epochs = EpochCheck(read_epochs(self._segment.directory), self._log_start)
             yield from self._first(log)
             yield from self._offsets(log)
             yield from self._times(log)
@@ -93,8 +88,7 @@ class _IndexCheck:
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
-        layout, field = LAYOUTS[INDEX_SUFFIX]
-        entries = read_entries(self._segment.path(INDEX_SUFFIX), INDEX_SUFFIX, layout, self._segment.base, field)
+        entries = self._indexes[INDEX_SUFFIX]
         yield from entries.faults
         for slot, offset, position in entries.rows:
             try:
@@ -104,7 +98,9 @@ class _IndexCheck:
                     yield Fault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
                 else:
                     detail = f"entry {slot}: {offset} → {position}: {error.message}"
-                    yield Fault(INDEX_LIE, INDEX_SUFFIX, slot * layout.size, offset, offset, -1, detail)
+                    yield Fault(
+                        INDEX_LIE, INDEX_SUFFIX, slot * LAYOUTS[INDEX_SUFFIX][0].size, offset, offset, -1, detail
+                    )
                 continue
             yield from self._epochs.see(position, header)
             self._sound.append((slot, offset, position))
@@ -134,9 +130,7 @@ class _IndexCheck:
         return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
 
     def _times(self, log: LogFile) -> Iterator[Point | Fault]:
-        layout, field = LAYOUTS[TIME_INDEX_SUFFIX]
-        path = self._segment.path(TIME_INDEX_SUFFIX)
-        entries = read_entries(path, TIME_INDEX_SUFFIX, layout, self._segment.base, field)
+        entries = self._indexes[TIME_INDEX_SUFFIX]
         yield from entries.faults
         for slot, timestamp, offset in entries.rows:
             try:
@@ -145,13 +139,14 @@ class _IndexCheck:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
                 detail = f"entry {slot}: {timestamp} → {offset}: {error.message}"
-                yield Fault(INDEX_LIE, TIME_INDEX_SUFFIX, slot * layout.size, offset, offset, -1, detail)
+                yield Fault(
+                    INDEX_LIE, TIME_INDEX_SUFFIX, slot * LAYOUTS[TIME_INDEX_SUFFIX][0].size, offset, offset, -1, detail
+                )
                 continue
             yield Point(TIME, slot, offset, at, timestamp)
 
     def _digests(self) -> Iterator[Point | Fault]:
-        layout, field = LAYOUTS[DIGEST_SUFFIX]
-        entries = read_entries(self._segment.path(DIGEST_SUFFIX), DIGEST_SUFFIX, layout, self._segment.base, field)
+        entries = self._indexes[DIGEST_SUFFIX]
         yield from entries.faults
         self._digest_rows = entries.rows if entries.present else None
         for slot, offset, digest in entries.rows:

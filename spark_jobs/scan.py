@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from crc32c import crc32c
 
@@ -18,7 +18,6 @@ from replog.log.files import read_exactly
 
 WINDOW = 1 << 20
 MAX_FAULTS = 100  # listed of each segment and class: enough to see what happened, few enough for the driver
-ZERO_OFFSET_ENTRY = bytes(8)
 
 BIT_ROT = "BIT_ROT"
 GAP = "GAP"
@@ -176,3 +175,20 @@ def _follows(
     if offset_field == 1:
         return before[0] < entry[0] and before[1] <= entry[1]
     return before[0] < entry[0] and (not both or before[1] < entry[1])
+
+
+Item = TypeVar("Item")
+
+
+def capped(items: Iterator[Item | Fault]) -> Iterator[Item | Fault]:
+    """`items` with no more than `MAX_FAULTS` faults of a class; the last one says that there are more."""
+    counts: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, Fault):
+            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
+            if seen > MAX_FAULTS:
+                continue
+            if seen == MAX_FAULTS:
+                yield item._replace(detail=f"{item.detail} (only the first {MAX_FAULTS} of the segment are listed)")
+                continue
+        yield item

@@ -10,8 +10,8 @@ from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
-from spark_jobs.replica_files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment
-from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, MAX_FAULTS, Damage, Entries, Fault, LogFile, open_log, read_entries
+from spark_jobs.replica_files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment, read_epochs
+from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Entries, Fault, LogFile, capped, open_log, read_entries
 
 _start = itemgetter(1)
 
@@ -76,9 +76,9 @@ class _Indexes:
 
     def __init__(self, segment: Segment) -> None:
         self._base = segment.base
-        self.offsets = _entries(segment, INDEX_SUFFIX)
-        self._times = _entries(segment, TIME_INDEX_SUFFIX)
-        self._digests = _entries(segment, DIGEST_SUFFIX)
+        self.offsets = read_index(segment, INDEX_SUFFIX)
+        self._times = read_index(segment, TIME_INDEX_SUFFIX)
+        self._digests = read_index(segment, DIGEST_SUFFIX)
         self._next = [0, 0, 0]
         self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
         self._max_timestamp = -1
@@ -179,29 +179,23 @@ LAYOUTS = {
 }
 
 
-def _entries(segment: Segment, suffix: str) -> Entries:
+def read_index(segment: Segment, suffix: str) -> Entries:
+    """The entries of one of the segment's indexes."""
     layout, field = LAYOUTS[suffix]
     return read_entries(segment.path(suffix), suffix, layout, segment.base, field)
 
 
-def check_segment(segment: Segment, epochs: EpochCheckpoint, log_start: int, *, crc: bool) -> Iterator[Batch | Fault]:
+def check_segment(segment: Segment, log_start: int, *, crc: bool) -> Iterator[Batch | Fault]:
     """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read."""
-    counts: dict[str, int] = {}
-    for item in _Check(segment, epochs, log_start, crc=crc).run():
-        if isinstance(item, Fault):
-            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
-            if seen > MAX_FAULTS:
-                continue
-            if seen == MAX_FAULTS:
-                item = item._replace(detail=item.detail + f" (the segment has more: only {MAX_FAULTS} are listed)")
-        yield item
+    return capped(_Check(segment, log_start, crc=crc).run())
 
 
 class _Check:
-    def __init__(self, segment: Segment, epochs: EpochCheckpoint, log_start: int, *, crc: bool) -> None:
+    def __init__(self, segment: Segment, log_start: int, *, crc: bool) -> None:
         self._segment = segment
-        self._indexes = _Indexes(segment)
-        self._epochs = EpochCheck(epochs, log_start)
+        self._indexes = _Indexes(segment)  # read before the log, which a live broker writes first
+        self._epochs = EpochCheck(EpochCheckpoint(), log_start)
+        self._log_start = log_start
         self._crc = crc
         self._expected = segment.base
         self._rot: tuple[int, BatchHeader, str] | None = None  # a batch with a wrong CRC: even its last offset may lie
@@ -209,6 +203,8 @@ class _Check:
     def run(self) -> Iterator[Batch | Fault]:
         yield from self._indexes.shape_faults()
         with open_log(self._segment.path(LOG_SUFFIX)) as log:
+            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            self._epochs = EpochCheck(read_epochs(self._segment.directory), self._log_start)
             for item in log.walk(0, self._indexes.positions()):
                 if isinstance(item, Damage):
                     yield from self._damaged(log, item)

@@ -28,8 +28,8 @@ from spark_jobs.replica_files import (
     list_replica,
     read_epochs,
 )
-from spark_jobs.scan import Damage, Fault, open_log, read_entries
-from spark_jobs.segment_check import LAYOUTS, check_segment
+from spark_jobs.scan import Damage, Fault, open_log
+from spark_jobs.segment_check import check_segment, read_index
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
@@ -178,6 +178,7 @@ def _describe(files: PartitionFiles) -> tuple[Any, ...]:
     place = (files.replica, files.partition.topic, files.partition.partition)
     size = sum(segment.size for segment in files.segments)
     error, log_end = files.error, files.log_start
+    epochs = read_epochs(files.directory)  # before the log: its entries never begin beyond the log end
     if error is None:
         try:
             log_end = max(files.log_start, _log_end(files.segments[-1])) if files.segments else files.log_start
@@ -186,7 +187,8 @@ def _describe(files: PartitionFiles) -> tuple[Any, ...]:
     bounds = (files.log_start, files.high_watermark, log_end, size, len(files.segments))
     if error is not None:
         return (*place, *bounds, UNREADABLE, files.directory, error)
-    epochs = read_epochs(files.directory)
+    if epochs.fault is None and not epochs.entries and log_end > files.log_start:
+        epochs = read_epochs(files.directory)  # a live broker may have written it meanwhile
     if epochs.fault is None and not epochs.entries and log_end > files.log_start:
         return (*place, *bounds, "EPOCH_CACHE_LIE", epochs.path, "the epoch checkpoint is missing or empty")
     if epochs.entries and epochs.fault is None and epochs.entries[-1][1] > log_end:
@@ -197,8 +199,7 @@ def _describe(files: PartitionFiles) -> tuple[Any, ...]:
 
 def _log_end(segment: Segment) -> int:
     """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
-    layout, field = LAYOUTS[INDEX_SUFFIX]
-    rows = read_entries(segment.path(INDEX_SUFFIX), INDEX_SUFFIX, layout, segment.base, field).rows
+    rows = read_index(segment, INDEX_SUFFIX).rows
     next_offset = segment.base
     with open_log(segment.path(LOG_SUFFIX), 4096) as log:
         start = 0
@@ -273,7 +274,7 @@ class _IndexesReader(_BySegment):
         place = (segment.replica, segment.topic, segment.partition, segment.base)
         aligned = [offset for topic, number, offset in self._aligned if (topic, number) == place[1:3]]
         try:
-            for item in index_points(segment, read_epochs(segment.directory), log_start, aligned):
+            for item in index_points(segment, log_start, aligned):
                 if isinstance(item, Point):
                     offset, value = item.offset, _signed(item.value)
                     row = (item.position, offset, offset, None, item.kind, item.slot, value, None, None, None)
@@ -311,7 +312,7 @@ class _BatchesReader(_BySegment):
     def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
         place = (segment.replica, segment.topic, segment.partition, segment.base)
         try:
-            for item in check_segment(segment, read_epochs(segment.directory), log_start, crc=self._crc):
+            for item in check_segment(segment, log_start, crc=self._crc):
                 if isinstance(item, Fault):
                     found = (item.position, item.first, item.last, item.epoch)
                     yield (*place, *found, None, None, item.fault, item.file, item.detail)

@@ -1,0 +1,91 @@
+"""The command: bad use, exit codes, outputs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.audit_replicas import main
+from spark_jobs.findings import EXIT_CODES
+from tests.spark_jobs.replicas import Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    cluster = Cluster(tmp_path / "brokers")
+    cluster.add("orders")
+    return cluster
+
+
+def arguments(cluster: Cluster) -> list[str]:
+    return [f"--replica={replica}={directory}" for replica, directory in cluster.directories.items()]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--replica", "one=/tmp", "--replica", "2=/tmp"], "not ID=DIR"),
+        (["--replica", "/tmp"], "not ID=DIR"),
+        (["--replica", "1="], "not ID=DIR"),
+        (["--replica", "1={dir}/1", "--replica", "1={dir}/2"], "replica 1 is given twice"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/1"], "this directory is given twice"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/missing"], "missing is not a directory"),
+        (["--replica", "1={dir}/1"], "give two or more"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "nope"], "they have: orders"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "a/b"], "characters other than"),
+        (["--replica", "1={dir}/1/orders-0", "--replica", "2={dir}/2/orders-0"], "brokers' log directories"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--report-dir", "{dir}/1/meta"], "exists"),
+    ],
+)
+def test_bad_use_names_the_argument_and_exits_2(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], given: list[str], message: str
+) -> None:
+    root = cluster.directories[1].parent
+    (root / "1" / "meta").write_text("")
+    assert main([word.format(dir=root) for word in given]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [[], ["--replica", "1=/tmp", "--level", "shallow"], ["--unknown"]])
+def test_what_cannot_be_parsed_exits_2(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(given)
+    assert stop.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_help_explains_levels_verdicts_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    told = capsys.readouterr().out
+    for word in ("CONSISTENT    0", "DIVERGED      1", "INCONCLUSIVE  3", "COMMITTED_LOSS", "deep", "examples"):
+        assert word in told
+
+
+def test_exit_codes_are_those_promised() -> None:
+    assert EXIT_CODES == {"CONSISTENT": 0, "DIVERGED": 1, "INCONCLUSIVE": 3}
+
+
+@pytest.mark.spark
+def test_the_command_audits_with_a_spark_of_its_own_and_leaves_reports(cluster: Cluster, tmp_path: Path) -> None:
+    log = min(cluster.path(2, "orders").glob("*.log"))
+    log.unlink()
+    log.mkdir()
+    reports = tmp_path / "reports"
+    command = [sys.executable, "-m", "spark_jobs.audit_replicas", *arguments(cluster), "--format", "json"]
+    done = subprocess.run(
+        [*command, "--master", "local[2]", "--level", "deep", "--report-dir", str(reports)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout) == json.loads((reports / "summary.json").read_text())
+    assert json.loads(done.stdout)["verdict"] == "INCONCLUSIVE"
+    assert done.stderr == "", "Spark's own messages must stay off the terminal"
+    assert "INCONCLUSIVE" in (reports / "report.html").read_text()
+    assert list((reports / "findings.parquet").glob("*.parquet"))
