@@ -13,7 +13,6 @@ from typing import Any
 
 import structlog
 
-from cluster.backoff import Backoff
 from cluster.broker.alter_partition import AlterPartitionSender
 from cluster.broker.fetcher import Fetcher
 from cluster.broker.fetcher_manager import FetcherManager
@@ -28,6 +27,7 @@ from cluster.broker.replica_service import ReplicaService
 from cluster.broker.role_changes import RoleChanges
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
+from replog.backoff import Backoff
 from replog.config import BrokerConfig, TopicConfig, parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.log.manager import LogManager
@@ -83,7 +83,7 @@ class Broker:
         self._server.add(methods.INSPECTION, InspectionService(self._manager))
 
     def _backoff(self) -> Backoff:
-        return Backoff(50, 1000, self._chance)
+        return Backoff(self._chance, base_ms=50)
 
     async def start(self) -> None:
         """Serve until told otherwise. Raises ReplogError, with everything released, when it cannot."""

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import structlog
 
-from cluster.backoff import Backoff
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from follower.partition import PartitionFollower
+from replog.backoff import Backoff
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition

@@ -6,7 +6,7 @@ from enum import Enum
 
 import structlog
 
-from cluster.backoff import Backoff
+from replog.backoff import Backoff
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods

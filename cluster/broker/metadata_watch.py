@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import structlog
 
-from cluster.backoff import Backoff
 from cluster.metadata_image import MetadataImage
+from replog.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.transport import Channel

@@ -7,11 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 from cluster.cli.consume_command import RecordFormat
 from cluster.cli.output import note
+from cluster.cli.topics import partitions_of
 from replog.client import Consumer, Record
-from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
-METADATA_TIMEOUT_S = 15.0
 IDLE_POLL_S = 3600.0
 
 
@@ -35,8 +34,13 @@ async def consume_records(
     if start.offset is not None:
         reset = "error"
     printed = 0
+    partitions = [
+        TopicPartition(start.topic, number) for number in await partitions_of(bootstrap, start.topic, start.partition)
+    ]
     async with Consumer(bootstrap, auto_offset_reset=reset) as consumer:
-        await _assign(consumer, start)
+        consumer.assign(partitions)
+        if start.offset is not None:
+            consumer.seek(partitions[0], start.offset)
         try:
             while max_messages is None or printed < max_messages:
                 timeout_s = timeout_ms / 1000 if timeout_ms is not None else IDLE_POLL_S
@@ -50,21 +54,6 @@ async def consume_records(
                 printed += len(records)
         finally:
             note(f"{printed} records")
-
-
-async def _assign(consumer: Consumer, start: Start) -> None:
-    view = await consumer.metadata.topic(start.topic, METADATA_TIMEOUT_S)
-    numbers = sorted(view.partitions)
-    if start.partition is not None:
-        if start.partition not in view.partitions:
-            raise ReplogError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {start.topic!r} has partitions 0 to {len(numbers) - 1}, not {start.partition}",
-            )
-        numbers = [start.partition]
-    consumer.assign(TopicPartition(start.topic, number) for number in numbers)
-    if start.offset is not None:
-        consumer.seek(TopicPartition(start.topic, numbers[0]), start.offset)
 
 
 def _line(record: Record, output: RecordFormat) -> bytes:

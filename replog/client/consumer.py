@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-from replog.client.backoff import Backoff
+from replog.backoff import Backoff
 from replog.client.fetch_stream import PartitionState
 from replog.client.fetcher import Fetcher, FetchSettings, LogTruncated
 from replog.client.metadata import Metadata
@@ -83,6 +83,10 @@ class Consumer:
         wanted = [TopicPartition(*partition) for partition in partitions]
         self._metadata.want({partition.topic for partition in wanted})
         self._fetcher.assign(wanted)
+
+    async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> list[int]:
+        """The topic's partitions, in order. Raises UNKNOWN_TOPIC_OR_PARTITION once `timeout_s` has passed."""
+        return sorted((await self._metadata.topic(topic, timeout_s)).partitions)
 
     @property
     def assignment(self) -> list[TopicPartition]:

@@ -1,13 +1,12 @@
 """Fetches ahead of the application: positions resolved, leaders followed, a bounded buffer of what was read."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import structlog
-
-from replog.client.backoff import Backoff
+from replog.backoff import Backoff
 from replog.client.fetch_stream import Chunk, FetchStream, PartitionState
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import list_offsets_once
@@ -17,7 +16,7 @@ from replog.log.batch import iterate_batches
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
-log = structlog.get_logger()
+logger = logging.getLogger(__name__)
 
 METADATA_MAX_AGE_S = 300.0
 POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
@@ -163,7 +162,7 @@ class Fetcher:
     def lost(self, stream: FetchStream, states: list[PartitionState], error: ReplogError) -> None:
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
-        log.info("fetch stream lost", broker=stream.address, error=str(error))
+        logger.info("fetch stream lost: %s", error)
         for state in states:
             self._retry_later(state)
         self._stale.set()
@@ -191,14 +190,14 @@ class Fetcher:
         if self._reset is None or diverging_offset < 0:
             self._reset_or_fail(state, error)
             return
-        log.warning("log truncated", partition=str(state.partition), position=state.fetch_offset, to=diverging_offset)
+        logger.warning("%s was truncated from %d to %d", state.partition, state.fetch_offset, diverging_offset)
         self.replace(PartitionState(state.partition, min(diverging_offset, state.fetch_offset), None))
 
     def _reset_or_fail(self, state: PartitionState, error: ReplogError) -> None:
         if self._reset is None:
             self._fail(state, error)
             return
-        log.warning("position reset", partition=str(state.partition), why=error.message)
+        logger.warning("position in %s reset: %s", state.partition, error.message)
         self.replace(PartitionState(state.partition, None, self._reset))
 
     def _fail(self, state: PartitionState, error: ReplogError) -> None:
@@ -297,7 +296,7 @@ class Fetcher:
                     refreshed = loop.time()
                 await self._resolve_positions()
             except ReplogError as error:
-                log.warning("no metadata", error=str(error))
+                logger.warning("no metadata: %s", error)
                 loop.call_later(self._backoff.delay_s(1), self._stale.set)
             self._wake_streams()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from replog.client.backoff import Backoff
+from replog.backoff import Backoff
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Log

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from replog.client.backoff import Backoff
+from replog.backoff import Backoff
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError, error_code
 from replog.rpc.methods import Log, Method

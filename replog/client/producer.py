@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
+from replog.backoff import Backoff
 from replog.client.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
-from replog.client.backoff import Backoff
 from replog.client.metadata import Metadata
 from replog.client.partitioner import StickyPartitioner, partition_for_key
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of

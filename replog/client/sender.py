@@ -2,17 +2,16 @@
 
 import asyncio
 import contextlib
+import logging
 
-import structlog
-
+from replog.backoff import Backoff
 from replog.client.accumulator import Accumulator, Batch, DeliveryFailed, PartitionQueue
-from replog.client.backoff import Backoff
 from replog.client.metadata import Leader, Metadata
 from replog.client.produce_stream import ProduceStream
 from replog.errors import ErrorCode, ReplogError, error_code
 from replog.rpc.v1 import log_pb2
 
-log = structlog.get_logger()
+logger = logging.getLogger(__name__)
 
 METADATA_MAX_AGE_S = 300.0  # Kafka's metadata.max.age.ms: new partitions are noticed at the latest then
 SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
@@ -101,7 +100,7 @@ class Sender:
         """The stream has ended; its queues come back through `lost`, and the next batch opens another."""
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
-        log.info("produce stream lost", broker=stream.address, error=str(error))
+        logger.info("produce stream lost: %s", error)
 
     def answered(self, queue: PartitionQueue, results: list[log_pb2.ProducePartitionResult]) -> None:
         """Settle the queue's batches in flight by their answers; those with an error that may pass are sent again."""
@@ -175,7 +174,7 @@ class Sender:
             try:
                 await self.metadata.refresh()
             except ReplogError as error:
-                log.warning("no metadata", error=str(error))
+                logger.warning("no metadata: %s", error)
                 if self._unrouted:
                     self._stale.set()
             refreshed = loop.time()

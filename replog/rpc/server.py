@@ -7,12 +7,12 @@ bidirectional `async def f(stream: ServerStream) -> None`. A `ReplogError` it ra
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
 import grpc.aio
-import structlog
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
@@ -23,7 +23,7 @@ from replog.rpc.methods import Method, methods_of
 from replog.rpc.options import SERVER_OPTIONS
 from replog.rpc.status import to_status
 
-log = structlog.get_logger()
+logger = logging.getLogger(__name__)
 
 
 class ServerStream:
@@ -168,6 +168,6 @@ async def _abort(context: Any, error: Exception) -> None:
     elif isinstance(error, asyncio.InvalidStateError | grpc.aio.UsageError):
         return  # the client has gone; there is nobody to tell
     else:
-        log.exception("a handler failed", error=repr(error))
+        logger.error("a handler failed", exc_info=error)
         status = to_status(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}"))
     await context.abort(status.code, status.details, status.trailing_metadata)
