@@ -51,19 +51,25 @@ def produce(
 
     from cluster import logging
     from cluster.cli.produce_lines import Source, produce_lines
+    from cluster.cli.topics import partitions_of
     from replog.client import Producer
     from replog.topic import validate_topic_name
 
     validate_topic_name(topic)
     logging.configure(30)
+    brokers = bootstrap_server(bootstrap)
     producer = Producer(
-        bootstrap_server(bootstrap),
+        brokers,
         acks=1 if acks is Acks.ONE else 0 if acks is Acks.NONE else "all",
         compression=compression.value,
         batch_size=batch_size,
         linger_ms=linger_ms,
-        max_block_ms=15_000,
     )
     source = Source(file, key_separator.encode() if key_separator is not None else None)
-    if asyncio.run(produce_lines(producer, topic, partition, source)):
+
+    async def run() -> bool:
+        await partitions_of(brokers, topic, partition)
+        return await produce_lines(producer, topic, partition, source)
+
+    if asyncio.run(run()):
         raise typer.Exit(PROBLEM_FOUND)

@@ -15,20 +15,19 @@ TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters
 
 T = TypeVar("T")
 
-TIMEOUT_MS = 15_000
-
 
 def _ask(bootstrap: str | None, ask: Callable[[Any], Awaitable[T]]) -> T:
     """The answer of `ask(admin)`."""
     import asyncio
 
     from cluster import logging
+    from cluster.cli.topics import ADMIN_TIMEOUT_MS
     from replog.client import Admin
 
     logging.configure(30)
 
     async def run() -> T:
-        async with Admin(bootstrap_server(bootstrap), timeout_ms=TIMEOUT_MS) as admin:
+        async with Admin(bootstrap_server(bootstrap), timeout_ms=ADMIN_TIMEOUT_MS) as admin:
             return await ask(admin)
 
     return asyncio.run(run())
