@@ -2,14 +2,8 @@
 
 import os
 import sys
-from importlib.util import find_spec
 
 import typer
-
-from cluster.cli.errors import BAD_USE
-from cluster.cli.output import note
-
-MODULE = "spark_jobs.audit_replicas"
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,9 +21,9 @@ def run(context: typer.Context) -> None:
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
     """
-    if find_spec("pyspark") is None or find_spec(MODULE.partition(".")[0]) is None:
-        note("error: the audit needs Spark, which is not installed; run: pip install 'replog[spark,jdk]'")
-        raise typer.Exit(BAD_USE)
+    from cluster.demo.audit import MODULE, require_spark
+
+    require_spark()
     sys.stdout.flush()
     # The audit takes this process over, so that signals and the exit status are its own.
     os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, *context.args])

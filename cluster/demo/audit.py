@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,6 +17,15 @@ from replog.errors import ErrorCode, ReplogError
 
 MODULE = "spark_jobs.audit_replicas"
 TIMEOUT_S = 600.0
+
+
+def require_spark() -> None:
+    """Raises INVALID_CONFIG when Spark is not installed."""
+    if find_spec("pyspark") is None:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            "the audit needs Spark, which is not installed; run: pip install 'replog[spark,jdk]'",
+        )
 
 
 @dataclass(frozen=True, slots=True)

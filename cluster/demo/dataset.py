@@ -13,6 +13,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 from replog.errors import ErrorCode, ReplogError
@@ -44,8 +45,9 @@ def load(cache: Path | None = None) -> bytes:
             return csv
     with tempfile.TemporaryDirectory(prefix="replog-dataset-") as directory:
         csv = extract(download(Path(directory)).read_bytes())
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(cache, csv)
+    with suppress(OSError):  # a home that cannot be written costs a download each time, nothing else
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(cache, csv)
     return csv
 
 

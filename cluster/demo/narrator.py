@@ -14,6 +14,7 @@ class Narrator:
     def __init__(self) -> None:
         self.console = Console(highlight=False)
         self.failures: list[str] = []
+        self._started = monotonic()
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:

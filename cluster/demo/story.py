@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from cluster.demo import dataset
-from cluster.demo.audit import AuditRun, run_audit
+from cluster.demo.audit import AuditRun, require_spark, run_audit
 from cluster.demo.corrupt import flip_payload_byte
 from cluster.demo.narrator import Narrator
 from cluster.demo.traffic import Tracker, produce_through_a_crash, read_back
@@ -35,6 +35,7 @@ PROBLEM_FOUND = 1
 
 def run(directory: Path | None, keep: bool) -> int:
     """Tell the story; 0 if every step held, else 1. Ends every process that it started, however it ends."""
+    require_spark()
     signal.signal(signal.SIGTERM, _interrupt)
     home = _home(directory)
     narrator = Narrator()
@@ -43,6 +44,8 @@ def run(directory: Path | None, keep: bool) -> int:
     try:
         story.tell(cluster)
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # nothing may keep the processes from being stopped
         if (home / "cluster" / "cluster.json").exists():
             cluster.down(STOP_TIMEOUT_S)
     if narrator.failures:

@@ -50,12 +50,18 @@ def topic(ask: Replog, request: pytest.FixtureRequest) -> str:
         ("a\n", "characters other than"),
     ],
 )
-@pytest.mark.parametrize("command", [("topic", "create"), ("topic", "describe"), ("produce",), ("consume",)])
-def test_a_topic_name_that_is_none_is_bad_use(ask: Replog, command: tuple[str, ...], name: str, says: str) -> None:
-    done = ask(*command, "--topic", name)
+def test_a_topic_name_that_is_none_is_bad_use(ask: Replog, name: str, says: str) -> None:
+    done = ask("topic", "create", "--topic", name)
     assert done.returncode == BAD_USE
     assert "INVALID_TOPIC_EXCEPTION" in done.stderr
     assert says in done.stderr
+
+
+@pytest.mark.parametrize("command", [("topic", "describe"), ("topic", "delete"), ("produce",), ("consume",)])
+def test_every_command_refuses_a_topic_name_that_is_a_path(ask: Replog, command: tuple[str, ...]) -> None:
+    done = ask(*command, "--topic", "../x", stdin="x\n")
+    assert done.returncode == BAD_USE
+    assert "INVALID_TOPIC_EXCEPTION" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("topic", "describe"), ("topic", "delete"), ("produce",), ("consume",)])
