@@ -1,6 +1,7 @@
 """`python -m spark_jobs.audit_replicas`: do the replicas agree? If not: where first, who is wrong, what to do."""
 
 import argparse
+import importlib.util
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from replog.errors import ReplogError
 from replog.topic import parse_directory_name, validate_topic_name
 
 BAD_USE = 2
+UNKNOWN = 3  # as INCONCLUSIVE
 
 DESCRIPTION = """\
 Compare the replicas of a replicated log and say whether they agree.
@@ -33,7 +35,8 @@ verdicts and exit codes
   CONSISTENT    0  all committed offsets that replicas share are equal, and every file tells the truth
   DIVERGED      1  at least one finding: COMMITTED_LOSS, VALUE_MISMATCH, EPOCH_MISMATCH, BIT_ROT, INDEX_LIE,
                    EPOCH_CACHE_LIE or GAP; each says where, which replica is most likely wrong and why, and the remedy
-  INCONCLUSIVE  3  nothing wrong was seen, but something could not be read, or there was nothing to compare
+  INCONCLUSIVE  3  nothing wrong was seen, but something could not be read, there was nothing to compare,
+                   or the audit itself failed
   bad use       2  (also: no Java 17 or later for Spark)
 
 not faults
@@ -149,13 +152,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         check_topics(directories, arguments.topic)
         if arguments.report_dir is not None:
             arguments.report_dir.mkdir(parents=True, exist_ok=True)
+            if not os.access(arguments.report_dir, os.W_OK):
+                raise BadUse(f"--report-dir {arguments.report_dir}: cannot be written")
     except (BadUse, OSError) as error:
-        print(f"audit_replicas: {error}", file=sys.stderr)
-        return BAD_USE
-    from spark_jobs.console import (
-        Console,
-    )  # Spark and its friends load slowly: after the arguments are known to be good
+        return _fail(BAD_USE, str(error))
+    if missing := [name for name in ("pyspark", "pyarrow", "jinja2") if importlib.util.find_spec(name) is None]:
+        return _fail(BAD_USE, f"{', '.join(missing)} missing: pip install 'replog[spark]'")
+    return _audit(arguments, directories)
+
+
+def _audit(arguments: argparse.Namespace, directories: dict[int, Path]) -> int:
+    # Spark and its friends load slowly: only once the arguments are known to be good.
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    from spark_jobs.console import Console
+    from spark_jobs.findings import EXIT_CODES
     from spark_jobs.java import NoJava
+    from spark_jobs.report import summary
     from spark_jobs.run import run
 
     console = Console()
@@ -164,20 +178,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             directories, arguments.topic, arguments.level, arguments.master, arguments.report_dir, console.stage
         )
     except NoJava as error:
-        console.stop()
-        print(f"audit_replicas: {error}", file=sys.stderr)
-        return BAD_USE
+        return _fail(BAD_USE, str(error))
+    except (PySparkException, Py4JError, OSError) as error:  # never 1, which would say DIVERGED
+        return _fail(UNKNOWN, f"the audit itself failed, so nothing is known: {error}")
     finally:
         console.stop()
-    from spark_jobs.findings import EXIT_CODES
-    from spark_jobs.report import summary
-
     if arguments.format == "json":
         print(json.dumps(summary(result), indent=2))
     else:
         console.table(result)
         print(result.verdict)
     return EXIT_CODES[result.verdict]
+
+
+def _fail(code: int, message: str) -> int:
+    print(f"audit_replicas: {message}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

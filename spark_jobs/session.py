@@ -3,12 +3,11 @@
 import logging
 import os
 import sys
-import tempfile
 import warnings
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from replog.log.files import write_atomically
 from spark_jobs.java import find_java_home, shim_java_home
 
 LOCAL = "local[*]"
@@ -34,14 +33,15 @@ def spark_session(name: str, master: str = LOCAL) -> SparkSession:
 
     Needs no network for a local master. Python workers run this interpreter.
     """
-    os.environ["JAVA_HOME"] = str(shim_java_home(find_java_home()))
+    java_home = shim_java_home(find_java_home())
+    os.environ["JAVA_HOME"] = str(java_home)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     local = master == "local" or master.startswith("local[")
     if local:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     # Spark reads its logging settings before ours: a file is the only way to keep its start-up off the terminal.
-    logging_file = Path(tempfile.mkdtemp(prefix="replog-spark-")) / "log4j2.properties"
-    logging_file.write_text(_LOG4J)
+    logging_file = java_home / "log4j2.properties"
+    write_atomically(logging_file, _LOG4J.encode())
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     builder = SparkSession.builder.appName(name).master(master)
@@ -52,6 +52,7 @@ def spark_session(name: str, master: str = LOCAL) -> SparkSession:
         "spark.sql.ansi.enabled": "false",  # digests are compared by differences modulo 2^64
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",  # groups in memory; 128 means sorting
         "spark.sql.session.timeZone": "UTC",
     }
     if local:
