@@ -33,7 +33,7 @@ STOP_TIMEOUT_S = 10.0  # when interrupted
 PROBLEM_FOUND = 1
 
 
-def run(directory: Path | None, keep: bool) -> int:
+def run(directory: Path | None) -> int:
     """Tell the story; 0 if every step held, else 1. Ends every process that it started, however it ends."""
     require_spark()
     signal.signal(signal.SIGTERM, _interrupt)
@@ -51,9 +51,6 @@ def run(directory: Path | None, keep: bool) -> int:
     if narrator.failures:
         narrator.console.print(f"[red]FAILED[/]: {'; '.join(narrator.failures)}\neverything is kept in {home}")
         return PROBLEM_FOUND
-    if not keep:
-        shutil.rmtree(home / "cluster")
-        shutil.rmtree(home / "damaged")
     return 0
 
 
@@ -202,6 +199,9 @@ class Story:
         for name, value in [*self._facts, ("in all", f"{seconds:.0f} s")]:
             table.add_row(name, value)
         self._say.console.print(table)
+        self._say.console.print(
+            f"replicas: {self._home / 'cluster'}, and the damaged copy in {self._home / 'damaged'}", soft_wrap=True
+        )
         for report in reports:
             self._say.console.print(f"report: {report.report}", soft_wrap=True)
 
