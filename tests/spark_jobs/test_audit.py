@@ -199,3 +199,16 @@ def test_the_map_tells_lag_from_faults(deep: Audit) -> None:
     assert states["lag", 2] == "lagging"
     assert (states["bit-rot", 1], states["bit-rot", 2]) == ("ok", "fault")
     assert states["unreadable-end", 3] == "unreadable"
+
+
+def test_a_directory_whose_checkpoint_is_damaged_is_inconclusive_as_a_whole(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.add("orders")
+    (cluster.directories[2] / "replication-offset-checkpoint").write_text("garbage\n")
+    result = audit(spark, cluster.directories, level="index")
+    assert result.verdict == INCONCLUSIVE
+    assert [(finding.kind, finding.wrong) for finding in result.findings] == [("UNREADABLE", 2)]
+    assert "version 'garbage' is not 0" in result.findings[0].why
+    assert "whole directory" in html_report(result)

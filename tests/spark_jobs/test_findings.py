@@ -1,0 +1,75 @@
+"""Blame, causes and consequences, without Spark."""
+
+from pathlib import Path
+
+from spark_jobs.findings import Fault, Interval, Mismatch, Replica, View, resolve
+
+DIRECTORIES = {replica: Path(f"/data/{replica}") for replica in (1, 2, 3)}
+
+
+def replica(number: int, *, end: int = 100, mark: int = 100, start: int = 0) -> Replica:
+    return Replica(number, "t", 0, start, mark, end, 1000, 1)
+
+
+def mismatch(*values: tuple[int, int, int]) -> Mismatch:
+    """Of (replica, epoch, CRC)."""
+    views = tuple(View(number, 11, epoch, crc, 80, 0, 400) for number, epoch, crc in values)
+    return Mismatch("VALUE_MISMATCH", "t", 0, 10, 11, 1, views)
+
+
+def gap(number: int, first: int, last: int) -> Fault:
+    return Fault("GAP", "t", 0, number, 0, 50, first, last, 1, ".log", "the offset jumps")
+
+
+def test_the_majority_is_believed() -> None:
+    (found,) = resolve(DIRECTORIES, [], [], [mismatch((1, 1, 7), (2, 1, 8), (3, 1, 7))])
+    assert (found.wrong, found.why) == (2, "replicas 1 and 3 agree, replica 2 is alone")
+
+
+def test_a_replica_that_contradicts_itself_is_wrong_even_in_the_majority() -> None:
+    lie = Fault("INDEX_LIE", "t", 0, 1, 0, 12, 8, 15, -1, ".digest", "entry 1")
+    (found,) = resolve(DIRECTORIES, [], [lie], [mismatch((1, 1, 7), (2, 1, 8))])
+    assert (found.wrong, "digest index" in found.why) == (1, True)
+
+
+def test_without_evidence_nobody_is_blamed() -> None:
+    (found,) = resolve(DIRECTORIES, [], [], [mismatch((1, 1, 7), (2, 1, 8))])
+    assert found.wrong is None
+    assert "nothing tells which is right" in found.remedy
+
+
+def test_a_hole_that_another_replica_fills_is_a_loss_up_to_what_is_committed() -> None:
+    (found,) = resolve(DIRECTORIES, [replica(1, mark=50), replica(2, mark=45)], [gap(2, 40, 60)])
+    assert (found.kind, found.wrong, found.first, found.last) == ("COMMITTED_LOSS", 2, 40, 49)
+
+
+def test_a_hole_that_nobody_fills_is_a_gap() -> None:
+    (found,) = resolve(DIRECTORIES, [replica(1, start=70), replica(2)], [gap(2, 40, 60)])
+    assert (found.kind, found.first, found.last) == ("GAP", 40, 60)
+
+
+def test_a_hole_below_the_log_start_was_deleted_on_purpose() -> None:
+    assert resolve(DIRECTORIES, [replica(1), replica(2, start=61)], [gap(2, 40, 60)]) == []
+
+
+def test_a_log_that_ends_below_its_own_high_watermark_lost_data_whatever_others_saved() -> None:
+    (found,) = resolve(DIRECTORIES, [replica(1, mark=30), replica(2, end=80)], [])
+    assert (found.kind, found.wrong, found.first, found.last) == ("COMMITTED_LOSS", 2, 80, 99)
+
+
+def test_index_lies_behind_a_hole_are_its_consequence() -> None:
+    lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 70, 70, -1, ".index", "entry 1")
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [gap(2, 40, 41), lie])
+    assert found.kind == "COMMITTED_LOSS"
+
+
+def test_bit_rot_that_adjoins_is_told_once() -> None:
+    rot = [Fault("BIT_ROT", "t", 0, 2, 0, n, n, n, 1, ".log", "CRC") for n in (10, 11, 12, 20)]
+    found = resolve(DIRECTORIES, [replica(1), replica(2)], rot)
+    assert [(f.first, f.last, f.batches) for f in found] == [(10, 12, 3), (20, 20, 1)]
+
+
+def test_indexes_that_disagree_while_batches_agree_are_reported() -> None:
+    interval = Interval("t", 0, "bytes", 10, 19, (1, 2), (800, 790))
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [], [], [interval])
+    assert (found.kind, found.wrong, found.replicas) == ("INDEX_LIE", None, (1, 2))
