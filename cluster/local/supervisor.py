@@ -10,7 +10,6 @@ import fcntl
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +24,7 @@ from cluster.local.processes import (
     wait_until_stopped,
 )
 from cluster.local.state import CONTROLLER, ClusterState, Member
+from cluster.local.status import MemberStatus, member_status, out_of_sync
 from replog.config import load_properties
 from replog.errors import ErrorCode, ReplogError
 from replog.log.files import write_atomically
@@ -45,19 +45,6 @@ _BROKER_SETTINGS = {
 }
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class MemberStatus:
-    """One line of `replog cluster status`. The counts are -1 where no running broker could tell."""
-
-    name: str
-    pid: int | None
-    address: str
-    state: str  # running, starting, fenced, paused, stopped
-    leaders: int
-    replicas: int
-    out_of_sync: int  # replicas that are in no in-sync set
 
 
 class LocalCluster:
@@ -218,7 +205,7 @@ class LocalCluster:
             if error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
                 raise
             metadata = None
-        return [_status(member, metadata) for member in self.state.members]
+        return [member_status(member, metadata) for member in self.state.members]
 
     def wait_for_full_isr(self, topic: str | None = None, timeout_s: float = 60.0) -> None:
         """Until every running broker sees every replica of `topic` (of all topics) in sync and a leader for each.
@@ -233,7 +220,7 @@ class LocalCluster:
                 metadata = probe.metadata_of(broker.address)
                 if metadata is None:
                     return f"{broker.name} does not answer"
-                behind = _out_of_sync(metadata, topic)
+                behind = out_of_sync(metadata, topic)
                 if behind:
                     return f"{broker.name} sees {', '.join(behind[:8])}"
             return ""
@@ -347,7 +334,7 @@ class LocalCluster:
         if member.state is ProcessState.STOPPED:
             raise ReplogError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                f"{member.name} ended; the last lines of {self.log_file(member)}:\n{_tail(self.log_file(member))}",
+                f"{member.name} ended; the last lines of {self.log_file(member)}:\n{log_tail(self.log_file(member))}",
             )
 
 
@@ -374,41 +361,10 @@ def _wait(missing: Callable[[], str], deadline: float, failure: str) -> None:
         time.sleep(POLL_S)
 
 
-def _tail(path: Path) -> str:
+def log_tail(path: Path) -> str:
+    """The last lines, indented, for an error message."""
     try:
         lines = path.read_text(errors="replace").splitlines()
     except OSError as error:
         return f"(cannot read it: {error})"
     return "\n".join("  " + line for line in lines[-LOG_TAIL_LINES:]) or "  (it is empty)"
-
-
-def _out_of_sync(metadata: Any, topic: str | None) -> list[str]:
-    return [
-        f"{found.topic}-{partition.partition} with isr {list(partition.isr)} of {list(partition.replicas)}"
-        + (" and no leader" if partition.leader < 0 else "")
-        for found in metadata.topics
-        if topic is None or found.topic == topic
-        for partition in found.partitions
-        if partition.leader < 0 or set(partition.isr) != set(partition.replicas)
-    ]
-
-
-def _status(member: Member, metadata: Any) -> MemberStatus:
-    state, broker_id = member.state.value, member.node_id
-    if member.name == CONTROLLER or metadata is None:
-        return MemberStatus(member.name, member.pid, member.address, state, -1, -1, -1)
-    known = {broker.broker_id: broker for broker in metadata.brokers}
-    if member.state is ProcessState.RUNNING and (broker_id not in known or known[broker_id].fenced):
-        state = "fenced" if broker_id in known else "starting"
-    partitions = [
-        partition for topic in metadata.topics for partition in topic.partitions if broker_id in partition.replicas
-    ]
-    return MemberStatus(
-        name=member.name,
-        pid=member.pid,
-        address=member.address,
-        state=state,
-        leaders=sum(partition.leader == broker_id for partition in partitions),
-        replicas=len(partitions),
-        out_of_sync=sum(broker_id not in partition.isr for partition in partitions),
-    )

@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from cluster.local.supervisor import LocalCluster
+from cluster.local.supervisor import LocalCluster, log_tail
 from tests.cluster.commands import Replog
 
 
@@ -42,3 +42,15 @@ def replog(tmp_path: Path) -> Replog:
         )
 
     return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test on a cluster shows what its processes said last."""
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("cluster")
+    if report.when == "call" and report.failed and isinstance(cluster, LocalCluster):
+        for member in cluster.state.members:
+            path = cluster.log_file(member)
+            report.sections.append((f"end of {path}", log_tail(path)))
+    return report

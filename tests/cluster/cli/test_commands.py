@@ -75,7 +75,7 @@ def test_keys_choose_partitions_and_json_shows_everything(replog: Replog, bootst
                   "--key-separator", "=", "--compression", "gzip")  # fmt: skip
     assert done.returncode == 0, done.stderr
     back = replog("consume", "--bootstrap-server", bootstrap, "--topic", "users", "--from-beginning",
-                  "--timeout-ms", 3000, "--format", "json")  # fmt: skip
+                  "--timeout-ms", 1500, "--format", "json")  # fmt: skip
     records = [json.loads(line) for line in back.stdout.splitlines()]
     assert sorted(record["value"] for record in records) == sorted(f"value={n}" for n in range(50))
     partition_of = {(record["key"], record["partition"]) for record in records}
@@ -87,7 +87,7 @@ def test_reading_from_an_offset_and_as_key_value(replog: Replog, bootstrap: str)
     replog("produce", "--bootstrap-server", bootstrap, "--topic", "offsets", "--key-separator", ":",
            stdin="a:0\nb:1\nc:2\n")  # fmt: skip
     back = replog("consume", "--bootstrap-server", bootstrap, "--topic", "offsets", "--partition", 0, "--offset", 1,
-                  "--timeout-ms", 3000, "--format", "key:value")  # fmt: skip
+                  "--timeout-ms", 1500, "--format", "key:value")  # fmt: skip
     assert back.stdout == "b:1\nc:2\n"
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.local.processes import ProcessState, send_signal
-from cluster.local.supervisor import LocalCluster, MemberStatus
+from cluster.local.status import MemberStatus
+from cluster.local.supervisor import LocalCluster
 from replog.client import SyncAdmin
 from replog.errors import ErrorCode, ReplogError
 
