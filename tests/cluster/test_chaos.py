@@ -1,0 +1,276 @@
+"""Zombies, a dead controller, two dead brokers, deaths during recovery, under load: no history but an honest one.
+
+What `test_kill.py` (one broker killed at a time) leaves out. Producers send with acks=all and a consumer reads, both
+without a pause, while the faults below come in an order and with delays that the seed decides. Afterwards:
+every acknowledged record is readable at its offset, nobody ever saw another value there, no reader and no end offset
+went backwards, every replica came back in sync, and the stopped replicas are the same bytes, indexes included (INV-11,
+INV-17).
+"""
+
+import asyncio
+import random
+import signal
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from cluster.demo.traffic import read_back
+from cluster.demo.verify import Acknowledged, compare
+from cluster.local.processes import ProcessState, send_signal, terminate, wait_until_stopped
+from cluster.local.state import Member
+from cluster.local.supervisor import LocalCluster
+from replog.client import Admin, Consumer, Delivery, Producer
+from replog.errors import ReplogError
+from replog.topic import TopicPartition
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+SEED = 4
+PARTITIONS = 2
+TOPICS = {"steady": {}, "rolling": {"segment.bytes": "20000", "index.interval.bytes": "300"}}
+ASSIGNED = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
+PACE_S = 0.01
+IN_SYNC_S = 30.0
+SESSION_S = 3.0  # broker.session.timeout.ms of a local cluster
+COMPARED = (".log", ".index", ".timeindex", ".digest")
+
+Fault = Callable[[LocalCluster, random.Random], Awaitable[str]]
+
+
+class History:
+    """What the clients were told, and every contradiction in it."""
+
+    def __init__(self) -> None:
+        self.acknowledged = {topic: Acknowledged() for topic in TOPICS}
+        self.last_sent_at: dict[TopicPartition, float] = {}  # of the last acknowledged record
+        self.sent = 0
+        self.positions = dict.fromkeys(ASSIGNED, 0)
+        self.faults: list[str] = []
+        self._read: dict[TopicPartition, list[bytes]] = {partition: [] for partition in ASSIGNED}
+        self._ends = dict.fromkeys(ASSIGNED, 0)
+
+    def acknowledge(self, partition: TopicPartition, offset: int, value: bytes, sent_at: float) -> None:
+        self.acknowledged[partition.topic].add(partition.partition, offset, value)
+        self.last_sent_at[partition] = sent_at
+
+    def read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """One consumer, never seeking: each offset once, in order, without a gap."""
+        if offset != self.positions[partition]:
+            self.faults.append(f"{partition}: offset {offset} was read, {self.positions[partition]} comes next")
+        self.positions[partition] = offset + 1
+        self._read[partition].append(value)
+
+    def end(self, partition: TopicPartition, offset: int) -> None:
+        if offset < self._ends[partition]:
+            self.faults.append(f"{partition}: the end offset {self._ends[partition]} went back to {offset}")
+        self._ends[partition] = max(offset, self._ends[partition])
+
+    def compare(self, topic: str, found: list[tuple[int, int, bytes]]) -> None:
+        """`found`: what a fresh consumer reads in the end."""
+        verdict = compare(self.acknowledged[topic], found)
+        print(f"{topic}: {verdict}")
+        if not verdict.holds:
+            self.faults.append(f"{topic}: {verdict}")
+        values = {(partition, offset): value for partition, offset, value in found}
+        for number in range(PARTITIONS):
+            for offset, value in enumerate(self._read[TopicPartition(topic, number)]):
+                if values.get((number, offset)) != value:
+                    self.faults.append(f"{topic}-{number}: offset {offset} was read as {value!r} before")
+
+
+async def _produce(bootstrap: str, history: History, stopped: asyncio.Event) -> None:
+    """Send until told to stop; every record must be acknowledged."""
+
+    async def note(partition: TopicPartition, sent: asyncio.Queue[tuple[float, bytes, Delivery] | None]) -> None:
+        while (record := await sent.get()) is not None:
+            sent_at, value, delivery = record
+            history.acknowledge(partition, (await delivery).offset, value, sent_at)
+
+    queues: dict[TopicPartition, asyncio.Queue[tuple[float, bytes, Delivery] | None]] = {}
+    async with Producer(bootstrap, linger_ms=2) as producer, asyncio.TaskGroup() as notes:
+        for partition in ASSIGNED:
+            queues[partition] = asyncio.Queue()
+            notes.create_task(note(partition, queues[partition]))
+        while not stopped.is_set():
+            for (topic, number), queue in queues.items():
+                value = b"%s-%d %d" % (topic.encode(), number, history.sent)
+                history.sent += 1
+                queue.put_nowait((time.monotonic(), value, await producer.send(topic, value, partition=number)))
+            await asyncio.sleep(PACE_S)
+        for queue in queues.values():
+            queue.put_nowait(None)
+
+
+async def _consume(bootstrap: str, history: History) -> None:
+    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(ASSIGNED)
+        async for record in consumer:
+            history.read(TopicPartition(record.topic, record.partition), record.offset, record.value or b"")
+
+
+async def _watch_ends(bootstrap: str, history: History) -> None:
+    async with Consumer(bootstrap) as consumer:
+        while True:
+            for partition, offset in (await consumer.end_offsets(ASSIGNED, 60.0)).items():
+                history.end(partition, offset)
+            await asyncio.sleep(0.2)
+
+
+def _signal(member: Member, number: signal.Signals) -> None:
+    process = member.process
+    assert process is not None
+    assert send_signal(process, number), f"{member.name} is gone already"
+    if number is signal.SIGKILL:
+        assert not wait_until_stopped([process], 10.0), f"{member.name} outlived SIGKILL"
+
+
+def _leader(cluster: LocalCluster, partition: TopicPartition) -> int:
+    topic = next(topic for topic in cluster.metadata().topics if topic.topic == partition.topic)
+    return next(int(found.leader) for found in topic.partitions if found.partition == partition.partition)
+
+
+async def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, chance: random.Random) -> str:
+    broker, paused_s = _leader(cluster, chance.choice(ASSIGNED)), SESSION_S + chance.uniform(0.5, 2.0)
+    cluster.pause(broker)
+    await asyncio.sleep(paused_s)
+    cluster.resume(broker)
+    return f"leader {broker} paused for {paused_s:.2f} s"
+
+
+async def _pause_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
+    first, second = chance.sample([1, 2, 3], 2)
+    between_s, paused_s = chance.uniform(0.1, 1.0), SESSION_S + chance.uniform(0.2, 1.0)
+    cluster.pause(first)
+    await asyncio.sleep(between_s)
+    cluster.pause(second)
+    await asyncio.sleep(paused_s)
+    cluster.resume(first)
+    cluster.resume(second)
+    return f"brokers {first} and, {between_s:.2f} s later, {second} paused for {paused_s:.2f} s"
+
+
+async def _kill_the_controller_and_a_broker(cluster: LocalCluster, chance: random.Random) -> str:
+    broker, between_s = chance.choice([1, 2, 3]), chance.uniform(0.0, 1.0)
+    _signal(cluster.state.controller, signal.SIGKILL)
+    await asyncio.sleep(between_s)
+    await asyncio.to_thread(cluster.kill, broker)
+    return f"controller and, {between_s:.2f} s later, broker {broker} killed"
+
+
+async def _kill_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
+    first, second = chance.sample([1, 2, 3], 2)
+    between_s, down_s = chance.uniform(0.0, 1.0), chance.uniform(0.0, SESSION_S)
+    await asyncio.to_thread(cluster.kill, first)
+    await asyncio.sleep(between_s)
+    await asyncio.to_thread(cluster.kill, second)
+    await asyncio.sleep(down_s)
+    return f"brokers {first} and, {between_s:.2f} s later, {second} killed, down for {down_s:.2f} s"
+
+
+async def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, chance: random.Random) -> str:
+    broker, after_s = _leader(cluster, chance.choice(ASSIGNED)), chance.uniform(0.3, 1.5)
+    await asyncio.to_thread(cluster.kill, broker)
+    starting = asyncio.create_task(asyncio.to_thread(cluster.up))
+    while cluster.state.broker(broker).state is not ProcessState.RUNNING:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(after_s)
+    _signal(cluster.state.broker(broker), signal.SIGKILL)
+    with pytest.raises(ReplogError, match=f"broker-{broker} ended"):
+        await starting
+    return f"broker {broker} killed, and again {after_s:.2f} s after its start"
+
+
+async def _stop_a_broker_and_kill_another(cluster: LocalCluster, chance: random.Random) -> str:
+    stopped, killed = chance.sample([1, 2, 3], 2)
+    process = cluster.state.broker(stopped).process
+    assert process is not None
+    terminate(process)
+    await asyncio.to_thread(cluster.kill, killed)
+    assert not await asyncio.to_thread(wait_until_stopped, [process], 30.0), f"broker {stopped} does not stop"
+    return f"broker {stopped} told to stop, broker {killed} killed meanwhile"
+
+
+FAULTS: list[Fault] = [
+    _pause_a_leader_until_it_is_deposed,
+    _pause_two_brokers,
+    _kill_the_controller_and_a_broker,
+    _kill_two_brokers,
+    _kill_a_broker_again_while_it_recovers,
+    _stop_a_broker_and_kill_another,
+]
+
+
+async def _until(done: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+async def _hurt_and_mend(cluster: LocalCluster, history: History, fault: Fault, chance: random.Random) -> None:
+    begun = time.monotonic()
+    story = await fault(cluster, chance)
+    hurt = time.monotonic()
+    await asyncio.to_thread(cluster.up, IN_SYNC_S)
+    await asyncio.to_thread(cluster.wait_for_full_isr, None, IN_SYNC_S)
+    mended = time.monotonic()
+    await _until(
+        lambda: all(history.last_sent_at.get(partition, 0.0) > mended for partition in ASSIGNED),
+        f"records acknowledged on every partition after: {story}",
+    )
+    print(f"{story}; {hurt - begun:.1f} s of it, in sync again {mended - hurt:.1f} s later")
+
+
+async def _run(cluster: LocalCluster, history: History, faults: list[Fault], chance: random.Random) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        for topic, configs in TOPICS.items():
+            await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, configs=configs)
+    await asyncio.to_thread(cluster.wait_for_full_isr)
+    stopped = asyncio.Event()
+    producing = asyncio.create_task(_produce(cluster.bootstrap, history, stopped))
+    watching = [asyncio.create_task(watch(cluster.bootstrap, history)) for watch in (_consume, _watch_ends)]
+    try:
+        for fault in faults:
+            await _hurt_and_mend(cluster, history, fault, chance)
+            for task in (producing, *watching):
+                assert not task.done(), task
+        stopped.set()
+        await producing
+        assert sum(note.count for note in history.acknowledged.values()) == history.sent
+        for topic in TOPICS:
+            history.compare(topic, found := await read_back(cluster.bootstrap, topic, PARTITIONS, lambda _: None))
+            for number in range(PARTITIONS):
+                partition, end = TopicPartition(topic, number), sum(record[0] == number for record in found)
+                await _until(lambda: history.positions[partition] >= end, f"{partition} read to {end}")  # noqa: B023
+    finally:
+        stopped.set()
+        for task in (producing, *watching):
+            task.cancel()
+        await asyncio.gather(producing, *watching, return_exceptions=True)
+
+
+def _files(cluster: LocalCluster, broker: int) -> dict[str, bytes]:
+    data = cluster.data_directory(broker)
+    paths = (path for partition in ASSIGNED for path in (data / str(partition)).iterdir() if path.suffix in COMPARED)
+    return {str(path.relative_to(data)): path.read_bytes() for path in paths}
+
+
+def _differences(files: dict[int, dict[str, bytes]]) -> list[str]:
+    return [
+        f"{name}: { ({broker: len(found[name]) if name in found else None for broker, found in files.items()}) } bytes"
+        for name in sorted(set().union(*files.values()))
+        if len({found.get(name) for found in files.values()}) > 1
+    ]
+
+
+def test_zombies_and_double_deaths_leave_an_honest_history_and_identical_replicas(cluster: LocalCluster) -> None:
+    chance, history = random.Random(SEED), History()
+    faults = chance.sample(FAULTS, len(FAULTS))
+    print(f"seed {SEED}")
+    asyncio.run(_run(cluster, history, faults, chance))
+    assert not history.faults, "\n".join(history.faults[:20])
+    assert cluster.down() == []
+    files = {broker: _files(cluster, broker) for broker in (1, 2, 3)}
+    assert sum(name.endswith(".log") for name in files[1]) > len(ASSIGNED), "no segment was rolled"
+    assert not _differences(files)
