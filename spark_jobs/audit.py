@@ -28,9 +28,9 @@ from spark_jobs.findings import (
     Mismatch,
     Replica,
     View,
-    resolve,
     verdict,
 )
+from spark_jobs.resolve import resolve
 from spark_jobs.sources import register
 
 LEVELS = ("index", "deep")

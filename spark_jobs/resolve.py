@@ -1,0 +1,347 @@
+"""From raw faults and disagreements to findings: one per cause, with a culprit where there is evidence, and a remedy.
+
+Pure: takes what Spark found (bounded lists), knows no Spark.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from replog.log.files import DIGEST_SUFFIX, segment_file_name
+from spark_jobs.compare import EPOCH_MISMATCH, VALUE_MISMATCH
+from spark_jobs.findings import (
+    COMMITTED_LOSS,
+    REMEDIES,
+    UNDECIDED,
+    Evidence,
+    Fault,
+    Finding,
+    Interval,
+    Mismatch,
+    Replica,
+)
+from spark_jobs.replica_files import EPOCH_CACHE_LIE, UNREADABLE
+from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE
+
+
+@dataclass
+class _Partition:
+    """All that was found of one partition."""
+
+    replicas: list[Replica] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
+
+
+def resolve(
+    directories: dict[int, Path],
+    replicas: Iterable[Replica],
+    faults: Iterable[Fault],
+    mismatches: Iterable[Mismatch] = (),
+    intervals: Iterable[Interval] = (),
+) -> list[Finding]:
+    """Everything that is wrong, by topic, partition and offset; consequences of a finding are left out."""
+    partitions: dict[tuple[str, int], _Partition] = defaultdict(_Partition)
+    for replica in replicas:
+        partitions[replica.topic, replica.partition].replicas.append(replica)
+    for fault in faults:
+        partitions[fault.topic, fault.partition].faults.append(fault)
+    for mismatch in mismatches:
+        partitions[mismatch.topic, mismatch.partition].mismatches.append(mismatch)
+    for interval in intervals:
+        partitions[interval.topic, interval.partition].intervals.append(interval)
+    findings = [
+        finding
+        for (topic, number), found in sorted(partitions.items())
+        for finding in _Resolver(directories, topic, number, found).findings()
+    ]
+    return sorted(findings, key=lambda f: (f.topic, f.partition, -1 if f.first is None else f.first, f.kind))
+
+
+class _Resolver:
+    def __init__(self, directories: dict[int, Path], topic: str, partition: int, found: _Partition) -> None:
+        self._directories = directories
+        self._topic = topic
+        self._partition = partition
+        self._found = found
+        self._replicas = {replica.replica: replica for replica in found.replicas}
+        self._rot = _merge([fault for fault in found.faults if fault.kind == BIT_ROT])
+        unread = [fault for fault in found.faults if fault.kind == UNREADABLE]
+        self._holes = [
+            hole
+            for hole in [*(fault for fault in found.faults if fault.kind == GAP), *self._missing_tails()]
+            if not any(_overlap(hole, other) for other in [*self._rot, *unread] if other.replica == hole.replica)
+        ]
+
+    def findings(self) -> Iterator[Finding]:
+        found = [
+            *self._unreadable(),
+            *self._committed_losses(),
+            *self._bit_rot(),
+            *(self._mismatch(mismatch) for mismatch in self._found.mismatches),
+        ]
+        found += [self._own(fault) for fault in self._lies() if not any(_explains(f, fault) for f in found)]
+        yield from found
+        for interval in self._found.intervals:
+            if not any(_leads_to(finding, interval) for finding in found):
+                yield self._unexplained(interval)
+
+    # -- holes
+
+    def _missing_tails(self) -> Iterator[Fault]:
+        """A log that ends below its own high watermark has lost what it once acknowledged (INV-1)."""
+        for replica in self._found.replicas:
+            if replica.readable and replica.log_end < replica.mark:
+                detail = f"the log ends at {replica.log_end}, below its own high watermark {replica.mark}"
+                yield Fault(
+                    GAP,
+                    self._topic,
+                    self._partition,
+                    replica.replica,
+                    -1,
+                    None,
+                    max(replica.log_start, replica.log_end),
+                    replica.mark - 1,
+                    -1,
+                    "",
+                    detail,
+                )
+
+    def _committed_losses(self) -> Iterator[Finding]:
+        """Holes that another replica fills are losses if the offsets are known to be committed (INV-11), else gaps."""
+        for hole in self._holes:
+            start = self._replicas[hole.replica].log_start if hole.replica in self._replicas else 0
+            hole = replace(hole, first=max(hole.first, start))
+            if hole.first > hole.last:
+                continue  # below the log start: deleted on purpose
+            holders = [r for r in self._found.replicas if r.replica != hole.replica and self._holds(r, hole)]
+            committed = max((r.mark for r in self._found.replicas), default=0)
+            if not holders or hole.first >= committed:
+                yield self._own(hole)
+                continue
+            first = max(hole.first, min(r.log_start for r in holders))
+            last = min(hole.last, committed - 1, max(r.log_end for r in holders) - 1)
+            names = _names(r.replica for r in holders)
+            why = f"{hole.detail}; {names} {'has' if len(holders) == 1 else 'have'} these offsets"
+            yield self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
+
+    def _holds(self, replica: Replica, hole: Fault) -> bool:
+        if not replica.readable or replica.log_start > hole.last or replica.log_end <= hole.first:
+            return False
+        return not any(
+            other.replica == replica.replica and other.first <= hole.first and other.last >= hole.last
+            for other in [*self._holes, *self._rot]
+        )
+
+    # -- what replicas show by themselves
+
+    def _unreadable(self) -> Iterator[Finding]:
+        whole = set()
+        for replica in self._found.replicas:
+            if not replica.readable:
+                whole.add(replica.replica)
+                yield self._about(replica, replica.file or "", f"cannot be read: {replica.detail}")
+            elif replica.high_watermark is None and replica.log_end > replica.log_start:
+                path = str(self._directories[replica.replica] / "replication-offset-checkpoint")
+                why = "no high watermark is known for this replica, so none of its data is known to be committed"
+                remedy = (
+                    f"Let broker {replica.replica} write {path} (every 5 s, and at an orderly stop), then audit again."
+                )
+                yield replace(self._about(replica, path, why), remedy=remedy)
+        for fault in self._found.faults:
+            if fault.kind == UNREADABLE and fault.replica not in whole:
+                yield self._finding(fault, f"cannot be read: {fault.detail}")
+
+    def _about(self, replica: Replica, path: str, why: str) -> Finding:
+        return Finding(
+            UNREADABLE,
+            self._topic,
+            self._partition,
+            (replica.replica,),
+            None,
+            None,
+            replica.replica,
+            why,
+            REMEDIES[UNREADABLE].format(file=path),
+            (Evidence(replica.replica, path, None, why),),
+        )
+
+    def _bit_rot(self) -> Iterator[Finding]:
+        for fault in self._rot:
+            replica = self._replicas.get(fault.replica)
+            committed = max((r.mark for r in self._found.replicas), default=0)
+            if replica and fault.first >= replica.log_end and fault.first >= committed and fault.epoch < 0:
+                continue  # leftovers of a crash behind the log end: recovery cuts them off
+            yield self._own(fault)
+
+    def _lies(self) -> Iterator[Fault]:
+        """Faults of indexes and epoch checkpoints."""
+        for replica in self._found.replicas:
+            if replica.fault == EPOCH_CACHE_LIE:
+                start, end = replica.log_start, max(replica.log_start, replica.log_end - 1)
+                yield Fault(
+                    EPOCH_CACHE_LIE,
+                    self._topic,
+                    self._partition,
+                    replica.replica,
+                    -1,
+                    None,
+                    start,
+                    end,
+                    -1,
+                    replica.file or "",
+                    replica.detail or "",
+                )
+        yield from _merge([fault for fault in self._found.faults if fault.kind == EPOCH_CACHE_LIE])
+        yield from (fault for fault in self._found.faults if fault.kind == INDEX_LIE)
+
+    def _own(self, fault: Fault) -> Finding:
+        return self._finding(fault, fault.detail)
+
+    def _finding(self, fault: Fault, why: str) -> Finding:
+        path = self._path(fault)
+        remedy = REMEDIES[fault.kind].format(replica=fault.replica, directory=self._directory(fault.replica), file=path)
+        epoch = fault.epoch if fault.epoch >= 0 else None
+        evidence = Evidence(fault.replica, path, fault.position, fault.detail, epoch)
+        return Finding(
+            fault.kind,
+            self._topic,
+            self._partition,
+            (fault.replica,),
+            fault.first,
+            fault.last,
+            fault.replica,
+            why,
+            remedy,
+            (evidence,),
+            fault.count,
+        )
+
+    # -- what replicas show of each other
+
+    def _mismatch(self, mismatch: Mismatch) -> Finding:
+        wrong, why = self._culprit(mismatch)
+        evidence = tuple(
+            Evidence(
+                view.replica,
+                str(self._directory(view.replica) / segment_file_name(view.segment, ".log")),
+                view.position,
+                f"offsets {mismatch.first} to {view.last_offset}, epoch {view.epoch}, CRC {view.crc & 0xFFFFFFFF:08x}, "
+                f"{view.size} bytes",
+                view.epoch,
+            )
+            for view in mismatch.views
+        )
+        remedy = UNDECIDED
+        if wrong is not None:
+            remedy = REMEDIES[mismatch.kind].format(replica=wrong, directory=self._directory(wrong), file="")
+        return Finding(
+            mismatch.kind,
+            self._topic,
+            self._partition,
+            tuple(view.replica for view in mismatch.views),
+            mismatch.first,
+            mismatch.last,
+            wrong,
+            why,
+            remedy,
+            evidence,
+            mismatch.count,
+        )
+
+    def _culprit(self, mismatch: Mismatch) -> tuple[int | None, str]:
+        """Who is wrong: one that contradicts itself, else the minority, else the one with the older epoch."""
+        involved = {view.replica for view in mismatch.views}
+        contradicted = {
+            fault.replica
+            for fault in self._found.faults
+            if fault.replica in involved
+            and (fault.kind == EPOCH_CACHE_LIE or (fault.kind == INDEX_LIE and fault.file == DIGEST_SUFFIX))
+            and fault.first <= mismatch.last
+            and fault.last >= mismatch.first
+        }
+        if len(contradicted) == 1:
+            wrong = contradicted.pop()
+            return wrong, f"replica {wrong}'s own digest index or epoch checkpoint contradicts its batches"
+        groups = Counter((view.last_offset, view.epoch, view.crc, view.size) for view in mismatch.views)
+        most = groups.most_common()
+        if most[0][1] > (most[1][1] if len(most) > 1 else 0):
+            outvoted = [
+                view.replica
+                for view in mismatch.views
+                if (view.last_offset, view.epoch, view.crc, view.size) != most[0][0]
+            ]
+            agree = [view.replica for view in mismatch.views if view.replica not in outvoted]
+            return outvoted[
+                0
+            ], f"{_names(agree)} agree, {_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
+        epochs = {view.epoch for view in mismatch.views}
+        oldest = [view.replica for view in mismatch.views if view.epoch == min(epochs)]
+        if len(epochs) > 1 and len(oldest) == 1:
+            return oldest[0], f"replica {oldest[0]} holds the older leader epoch: it kept what a newer leader replaced"
+        return None, "the replicas are evenly split and none contradicts itself"
+
+    def _unexplained(self, interval: Interval) -> Finding:
+        r1, r2 = interval.replicas
+        what = "bytes" if interval.kind == "bytes" else "digest"
+        why = (
+            f"{what} over offsets {interval.first} to {interval.last}: {interval.values[0]} in replica {r1}, "
+            f"{interval.values[1]} in replica {r2}, yet their batches agree: one of the indexes is wrong"
+        )
+        remedy = f"Rebuild the indexes of this partition on brokers {r1} and {r2} (remove them, start the broker)."
+        place = (self._topic, self._partition, (r1, r2), interval.first, interval.last)
+        return Finding(INDEX_LIE, *place, None, why, remedy)
+
+    def _directory(self, replica: int) -> Path:
+        return self._directories[replica] / f"{self._topic}-{self._partition}"
+
+    def _path(self, fault: Fault) -> str:
+        if fault.file.startswith("."):
+            return str(self._directory(fault.replica) / segment_file_name(fault.segment, fault.file))
+        return fault.file or str(self._directory(fault.replica))
+
+
+def _merge(faults: list[Fault]) -> list[Fault]:
+    """Join faults of one replica that adjoin."""
+    merged: list[Fault] = []
+    for fault in sorted(faults, key=lambda f: (f.replica, f.first)):
+        before = merged[-1] if merged else None
+        if before and before.replica == fault.replica and fault.first <= before.last + 1:
+            merged[-1] = replace(before, last=max(before.last, fault.last), count=before.count + fault.count)
+        else:
+            merged.append(fault)
+    return merged
+
+
+def _overlap(one: Fault, other: Fault) -> bool:
+    return one.first <= other.last and other.first <= one.last
+
+
+def _leads_to(finding: Finding, interval: Interval) -> bool:
+    """Whether indexes may differ because of `finding`: what it broke in a replica shifts later sums of that replica."""
+    involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
+    return involved and (finding.first is None or finding.first <= interval.last)
+
+
+def _explains(finding: Finding, lie: Fault) -> bool:
+    """Whether an index or epoch checkpoint disagrees with its log only because of `finding` in the same replica."""
+    if lie.replica not in finding.replicas:
+        return False
+    if finding.first is None or finding.last is None:
+        return finding.kind == UNREADABLE
+    if finding.kind in (VALUE_MISMATCH, EPOCH_MISMATCH) and finding.wrong not in (None, lie.replica):
+        return False
+    if finding.first <= lie.last and finding.last >= lie.first:
+        return True
+    shifted = finding.kind in (COMMITTED_LOSS, GAP) or lie.file == DIGEST_SUFFIX
+    return lie.kind == INDEX_LIE and shifted and finding.first <= lie.last
+
+
+def _names(replicas: Iterable[int]) -> str:
+    """`replica 1`, or `replicas 1 and 2`."""
+    names = [str(replica) for replica in sorted(replicas)]
+    if len(names) == 1:
+        return f"replica {names[0]}"
+    return f"replicas {', '.join(names[:-1])} and {names[-1]}"
