@@ -222,6 +222,8 @@ class Fetcher:
     ) -> None:
         tp = hosted.topic_partition
         progress = follower.on_answer(request, answer, self._clock.monotonic_ms())
+        if progress.truncated_to is not None:
+            log.info("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=self._channel.address)
         if progress.note:
             log.warning("replication", partition=str(tp), note=progress.note)
         if progress.appended_bytes:
