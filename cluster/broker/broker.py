@@ -152,8 +152,12 @@ class Broker:
         )
 
     def _on_metadata(self, delta: pb.MetadataDelta) -> None:
+        """The image is ahead of the roles once a change fails, and no delta will bring it again: that is the end."""
         if self._roles is not None:
-            self._roles.apply_delta(delta)
+            try:
+                self._roles.apply_delta(delta)
+            except Exception as error:  # noqa: BLE001 (the metadata stream would take it for its own and resume)
+                self._fail(error)
 
     def _on_follower_high_watermark(self, hosted: HostedPartition) -> None:
         self._manager.touched(hosted.topic_partition, high_watermark_advanced=False)
@@ -187,11 +191,11 @@ class Broker:
 
     async def _release(self, *, clean: bool = False) -> None:
         """Let go of everything; the clean marker is written only if nothing failed before (FN-3)."""
-        await self._fetchers.close()
-        await self._server.stop(SERVER_GRACE_S)
-        for task in self._tasks:
+        for task in self._tasks:  # the metadata first: it would start fetchers anew
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._fetchers.close()
+        await self._server.stop(SERVER_GRACE_S)
         await self._controller.close()
         if self._logs is not None:
             if clean and not self._failure.done():

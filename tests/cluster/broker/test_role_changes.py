@@ -1,0 +1,54 @@
+"""Metadata into roles, and what happens when that cannot be done or a broker is on its way out."""
+
+import asyncio
+import shutil
+
+import pytest
+
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2
+from replog.topic import TopicPartition
+
+from .conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+async def delete_topic(cluster: InProcessCluster, topic: str) -> None:
+    request = controller_pb2.DeleteTopicRequest(topic=topic)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
+
+
+async def test_a_metadata_change_that_cannot_be_applied_ends_the_broker_instead_of_being_forgotten(
+    cluster: InProcessCluster,
+) -> None:
+    """No delta would bring the rest of it again: the broker would lead and follow by metadata of the past for ever."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    shutil.rmtree(cluster.directory / "broker-2" / "t-0")
+    await delete_topic(cluster, "t")
+    await eventually(lambda: cluster.brokers[2].failed)
+    assert not cluster.brokers[1].failed
+
+
+async def test_a_broker_that_stops_starts_no_fetcher_any_more(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """§2.3 step 5: leaderships move while a broker lets go of its own, as when the whole cluster stops."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    leader = cluster.leader(TP)
+    follower = cluster.brokers[next(iter({1, 2, 3} - {leader}))]
+    stop_server = follower._server.stop
+
+    async def stop_server_while_the_leader_changes(grace_s: float) -> None:
+        await cluster.stop_broker(leader)
+        await asyncio.sleep(0.2)
+        await stop_server(grace_s)
+
+    monkeypatch.setattr(follower._server, "stop", stop_server_while_the_leader_changes)
+    await cluster.stop_broker(follower.config.node_id)
+    assert cluster.leader(TP) not in (leader, follower.config.node_id)
+    assert not follower._fetchers._fetchers
+    assert not follower.failed
