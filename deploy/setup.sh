@@ -78,7 +78,7 @@ export PIP_CONSTRAINT=$PWD/constraints.txt PIP_BUILD_CONSTRAINT=$PWD/constraints
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 unset PIP_USER PYTHONHOME PYTHONPATH
 say "2/3 pinned dependencies (the first time: about 600 MB, most of it Spark; a few minutes)"
-"$venv/bin/python" -m pip install --quiet --editable '.[spark,dev]'
+"$venv/bin/python" -m pip install --quiet --use-pep517 --editable '.[spark,dev]'
 
 if "$venv/bin/python" -m spark_jobs.java >/dev/null 2>&1; then
     say "3/3 Java 17 or newer is there"

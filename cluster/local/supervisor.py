@@ -20,6 +20,7 @@ from cluster.local.processes import (
     ProcessState,
     send_signal,
     spawn,
+    state_of,
     terminate,
     wait_until_stopped,
 )
@@ -31,6 +32,7 @@ from replog.log.files import write_atomically
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0
+SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
 MAX_BROKERS = 100
 LOG_TAIL_LINES = 12
@@ -169,8 +171,11 @@ class LocalCluster:
             state.save(self.directory)
 
     def pause(self, broker_id: int) -> None:
-        """SIGSTOP: the process lives and says nothing, as a very long garbage collection would."""
-        self._signal(self.state.broker(broker_id), signal.SIGSTOP)
+        """SIGSTOP: the process lives and says nothing, as a very long garbage collection would. Back once it stands."""
+        process = self._signal(self.state.broker(broker_id), signal.SIGSTOP)
+        deadline = time.monotonic() + SIGNAL_TIMEOUT_S
+        while state_of(process) is ProcessState.RUNNING and time.monotonic() < deadline:
+            time.sleep(POLL_S)
 
     def resume(self, broker_id: int) -> None:
         """SIGCONT."""

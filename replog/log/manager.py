@@ -85,7 +85,13 @@ class LogManager:
         recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
         """
         report = on_progress or (lambda _: None)
-        high_watermarks = self._high_watermarks.read()
+        try:
+            high_watermarks = self._high_watermarks.read()
+        except DamagedCheckpoint as damage:
+            raise DamagedCheckpoint(
+                f"{damage.message}; remove the file: the high watermarks are learned again from the leaders, "
+                "and no record is lost (HW-11)"
+            ) from None
         recovery_points = _read_or_empty(self._recovery_points, report)
         log_starts = _read_or_empty(self._log_starts, report)
         with storage_errors(self.directory):

@@ -284,6 +284,7 @@ def test_truncated_high_watermarks_keep_the_broker_from_starting_until_they_are_
         with pytest.raises(ReplogError, match="announces 5 entries and has 1") as caught:
             cluster.start(2)
         assert str(checkpoint) in caught.value.message
+        assert "remove the file" in caught.value.message
         assert "Traceback" not in caught.value.message
     finally:
         checkpoint.unlink()
