@@ -25,6 +25,7 @@ from cluster.broker.partition import HostedPartition
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.replica_service import ReplicaService
 from cluster.broker.role_changes import RoleChanges
+from cluster.broker.threads import in_thread
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
 from replog.backoff import Backoff
@@ -101,7 +102,7 @@ class Broker:
         await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
         logs = LogManager(config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id)
         self._logs = logs
-        await asyncio.to_thread(logs.load, self._topic_config, lambda line: log.info("loading logs", progress=line))
+        await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
         if logs.failed:
             faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
             raise ReplogError(

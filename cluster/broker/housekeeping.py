@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.manager import LogManager
 from replog.topic import TopicPartition
@@ -50,7 +51,7 @@ class Housekeeping:
         self._manager.check_isrs()  # ISR-5
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await asyncio.to_thread(self._logs.high_watermark_task())  # HW-11
+        await in_thread(self._logs.high_watermark_task())  # HW-11
 
     async def _checkpoint_log_offsets(self) -> None:
         """On the loop: a truncation that lowers a recovery point must not be overtaken by an older checkpoint."""
@@ -69,9 +70,15 @@ class Housekeeping:
             if due:
                 self._flushed_ms[tp] = now_ms
             task = log.flush_task(None if due else log.segments[-1].base_offset)
-            if task is not None:
-                await asyncio.to_thread(task.run)
-                log.flushed(task)
+            if task is None:
+                continue
+            try:
+                await in_thread(task.run)
+            except ReplogError:
+                if self._logs.get(tp) is log:
+                    raise
+                continue  # deleted meanwhile, its directory renamed (LG-17): the disk is not to blame
+            log.flushed(task)
 
     async def _delete_expired(self) -> None:
         self._logs.delete_expired(self._manager.clock.wall_ms())
