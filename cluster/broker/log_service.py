@@ -21,6 +21,8 @@ from replog.topic import TopicPartition
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_FETCHES_IN_FLIGHT = 64  # per stream; further ones wait in the stream
+MAX_UNSENT_ANSWERS = 1000  # to produces, per stream; they are small
+MAX_UNSENT_FETCHES = 2
 
 _ISOLATION = {
     int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
@@ -37,12 +39,15 @@ class LogService:
     # -- produce
 
     async def produce(self, stream: ServerStream) -> None:
-        outbox: Outbox[pb.ProduceAnswer] = Outbox(stream, lambda answers: [pb.ProduceResponse(answers=answers)])
+        outbox: Outbox[pb.ProduceAnswer] = Outbox(
+            stream, lambda answers: [pb.ProduceResponse(answers=answers)], MAX_UNSENT_ANSWERS
+        )
         sender = asyncio.create_task(outbox.run())
         room = _Room(self._manager.config.queued_max_request_bytes)
         try:
             while (request := await stream.receive()) is not None:
                 size = sum(len(piece) for piece in request.records)
+                await outbox.room()
                 await room.take(size)
                 self._produce(request, self._answer_to(request.head, size, room, outbox))
         finally:
@@ -102,7 +107,7 @@ class LogService:
     # -- fetch
 
     async def fetch(self, stream: ServerStream) -> None:
-        outbox: Outbox[WithRecords[pb.FetchResponse]] = Outbox(stream, list)
+        outbox: Outbox[WithRecords[pb.FetchResponse]] = Outbox(stream, list, MAX_UNSENT_FETCHES)
         sender = asyncio.create_task(outbox.run())
         room = _Room(MAX_FETCHES_IN_FLIGHT)
 
@@ -112,6 +117,7 @@ class LogService:
 
         try:
             while (request := await stream.receive()) is not None:
+                await outbox.room()
                 await room.take(1)
                 self._fetch(request, answer)
         finally:

@@ -14,23 +14,43 @@ T = TypeVar("T")
 
 
 class Outbox(Generic[T]):
-    """Items for one stream. Bounded by its owner, who takes no further request while too much is unanswered."""
+    """Items for one stream. Its owner awaits `room` before each request, so a client that does not read is not read
+    from either, and what it leaves unread here is at most `capacity` items and the answers to what was under way."""
 
-    def __init__(self, stream: ServerStream, combine: Callable[[list[T]], list[Any]]) -> None:
+    def __init__(self, stream: ServerStream, combine: Callable[[list[T]], list[Any]], capacity: int) -> None:
         self._stream = stream
         self._combine = combine
+        self._capacity = capacity
         self._items: list[T] = []
+        self._sending = 0  # items of the messages going out
+        self._ended = False
         self._wake = asyncio.Event()
+        self._sent = asyncio.Event()
 
     def put(self, item: T) -> None:
-        self._items.append(item)
-        self._wake.set()
+        if not self._ended:
+            self._items.append(item)
+            self._wake.set()
+
+    async def room(self) -> None:
+        """Wait until fewer than `capacity` items have yet to go out, or nothing will go out any more."""
+        while not self._ended and len(self._items) + self._sending >= self._capacity:
+            self._sent.clear()
+            await self._sent.wait()
 
     async def run(self) -> None:
         """Send until cancelled or the stream fails."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            items, self._items = self._items, []
-            for message in self._combine(items):
-                await self._stream.send(message)
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                items, self._items = self._items, []
+                self._sending = len(items)
+                for message in self._combine(items):
+                    await self._stream.send(message)
+                self._sending = 0
+                self._sent.set()
+        finally:
+            self._ended = True
+            self._items.clear()
+            self._sent.set()

@@ -19,6 +19,7 @@ from replog.topic import TopicPartition
 
 PUSH_DELAY_S = 0.005  # high watermarks that move within this time go out in one message
 MAX_SESSION_PARTITIONS = 100_000
+MAX_UNSENT_ANSWERS = 2
 
 
 class ReplicaFetchSession:
@@ -207,12 +208,13 @@ class ReplicaService:
         self.offsets_for_leader_epoch = offsets_for_leader_epoch
 
     async def fetch(self, stream: ServerStream) -> None:
-        outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]] = Outbox(stream, list)
+        outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]] = Outbox(stream, list, MAX_UNSENT_ANSWERS)
         session = ReplicaFetchSession(self._manager, outbox)
         self._manager.listeners.add(session)
         sender = asyncio.create_task(outbox.run())
         try:
             while (request := await stream.receive()) is not None:
+                await outbox.room()
                 session.on_request(request)
         finally:
             self._manager.listeners.discard(session)
