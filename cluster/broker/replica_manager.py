@@ -7,7 +7,7 @@ follower once, and nothing is completed in the middle of something else (ST-5).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import structlog
@@ -105,14 +105,23 @@ class ReplicaManager:
     def _drain(self) -> None:
         moved, self._moved = self._moved, {}
         for tp, advanced in moved.items():
-            for purgatory in (self.produces, self.fetches, self.record_deletions) if advanced else (self.fetches,):
-                try:
-                    purgatory.check(tp)
-                except Exception:
-                    log.exception("completing delayed operations failed", partition=str(tp))
+            self._check((self.produces, self.fetches, self.record_deletions) if advanced else (self.fetches,), tp)
             if advanced:
                 for listener in tuple(self.listeners):
                     listener.on_high_watermark(tp)
+
+    @staticmethod
+    def _check(purgatories: Iterable[DelayedOperations], tp: TopicPartition) -> None:
+        for purgatory in purgatories:
+            try:
+                purgatory.check(tp)
+            except Exception:
+                log.exception("completing delayed operations failed", partition=str(tp))
+
+    def check_now(self, tp: TopicPartition) -> None:
+        """The partition is gone: whatever waits on it is answered before a topic of the same name takes its place,
+        in which the same offsets and epochs mean other records."""
+        self._check((self.produces, self.fetches, self.record_deletions), tp)
 
     def role_changed(self, tp: TopicPartition) -> None:
         """Waiting requests find out now, not at their timeout, that this broker leads no more (§2.3 step 6)."""

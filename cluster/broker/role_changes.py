@@ -103,7 +103,7 @@ class RoleChanges:
         """Stop fetching, forget the partition, answer what waits on it, then delete its log (§2.3 step 2)."""
         self._fetchers.stop(tp)
         if self._manager.hosted.pop(tp, None) is not None:
-            self._manager.role_changed(tp)
+            self._manager.check_now(tp)
         if self._logs.get(tp) is not None:
             log.info("deleting replica", partition=str(tp))
             self._logs.delete(tp, self._manager.clock.wall_ms())

@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 
+from cluster.metadata_image import partition_to_record
+from replog.errors import ErrorCode
 from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2
+from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 
 from .conftest import InProcessCluster, batch, eventually
@@ -52,3 +54,37 @@ async def test_a_broker_that_stops_starts_no_fetcher_any_more(
     assert cluster.leader(TP) not in (leader, follower.config.node_id)
     assert not follower._fetchers._fetchers
     assert not follower.failed
+
+
+async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_one_of_the_same_name(
+    cluster: InProcessCluster,
+) -> None:
+    """§2.3 step 2, PR-13: both may come in one delta, and the new topic starts with the same leader epoch."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    leader = cluster.brokers[cluster.leader(TP)]
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    follower._fetchers.stop(TP)
+    waiting = asyncio.create_task(cluster.produce(TP, batch(b"of the first topic")))
+    await eventually(lambda: leader._manager.hosted[TP].log.log_end_offset == 1)
+    # the leader hears of the deletion and of the creation at once, as after a break of its metadata stream
+    image, roles = leader._image, leader._roles
+    assert roles is not None
+    topic_record = metadata_pb2.MetadataRecord(
+        key="topic/t", version=image.version + 1, topic=metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
+    )
+    partition_record = metadata_pb2.MetadataRecord(
+        key="partition/t/0",
+        version=image.version + 2,
+        partition=partition_to_record(TP, b"2" * 16, image.partitions[TP]),
+    )
+    delta = controller_pb2.MetadataDelta(records=[topic_record, partition_record])
+    for record in delta.records:
+        image.apply(record)
+    roles.apply_delta(delta)
+    log = leader._manager.hosted[TP].log
+    log.append_as_leader(batch(b"of the second"), leader_epoch=0, now_ms=0)
+    log.update_high_watermark(1)
+    leader._manager.touched(TP, high_watermark_advanced=True)
+    error, _, _ = await waiting
+    assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
