@@ -23,7 +23,13 @@ def _group() -> None:
 @app.command()
 def dump(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE…", help="`.log`, `.index`, `.timeindex`, `.digest`, epoch checkpoint.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE…",
+            exists=True,
+            dir_okay=False,
+            help="`.log`, `.index`, `.timeindex`, `.digest`, epoch checkpoint.",
+        ),
     ],
     deep: Annotated[bool, typer.Option("--deep", help="Print the records of each batch too.")] = False,
     output: OutputFormat = Format.TABLE,
