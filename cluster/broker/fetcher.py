@@ -121,10 +121,10 @@ class Fetcher:
         """Until something changed, a delayed partition may be tried again, or the leader has been silent too long."""
         timeout_ms = self._config.replica_socket_timeout_ms
         now_ms = self._clock.monotonic_ms()
-        retries = [
+        retries = [  # while a request is outstanding they wait for its answer
             hosted.follower.next_retry_ms
             for hosted in self._partitions.values()
-            if hosted.follower is not None and hosted.follower.next_retry_ms is not None
+            if not self._outstanding and hosted.follower is not None and hosted.follower.next_retry_ms is not None
         ]
         delay_ms = max(0, min([timeout_ms, *(retry - now_ms for retry in retries)]))
         try:
