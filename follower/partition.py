@@ -122,11 +122,16 @@ class PartitionFollower:
     # Answers
 
     def on_answer(self, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
-        """Act on the leader's answer to `request` (7.3). An answer to what is no longer asked is dropped (FT-8).
+        """Act on the leader's answer to `request` (7.3). An answer to what is no longer asked is dropped (FT-8), but
+        for its high watermark: the leader does not tell the same one twice (FE-17).
 
         Raises KAFKA_STORAGE_ERROR, and the partition has failed then; every other trouble is a note and a delay.
         """
-        if not self._is_current(request) or self._is_delayed(now_ms):
+        if not self._is_current(request):
+            told = answer.error is ErrorCode.NONE and answer.diverging is None
+            changed = told and self.on_high_watermark(request.current_leader_epoch, answer.high_watermark)
+            return FollowerProgress(high_watermark_changed=True) if changed else NO_PROGRESS
+        if self._is_delayed(now_ms):
             return NO_PROGRESS
         try:
             if answer.error is ErrorCode.NONE and answer.diverging is not None:
@@ -150,7 +155,7 @@ class PartitionFollower:
         if request is None or self._is_current(request):
             self._delay(now_ms)
 
-    def on_high_watermark(self, leader_epoch: int, offset: int) -> bool:
+    def on_high_watermark(self, leader_epoch: int | None, offset: int) -> bool:
         """The leader told a new high watermark outside of any answer. True if the local one rose.
 
         Clamped as HW-9. Ignored before an answer of this epoch was accepted: until then the records below it need

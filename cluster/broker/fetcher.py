@@ -191,12 +191,13 @@ class Fetcher:
     def _take_high_watermarks(self, head: pb.ReplicaFetchResponse) -> None:
         for result in head.partitions:
             hosted = self._partitions.get(TopicPartition(result.topic, result.partition))
-            if (
-                hosted is not None
-                and hosted.follower is not None
-                and hosted.follower.on_high_watermark(result.leader_epoch, result.high_watermark)
-            ):
-                self._on_high_watermark(hosted)
+            if hosted is not None:
+                self._take_high_watermark(hosted, result)
+
+    def _take_high_watermark(self, hosted: HostedPartition, result: pb.ReplicaFetchPartitionResult) -> None:
+        follower = hosted.follower
+        if follower is not None and follower.on_high_watermark(result.leader_epoch, result.high_watermark):
+            self._on_high_watermark(hosted)
 
     def _take_answers(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
         payload = memoryview(response.records[0]) if response.records else memoryview(b"")
@@ -209,7 +210,10 @@ class Fetcher:
             if hosted is None or hosted.follower is None or request is None:
                 continue
             if result.fetch_offset != request.fetch_offset or result.leader_epoch != request.current_leader_epoch:
-                continue  # the answer to an earlier question (FT-8)
+                # the answer to an earlier question (FT-8), but the leader does not tell its high watermark twice
+                if not result.error_code and not result.HasField("diverging_epoch"):
+                    self._take_high_watermark(hosted, result)
+                continue
             try:
                 self._take_answer(hosted, hosted.follower, request, _answer(result, records))
             except ReplogError as error:

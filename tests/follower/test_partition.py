@@ -320,6 +320,21 @@ def test_a_pushed_high_watermark_is_ignored_before_this_log_is_known_to_match(fo
     assert follower.on_high_watermark(1, 4)
 
 
+def test_an_answer_that_comes_too_late_for_its_records_still_tells_the_high_watermark(
+    follower: PartitionFollower,
+) -> None:
+    """FE-17: the leader has told it and will not again; with nothing more appended it would stay behind for ever."""
+    request = asked(follower)
+    batch = leader_batch(5, 1, b"new")
+    follower.on_answer(request, FetchAnswer(high_watermark=3, records=batch), NOW_MS)
+    # asked a second time for the sake of another partition, before the first answer was there
+    progress = follower.on_answer(request, FetchAnswer(high_watermark=6, records=batch), NOW_MS)
+    assert progress.high_watermark_changed
+    assert (follower.log.high_watermark, follower.log.log_end_offset) == (6, 6)
+    follower.on_answer(request, FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=1), NOW_MS)
+    assert (follower.log.high_watermark, follower.log.log_end_offset) == (6, 6)
+
+
 def test_a_failed_partition_takes_no_pushed_high_watermark(follower: PartitionFollower) -> None:
     follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
     follower.on_answer(asked(follower), FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), NOW_MS)
