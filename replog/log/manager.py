@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -52,6 +53,7 @@ class LogManager:
         self._recovery_points = OffsetCheckpoint(directory / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(directory / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT)
+        self._writing_high_watermarks = threading.Lock()
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(directory / LOCK)
@@ -183,6 +185,7 @@ class LogManager:
         self._doomed.append((doomed, now_ms, log.config.file_delete_delay_ms))
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
 
     def delete_expired(self, now_ms: int) -> int:
         """Remove deleted replicas and segments whose delay has passed; returns how many directories and files."""
@@ -209,9 +212,17 @@ class LogManager:
         self.high_watermark_task()()
 
     def high_watermark_task(self) -> Callable[[], None]:
-        """The same in two steps: takes the offsets now; the call returned writes them, in any thread, one at a time."""
-        offsets = {tp: log.high_watermark for tp, log in self._logs.items()}
-        return lambda: self._checkpoint(self._high_watermarks, offsets)
+        """The same in two steps: takes the offsets now; the call returned writes them, in any thread.
+
+        Those of replicas that are gone by then stay out: a new replica of that name must not inherit one.
+        """
+        taken = [(tp, log, log.high_watermark) for tp, log in self._logs.items()]
+
+        def write() -> None:
+            with self._writing_high_watermarks:
+                self._checkpoint(self._high_watermarks, {tp: hw for tp, log, hw in taken if self._logs.get(tp) is log})
+
+        return write
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(self._recovery_points, {tp: log.recovery_point for tp, log in self._logs.items()})
@@ -257,6 +268,7 @@ class LogManager:
 
     def abandon(self) -> None:
         """Let go of everything without writing: for a failed disk, and as a crash would."""
+        self._loaded = False  # no checkpoint is written any more, by a thread that is late either
         for log in self._logs.values():
             log.abandon()
         if self._lock >= 0:

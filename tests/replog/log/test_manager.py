@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,42 @@ def test_unreadable_recovery_points_and_log_starts_count_as_empty(manager: LogMa
     again.load(lambda tp: config(), lines.append)
     assert again.logs[TP].log_end_offset == 8
     assert sum("taking it as empty" in line for line in lines) == 2
+
+
+def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_name(
+    manager: LogManager, log: Log
+) -> None:
+    """HW-12: after a crash it would call records committed that nobody else has."""
+    log.update_high_watermark(8)
+    manager.checkpoint_high_watermarks()
+    late = manager.high_watermark_task()
+    manager.delete(TP, 0)
+    append(manager.create(TP, b"2" * 16, config()), PAIR)
+    late()  # a thread that took the offsets before
+    manager.abandon()
+    found = start(manager.directory).get(TP)
+    assert found is not None
+    assert (found.log_end_offset, found.high_watermark) == (2, 0)
+
+
+def test_high_watermarks_may_be_written_by_several_threads_at_once_and_by_none_after_the_end(
+    manager: LogManager, log: Log
+) -> None:
+    """The periodic checkpoint may still be under way when the broker stops (FN-3)."""
+    log.update_high_watermark(6)
+    late = manager.high_watermark_task()
+    with ThreadPoolExecutor(2) as threads:
+        written = [threads.submit(manager.high_watermark_task()) for _ in range(50)]
+        for _ in range(50):
+            manager.checkpoint_high_watermarks()
+        for write in written:
+            write.result()
+    log.update_high_watermark(8)
+    manager.close(1)
+    late()
+    found = start(manager.directory).get(TP)
+    assert found is not None
+    assert found.high_watermark == 8
 
 
 def test_unreadable_high_watermarks_are_a_clear_error(manager: LogManager, log: Log) -> None:
