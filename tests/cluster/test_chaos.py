@@ -22,6 +22,7 @@ from cluster.local.state import Member
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Consumer, Delivery, Producer
 from replog.errors import ReplogError
+from replog.metadata import NO_LEADER
 from replog.topic import TopicPartition
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
@@ -131,19 +132,24 @@ def _leader(cluster: LocalCluster, partition: TopicPartition) -> int:
 
 
 async def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, chance: random.Random) -> str:
-    broker, paused_s = _leader(cluster, chance.choice(ASSIGNED)), SESSION_S + chance.uniform(0.5, 2.0)
-    cluster.pause(broker)
-    await asyncio.sleep(paused_s)
+    partition, longer_s = chance.choice(ASSIGNED), chance.uniform(0.0, 2.0)
+    broker, paused_at = _leader(cluster, partition), time.monotonic()
+    await asyncio.to_thread(cluster.pause, broker)
+    while await asyncio.to_thread(_leader, cluster, partition) in (broker, NO_LEADER):
+        assert time.monotonic() < paused_at + IN_SYNC_S, f"broker {broker}, paused, leads {partition} for ever"
+        await asyncio.sleep(0.1)
+    deposed_s = time.monotonic() - paused_at
+    await asyncio.sleep(longer_s)
     cluster.resume(broker)
-    return f"leader {broker} paused for {paused_s:.2f} s"
+    return f"leader {broker} paused, deposed after {deposed_s:.2f} s, resumed {longer_s:.2f} s later"
 
 
 async def _pause_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
     first, second = chance.sample([1, 2, 3], 2)
     between_s, paused_s = chance.uniform(0.1, 1.0), SESSION_S + chance.uniform(0.2, 1.0)
-    cluster.pause(first)
+    await asyncio.to_thread(cluster.pause, first)
     await asyncio.sleep(between_s)
-    cluster.pause(second)
+    await asyncio.to_thread(cluster.pause, second)
     await asyncio.sleep(paused_s)
     cluster.resume(first)
     cluster.resume(second)
