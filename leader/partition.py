@@ -143,7 +143,8 @@ class PartitionLeader:
         return self._advance_high_watermark(now_ms)
 
     def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
-        was_leader = self.leader_epoch != NO_EPOCH
+        # In an epoch that this broker missed another may have led, and the followers truncated to its log.
+        was_leader = self.leader_epoch != NO_EPOCH and leader_epoch == self.leader_epoch + 1
         self.leader_epoch = leader_epoch
         self.leader_epoch_start_offset = self.log.log_end_offset
         for replica_id, follower in self.replicas.items():

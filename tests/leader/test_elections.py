@@ -70,6 +70,25 @@ def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path: Pat
     assert leader.high_watermark == 5
 
 
+def test_a_leader_that_missed_an_epoch_believes_nothing_of_what_its_followers_had_before(tmp_path: Path) -> None:
+    """INV-6, rule 3: in the epoch between, 3 led from offset 8, and 2 truncated its own 8 and 9 to follow it.
+
+    Then 3 died. Had the leader kept 2's old log end, it would now call records committed that 2 does not hold: should
+    2 lead next, their offsets would get other values.
+    """
+    log = log_of(tmp_path, "0:0-11", min_insync_replicas=2)
+    leader = leader_of(log, state(epoch=0))
+    fetch(leader, 2, 10, 0)
+    fetch(leader, 3, 8, 0)
+    assert leader.high_watermark == 8
+    advanced = leader.become_leader(state(epoch=2, partition_epoch=3, isr=(1, 2)), 101, LATER_MS)
+    assert (advanced, leader.high_watermark) == (False, 8)
+    fetch(leader, 2, 8, 0, now_ms=LATER_MS)
+    assert leader.high_watermark == 8
+    fetch(leader, 2, 12, 2, now_ms=LATER_MS)
+    assert leader.high_watermark == 12
+
+
 def test_a_leader_elected_again_must_hear_from_its_followers_in_the_new_epoch(tmp_path: Path) -> None:
     """Their log ends are kept (they cannot have truncated), their clock starts again (ST-11)."""
     leader = leader_of(log_of(tmp_path, "0:0-4"), state())
