@@ -6,8 +6,8 @@ from collections.abc import Callable
 import structlog
 
 from cluster.metadata_image import partition_from_record
-from leader.alter_partition_queue import AlterPartitionQueue
-from leader.isr import IsrProposal
+from leader.alter_partition_queue import RETRY_MS, AlterPartitionQueue
+from leader.isr import AfterRefusal, IsrProposal, after_refusal
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import PartitionState
 from replog.rpc import methods
@@ -68,13 +68,18 @@ class AlterPartitionSender:
             await asyncio.sleep(self._queue.on_failure() / 1000)
             return
         results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
-        for tp, proposal in self._queue.on_answer(results).items():
+        taken = self._queue.on_answer(results)
+        undecided = len(taken) < len(batch)
+        for tp, proposal in taken.items():
             result = results[tp]
             error_code = ErrorCode(result.error_code)
             state = partition_from_record(result.state) if error_code is ErrorCode.NONE else None
             if error_code is not ErrorCode.NONE:
                 log.info("ISR change refused", partition=str(tp), error=error_code.name)
+                undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
             self._on_result(tp, proposal, error_code, state)
+        if undecided:  # the same proposals go out again
+            await asyncio.sleep(RETRY_MS / 1000)
 
     def _item(self, tp: TopicPartition, proposal: IsrProposal) -> pb.AlterPartitionItem:
         return pb.AlterPartitionItem(

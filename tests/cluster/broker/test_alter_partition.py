@@ -1,0 +1,49 @@
+"""ISR proposals on their way to the controller and back (ISR-8, ISR-9)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cluster.broker.alter_partition import AlterPartitionSender
+from leader.isr import IsrProposal
+from replog.errors import ErrorCode
+from replog.metadata import PartitionState
+from replog.rpc.methods import Method
+from replog.rpc.status import wire_code
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.topic import TopicPartition
+
+TP = TopicPartition("t", 0)
+
+
+class StaleController:
+    """A channel to a controller that is behind: it decides nothing (rows 2 and 3 of §6.4), or leaves the item out."""
+
+    address = "test"
+
+    def __init__(self, *, leaves_out: bool) -> None:
+        self.asked = 0
+        self._leaves_out = leaves_out
+
+    async def call(self, method: Method, request: Any, timeout_s: float) -> pb.AlterPartitionResponse:
+        self.asked += 1
+        await asyncio.sleep(0)
+        result = pb.AlterPartitionResult(topic="t", partition=0, error_code=wire_code(ErrorCode.NOT_CONTROLLER))
+        return pb.AlterPartitionResponse(partitions=[] if self._leaves_out else [result])
+
+
+@pytest.mark.parametrize("leaves_out", [False, True])
+async def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out: bool) -> None:
+    controller = StaleController(leaves_out=leaves_out)
+
+    def resubmit(tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
+        sender.submit(tp, proposal)
+
+    sender = AlterPartitionSender(1, controller, lambda _: b"", resubmit, 1.0)  # type: ignore[arg-type]
+    sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
+    running = asyncio.create_task(sender.run())
+    await asyncio.sleep(0.3)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert 2 <= controller.asked <= 8
