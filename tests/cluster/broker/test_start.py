@@ -1,0 +1,41 @@
+"""A broker that is told to stop before it serves."""
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from cluster.broker.broker import Broker
+from cluster.clock import SystemClock
+from replog.log.errors import LogStorageError
+from replog.log.manager import LogManager
+from replog.rpc.channel import GrpcTransport
+
+from .conftest import InProcessCluster, eventually
+
+
+async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery_in_the_thread_is_through(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow_load(*_: object) -> None:
+        begun.set()
+        may_end.wait(10)
+
+    monkeypatch.setattr(LogManager, "load", slow_load)
+    config = cluster.config(1)
+    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(1))
+    starting = asyncio.create_task(broker.start())
+    await eventually(begun.is_set)
+    starting.cancel()
+    await asyncio.sleep(0.2)
+    try:
+        with pytest.raises(LogStorageError, match="in use"):
+            LogManager(config.log_dirs, cluster_id="", node_id=1)
+    finally:
+        may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    LogManager(config.log_dirs, cluster_id=cluster.controller.state.image.cluster_id, node_id=1).abandon()
