@@ -19,8 +19,10 @@ class DelayedOperations:
         self._armed_for_ms = 0
 
     def complete_or_watch(self, operation: DelayedOperation, keys: Iterable[TopicPartition]) -> None:
-        if not self._purgatory.try_complete_else_watch(operation, keys, self._clock.monotonic_ms()):
-            self._arm()
+        try:
+            self._purgatory.try_complete_else_watch(operation, keys, self._clock.monotonic_ms())
+        finally:
+            self._arm()  # also when its second check raised: it is watched then
 
     def check(self, tp: TopicPartition) -> None:
         """Complete what an event on `tp` may have satisfied."""

@@ -65,6 +65,7 @@ class Housekeeping:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and
         everything every `flush.ms` (LG-18)."""
         now_ms = self._manager.clock.monotonic_ms()
+        self._flushed_ms = {tp: ms for tp, ms in self._flushed_ms.items() if tp in self._logs.logs}
         for tp, log in list(self._logs.logs.items()):
             due = now_ms - self._flushed_ms.setdefault(tp, now_ms) >= log.config.flush_ms
             if due:

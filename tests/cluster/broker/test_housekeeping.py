@@ -1,5 +1,8 @@
 """What a broker does on its own clock."""
 
+from cluster.broker.housekeeping import Housekeeping
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
 
 from .conftest import InProcessCluster, batch, eventually
@@ -59,3 +62,17 @@ async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_agai
 
     await eventually(dropped_and_taken_back, what=lambda: cluster.controller.state.image.partitions[TP])
     assert cluster.log(silent, TP).log_end_offset == 2
+
+
+async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCluster) -> None:
+    broker = await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    assert broker._logs is not None
+    chores = Housekeeping(broker._manager, broker._logs)
+    await chores._flush()
+    assert list(chores._flushed_ms) == [TP]
+    request = controller_pb2.DeleteTopicRequest(topic="t")
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
+    await eventually(lambda: TP not in broker._manager.hosted)
+    await chores._flush()
+    assert not chores._flushed_ms
