@@ -185,10 +185,21 @@ class Broker:
     async def stop(self) -> None:
         """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
         await self._server.set_serving(False)
-        if not self.failed and not await self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S):
-            log.warning("the controller did not answer the controlled shutdown in time; stopping all the same")
+        if not self.failed:
+            await self._hand_over()
         self._lifecycle.become(BrokerState.SHUTTING_DOWN)
         await self._release(clean=True)
+
+    async def _hand_over(self) -> None:
+        """Wait until the controller lets this broker stop; not if it fails meanwhile, or its id was taken over."""
+        agreed = asyncio.create_task(self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S))
+        either: set[asyncio.Future[Any]] = {agreed, self._failure}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if agreed.done() and not agreed.result():
+                log.warning("the controller did not answer the controlled shutdown in time; stopping all the same")
+        finally:
+            agreed.cancel()
 
     async def _release(self, *, clean: bool = False) -> None:
         """Let go of everything; the clean marker is written only if nothing failed before (FN-3)."""

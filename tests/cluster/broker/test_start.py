@@ -1,4 +1,4 @@
-"""A broker that is told to stop before it serves."""
+"""A broker that is told to stop before it serves, or when nobody will let it go."""
 
 import asyncio
 import random
@@ -39,3 +39,13 @@ async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery
     with pytest.raises(asyncio.CancelledError):
         await starting
     LogManager(config.log_dirs, cluster_id=cluster.controller.state.image.cluster_id, node_id=1).abandon()
+
+
+async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(cluster: InProcessCluster) -> None:
+    """STALE_BROKER_EPOCH during the controlled shutdown: no heartbeat will ever bring the answer."""
+    broker = await cluster.start_broker(1)
+    broker._lifecycle.broker_epoch -= 1
+    async with asyncio.timeout(5):
+        await cluster.stop_broker(1)
+    assert broker.failed
+    assert not (broker.config.log_dirs / ".kafka_cleanshutdown").exists()
