@@ -99,8 +99,8 @@ class BrokerLifecycle:
     async def run(self) -> None:
         """Heartbeat until told to stop. Raises STALE_BROKER_EPOCH when another incarnation has taken over."""
         while not self._may_stop.is_set():
+            self._changed.clear()  # a change during the heartbeat calls for the next one at once
             delay_s = await self._heartbeat()
-            self._changed.clear()
             try:
                 async with asyncio.timeout(delay_s):
                     await self._changed.wait()
@@ -133,7 +133,7 @@ class BrokerLifecycle:
             self._may_stop.set()
         if shutting_down:
             return CONTROLLED_SHUTDOWN_RETRY_S
-        if self.fenced and self.state is BrokerState.RUNNING:
+        if self.fenced and response.is_caught_up and self.state is BrokerState.RUNNING:
             return CAUGHT_UP_RETRY_S
         return interval_s
 

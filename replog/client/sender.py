@@ -65,6 +65,8 @@ class Sender:
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._refresh_metadata()), asyncio.create_task(self._watch_deadlines())]
+        for task in self._tasks:
+            task.add_done_callback(_report_defect)
 
     async def stop(self) -> None:
         """End every stream; what is still unsettled fails."""
@@ -234,3 +236,9 @@ class Sender:
             self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, may_be_appended)
         if not queue.in_flight:
             self.accumulator.drop_settled(queue)
+
+
+def _report_defect(task: "asyncio.Task[None]") -> None:
+    """These tasks end only by being cancelled."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("the producer no longer works: a defect", exc_info=error)

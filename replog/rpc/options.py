@@ -4,6 +4,8 @@ import ctypes
 
 MAX_MESSAGE_BYTES = 64 << 20  # a fetch answer holds at most fetch.max.bytes and one batch
 
+MAX_CONCURRENT_RPCS = 10_000  # calls and streams of one server; further ones are refused as RESOURCE_EXHAUSTED
+
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),

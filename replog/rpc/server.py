@@ -20,7 +20,7 @@ from grpc_reflection.v1alpha import reflection
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method, methods_of
-from replog.rpc.options import SERVER_OPTIONS
+from replog.rpc.options import MAX_CONCURRENT_RPCS, SERVER_OPTIONS
 from replog.rpc.status import to_status
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Server:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_CONCURRENT_RPCS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
