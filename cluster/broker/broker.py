@@ -123,6 +123,7 @@ class Broker:
             lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
         )
         self._roles.apply_image()
+        self._manager.started = True
         self._spawn(self._alter_partition.run())
         self._spawn(Housekeeping(self._manager, logs).run())
         self._lifecycle.become(BrokerState.RUNNING)

@@ -233,6 +233,11 @@ class LogService:
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         _check_count(len(request.topics))
+        if not self._manager.started:
+            raise ReplogError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one",
+            )
         image = self._manager.image
         names = list(request.topics) or sorted(image.topics)
         return pb.GetMetadataResponse(

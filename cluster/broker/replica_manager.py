@@ -47,6 +47,7 @@ class ReplicaManager:
         self.image = image
         self.clock = clock
         self.hosted: dict[TopicPartition, HostedPartition] = {}
+        self.started = False  # the image is whole and the roles are taken up; before, this broker is nobody to ask
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
