@@ -175,8 +175,8 @@ class Broker:
 
     def _fail(self, error: BaseException) -> None:
         """The broker cannot go on: its only log directory failed, or it was replaced. It stops without a marker."""
-        log.error("broker failed", reason=str(error))
         if not self._failure.done():
+            log.error("broker failed", reason=str(error))
             self._failure.set_exception(error)
 
     async def wait(self) -> None:

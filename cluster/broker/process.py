@@ -39,6 +39,7 @@ async def _run(config: BrokerConfig) -> int:
     failing = asyncio.create_task(broker.wait())
     await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
-    failing.cancel()
+    for task in (failing, stopping):
+        task.cancel()
     await asyncio.gather(failing, stopping, return_exceptions=True)
     return 1 if broker.failed else 0

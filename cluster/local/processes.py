@@ -57,6 +57,8 @@ def state_of(process: ProcessId) -> ProcessState:
     if found is None or found[1] != process.start_time:
         return ProcessState.STOPPED
     if found[0] in "ZX":
+        if found[2] > 1:
+            return ProcessState.RUNNING  # its other threads are still ending, and its port is still taken
         with contextlib.suppress(ChildProcessError):
             os.waitpid(process.pid, os.WNOHANG)
         return ProcessState.STOPPED
@@ -91,11 +93,11 @@ def wait_until_stopped(processes: Iterable[ProcessId], timeout_s: float) -> list
     return []
 
 
-def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time; None if there is no such process."""
+def _stat(pid: int) -> tuple[str, int, int] | None:
+    """State letter, start time and number of threads; None if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the command's name, in brackets, may hold anything
-    return fields[0], int(fields[19])
+    return fields[0], int(fields[19]), int(fields[17])
