@@ -146,7 +146,7 @@ def show(report: dict[str, Any], console: Console) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--format", choices=["table", "json"], default="table")
-    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3, help="of the throughput, each of both pipelines")
     parser.add_argument("--mebibytes", type=int, default=256, help="of records in a throughput run")
     parser.add_argument("--rate", type=int, default=1000, help="records a second for the latency")

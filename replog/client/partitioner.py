@@ -35,13 +35,12 @@ class StickyPartitioner:
         self._random = random
         self._current: dict[str, int] = {}
 
-    def current(self, topic: str, available: Sequence[int]) -> int:
-        """The topic's present partition, chosen among `available` (at least one) when there is none yet."""
-        partition = self._current.get(topic)
-        return partition if partition is not None else self.switch(topic, available)
+    def current(self, topic: str) -> int | None:
+        """The topic's present partition; None before the first `switch`."""
+        return self._current.get(topic)
 
     def switch(self, topic: str, available: Sequence[int]) -> int:
-        """Move to another of `available`, if there is another."""
+        """Move to another of `available` (at least one), if there is another."""
         previous = self._current.get(topic)
         others = [partition for partition in available if partition != previous] or available
         chosen = self._current[topic] = self._random.choice(others)

@@ -185,12 +185,13 @@ class Producer:
         value: bytes | None,
         headers: Headers,
     ) -> Delivery:
-        current = self._sticky.current(topic, self._available(topic, queues))
-        delivery = accumulator.append_to_open(queues[current], timestamp_ms, None, value, headers)
-        if delivery is None:
-            current = self._sticky.switch(topic, self._available(topic, queues))
-            delivery = accumulator.append(queues[current], timestamp_ms, None, value, headers)
-        return delivery
+        current = self._sticky.current(topic)
+        if current is not None:
+            delivery = accumulator.append_to_open(queues[current], timestamp_ms, None, value, headers)
+            if delivery is not None:
+                return delivery
+        chosen = self._sticky.switch(topic, self._available(topic, queues))
+        return accumulator.append(queues[chosen], timestamp_ms, None, value, headers)
 
     def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
         """The partitions that have a leader; all of them when none has."""
