@@ -26,8 +26,6 @@ def dump(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            exists=True,
-            dir_okay=False,
             help="`.log`, `.index`, `.timeindex`, `.digest`, epoch checkpoint.",
         ),
     ],
@@ -41,6 +39,10 @@ def dump(
     Example: `replog log dump --deep data/flights-0/00000000000000000000.log`
     """
     from cluster.cli.dump import dump_files
+    from replog.errors import ErrorCode, ReplogError
 
+    missing = [str(path) for path in files if not path.is_file()]
+    if missing:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no such file: {', '.join(missing)}")
     if dump_files(files, deep, output is Format.JSON):
         raise typer.Exit(PROBLEM_FOUND)
