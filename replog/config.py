@@ -75,7 +75,6 @@ class BrokerConfig(Settings):
     log_dirs: Path
     broker_rack: str = ""
     broker_heartbeat_interval_ms: Annotated[int, Field(ge=50, le=MAX_INT)] = 2000
-    broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     initial_broker_registration_timeout_ms: Milliseconds = 60_000
     replica_lag_time_max_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
     replica_fetch_max_bytes: ByteCount = 1 << 20

@@ -38,9 +38,8 @@ MAX_BROKERS = 100
 LOG_TAIL_LINES = 12
 
 # A local cluster notices a dead process within seconds: it has no slow network to be patient with.
-_SESSION = {"broker.session.timeout.ms": "3000"}
+_CONTROLLER_SETTINGS = {"broker.session.timeout.ms": "3000"}
 _BROKER_SETTINGS = {
-    **_SESSION,
     "broker.heartbeat.interval.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.lag.time.max.ms": "10000",
@@ -294,7 +293,7 @@ class LocalCluster:
         address = {"listeners": f"{HOST}:{member.port}"}
         if member.name == CONTROLLER:
             defaults = {
-                **_SESSION,
+                **_CONTROLLER_SETTINGS,
                 "default.replication.factor": str(min(3, len(state.brokers))),
                 "min.insync.replicas": str(min(2, len(state.brokers))),
             }

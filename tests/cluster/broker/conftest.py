@@ -80,7 +80,6 @@ class InProcessCluster:
             "controller_listener": self.controller_address,
             "log_dirs": self.directory / f"broker-{broker_id}",
             "broker_heartbeat_interval_ms": 100,
-            "broker_session_timeout_ms": 1000,
             "replica_fetch_backoff_ms": 50,
             "replica_lag_time_max_ms": 2000,
         }
