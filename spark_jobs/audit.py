@@ -33,8 +33,6 @@ from spark_jobs.findings import (
 from spark_jobs.resolve import resolve
 from spark_jobs.sources import register
 
-LEVELS = ("index", "deep")
-
 
 @dataclass
 class Audit:

@@ -32,7 +32,7 @@ class MetadataWatch:
         self._on_change = on_change
         self._backoff = backoff
         self._moved = asyncio.Condition()
-        self._heard = False
+        self._first_latest: int | None = None  # the cluster's version when it was first heard of
 
     async def run(self) -> None:
         """Watch until cancelled; every failure of the wire is retried with a backoff."""
@@ -71,20 +71,24 @@ class MetadataWatch:
                 self._image.apply(record)
             self._on_change(delta)
         async with self._moved:
-            self._heard = True
+            if self._first_latest is None:
+                self._first_latest = delta.latest_version
             self._moved.notify_all()
 
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
-        """Until the image has reached `version` and the controller has been heard at least once.
+        """Until the image has reached `version`, and all that there was when the controller was first heard.
 
         Raises REQUEST_TIMED_OUT.
         """
         try:
             async with asyncio.timeout(timeout_s), self._moved:
-                await self._moved.wait_for(lambda: self._heard and self._image.version >= version)
+                await self._moved.wait_for(lambda: self._has_reached(version))
         except TimeoutError:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"no metadata up to version {version} from the controller at {self._channel.address} "
                 f"within {timeout_s:g} s; is it running?",
             ) from None
+
+    def _has_reached(self, version: int) -> bool:
+        return self._first_latest is not None and self._image.version >= max(version, self._first_latest)

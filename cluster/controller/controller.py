@@ -146,14 +146,15 @@ class Controller:
                 newer = self.state.records.after(sent)
                 for records in _in_deltas(newer):
                     sent = records[-1].version
-                    yield controller_pb2.MetadataDelta(version=sent, records=records)
+                    latest = self.state.image.version
+                    yield controller_pb2.MetadataDelta(version=sent, records=records, latest_version=latest)
                 if newer:
                     continue
                 try:
                     async with asyncio.timeout(SIGN_OF_LIFE_S):
                         await changed.wait()
                 except TimeoutError:
-                    yield controller_pb2.MetadataDelta(version=sent)
+                    yield controller_pb2.MetadataDelta(version=sent, latest_version=sent)
         finally:
             self._watchers -= 1
 

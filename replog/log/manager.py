@@ -200,11 +200,6 @@ class LogManager:
         """`delete_old_segments` of every log that works; returns the number of segments deleted."""
         return sum(log.delete_old_segments(now_ms) for log in self._logs.values() if log.failure is None)
 
-    def flush_all(self) -> None:
-        """fsync every log to its end."""
-        for log in self._logs.values():
-            log.flush()
-
     # -- checkpoints
 
     def checkpoint_high_watermarks(self) -> None:

@@ -117,12 +117,14 @@ class WatchMetadataRequest(_message.Message):
     def __init__(self, after_version: _Optional[int] = ...) -> None: ...
 
 class MetadataDelta(_message.Message):
-    __slots__ = ("version", "records")
+    __slots__ = ("version", "records", "latest_version")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LATEST_VERSION_FIELD_NUMBER: _ClassVar[int]
     version: int
     records: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.MetadataRecord]
-    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_metadata_pb2.MetadataRecord, _Mapping]]] = ...) -> None: ...
+    latest_version: int
+    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_metadata_pb2.MetadataRecord, _Mapping]]] = ..., latest_version: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
     __slots__ = ("topic", "partitions", "replication_factor", "configs", "assignment", "validate_only")

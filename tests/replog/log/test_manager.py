@@ -247,7 +247,7 @@ def test_nothing_is_checkpointed_before_everything_is_loaded(manager: LogManager
 
 
 def test_a_truncation_checkpoints_the_lower_recovery_point(manager: LogManager, log: Log) -> None:
-    manager.flush_all()
+    log.flush()
     manager.checkpoint_recovery_points()
     log.truncate_to(4)
     assert OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read() == {TP: 4}
