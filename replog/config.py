@@ -59,10 +59,24 @@ class TopicConfig(Settings):
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     retention_ms: Annotated[int, Field(ge=-1, le=MAX_LONG)] = 604_800_000
     retention_bytes: Annotated[int, Field(ge=-1, le=MAX_LONG)] = -1
+    cleanup_policy: Literal["delete", "compact", "compact,delete"] = "delete"
+    min_cleanable_dirty_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
+    min_compaction_lag_ms: Milliseconds = 0
+    max_compaction_lag_ms: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
+    delete_retention_ms: Milliseconds = 86_400_000
     file_delete_delay_ms: Milliseconds = 60_000
     flush_messages: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
     flush_ms: Milliseconds = MAX_LONG
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the cleaner may leave holes in the offsets (CL-8); replicas must then take them from each other."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes_by_retention(self) -> bool:
+        return "delete" in self.cleanup_policy
 
 
 class BrokerConfig(Settings):
@@ -86,6 +100,11 @@ class BrokerConfig(Settings):
     replica_high_watermark_checkpoint_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 5000
     log_flush_offset_checkpoint_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 60_000
     log_retention_check_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 15_000
+    log_cleaner_dedupe_buffer_size: Annotated[int, Field(ge=1 << 16, le=MAX_INT)] = 128 << 20
+    producer_id_expiration_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 86_400_000
+    producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000
     fetch_max_bytes: ByteCount = 57_671_680
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
     queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # in flight per client stream

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from replog.errors import ErrorCode
-from replog.log.offsets import Buffer, EpochEndOffset
+from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class FetchAnswer:
     log_end_offset: int = -1
     diverging: EpochEndOffset | None = None
     records: Buffer = b""
+    aborted: tuple[AbortedTransaction, ...] = ()  # READ_COMMITTED only (LG-9)
 
 
 def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:

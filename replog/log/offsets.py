@@ -44,6 +44,21 @@ class Isolation(Enum):
     TXN_COMMITTED = "txn_committed"  # READ_COMMITTED consumers
 
 
+class AppendOrigin(Enum):
+    """Who wrote a batch; a leader checks a producer's sequences accordingly (PS-2)."""
+
+    CLIENT = "client"
+    COORDINATOR = "coordinator"  # transaction markers: the producer epoch is checked, sequences are not
+    REPLICATION = "replication"  # nothing is checked: the state follows the data
+
+
+class AbortedTransaction(NamedTuple):
+    """A producer's data batches from `first_offset` up to its abort marker are void to READ_COMMITTED (LG-9)."""
+
+    producer_id: int
+    first_offset: int
+
+
 class EpochEndOffset(NamedTuple):
     """A leader epoch and the offset where it ends (EP-6); both -1 when undefined."""
 
@@ -73,6 +88,7 @@ class FetchData:
     metadata: OffsetMetadata
     records: Buffer
     first_entry_incomplete: bool = False
+    aborted: tuple[AbortedTransaction, ...] = ()  # TXN_COMMITTED only
 
 
 @dataclass(frozen=True, slots=True)
