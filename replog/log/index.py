@@ -204,6 +204,14 @@ class OffsetIndex(Index):
         slot = self._search(offset - self.base_offset, 0)
         return self.get(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
+    def fetch_upper_bound(self, start_position: int, size: int) -> OffsetPosition | None:
+        """The first entry positioned at or after the end of these bytes, or None (IX-12)."""
+        end = start_position + size
+        slot = self._search(end, 1)
+        if slot < 0 or self.entry(slot)[1] < end:
+            slot += 1
+        return self.get(slot) if slot < self.count else None
+
     def get(self, slot: int) -> OffsetPosition:
         relative, position = self.entry(slot)
         return OffsetPosition(relative + self.base_offset, position)

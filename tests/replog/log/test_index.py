@@ -55,6 +55,32 @@ def test_w_i3_appends_must_grow_and_fit(offsets: OffsetIndex) -> None:
     assert offsets.path.read_bytes()[-8:] == bytes.fromhex("7fffffff00002328")
 
 
+@pytest.mark.parametrize(
+    ("start", "size", "bound"),
+    [
+        (0, 1, (110, 512)),
+        (0, 512, (110, 512)),
+        (0, 513, (120, 1024)),
+        (1024, 1024, (121, 2048)),
+        (2048, 1, None),
+        (0, 0, (105, 0)),
+        (0, 2**31, None),
+    ],
+)
+def test_w_i4_the_upper_bound_is_the_first_entry_at_or_after_the_end(
+    offsets: OffsetIndex, start: int, size: int, bound: tuple[int, int] | None
+) -> None:
+    """IX-12, without Kafka's quirk of going one further when the first slot searched is the answer."""
+    assert offsets.fetch_upper_bound(start, size) == bound
+
+
+def test_an_index_without_entries_or_with_later_ones_only_has_that_upper_bound(tmp_path: Path) -> None:
+    index = OffsetIndex(tmp_path / "o.index", 100)
+    assert index.fetch_upper_bound(0, 1) is None
+    index.append(110, 512)
+    assert index.fetch_upper_bound(0, 1) == (110, 512)
+
+
 @pytest.mark.parametrize(("offset", "left"), [(200, 4), (121, 3), (120, 2), (119, 2), (106, 1), (105, 0), (104, 0)])
 @pytest.mark.parametrize("from_disk", [False, True])
 def test_w_i5_truncation_keeps_smaller_offsets(offsets: OffsetIndex, offset: int, left: int, from_disk: bool) -> None:
