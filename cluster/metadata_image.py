@@ -8,6 +8,7 @@ from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition
 
 CLUSTER_KEY = "cluster"
+PRODUCER_IDS_KEY = "producer-ids"
 
 
 def broker_key(broker_id: int) -> str:
@@ -28,6 +29,7 @@ class MetadataImage:
     def __init__(self) -> None:
         self.version = 0
         self.cluster_id = ""
+        self.next_producer_id = 0  # the first that no broker was given
         self.brokers: dict[int, Broker] = {}
         self.topics: dict[str, Topic] = {}
         self.partitions: dict[TopicPartition, PartitionState] = {}
@@ -56,6 +58,8 @@ class MetadataImage:
             case "partition":
                 tp = TopicPartition(record.partition.topic, record.partition.partition)
                 self.partitions[tp] = partition_from_record(record.partition)
+            case "producer_ids":
+                self.next_producer_id = record.producer_ids.next_producer_id
             case _:
                 self._forget(record.key)
 

@@ -22,6 +22,7 @@ from cluster.broker.lifecycle import BrokerLifecycle, BrokerState
 from cluster.broker.log_service import LogService
 from cluster.broker.metadata_watch import MetadataWatch
 from cluster.broker.partition import HostedPartition
+from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.replica_service import ReplicaService
 from cluster.broker.role_changes import RoleChanges
@@ -77,8 +78,9 @@ class Broker:
             lambda: self._image.version,
             self._backoff(),
         )
+        self._producer_ids = ProducerIds(config.node_id, self._controller)
         self._server = Server(config.listeners)
-        log_service = LogService(self._manager)
+        log_service = LogService(self._manager, self._producer_ids)
         self._server.add(methods.LOG, log_service)
         self._server.add(methods.REPLICA, ReplicaService(self._manager, log_service.offsets_for_leader_epoch))
         self._server.add(methods.INSPECTION, InspectionService(self._manager))
@@ -111,7 +113,7 @@ class Broker:
                 "move such a directory away to have its replica copied afresh",
             )
         broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
-        self._alter_partition.broker_epoch = broker_epoch
+        self._alter_partition.broker_epoch = self._producer_ids.broker_epoch = broker_epoch
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
         await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)

@@ -7,6 +7,7 @@ from typing import Any
 from cluster.broker.consume import ConsumerFetch, fetch
 from cluster.broker.outbox import Outbox
 from cluster.broker.produce import ProduceResult, produce
+from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.partition import PartitionLeader
@@ -33,8 +34,9 @@ _ISOLATION = {
 class LogService:
     """Produce and fetch as streams and as single calls; offsets, epochs, deletion and metadata as calls."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: ReplicaManager, producer_ids: ProducerIds) -> None:
         self._manager = manager
+        self._producer_ids = producer_ids
 
     # -- produce
 
@@ -103,6 +105,10 @@ class LogService:
 
         timeout_ms = max(0, min(head.timeout_ms, self._manager.config.request_timeout_ms))
         produce(self._manager, entries, acks=head.acks, timeout_ms=timeout_ms, respond=respond)
+
+    async def init_producer_id(self, _request: pb.InitProducerIdRequest) -> pb.InitProducerIdResponse:
+        """§7. Raises BROKER_NOT_AVAILABLE while the controller cannot be asked."""
+        return pb.InitProducerIdResponse(producer_id=await self._producer_ids.next_id(), producer_epoch=0)
 
     # -- fetch
 

@@ -6,7 +6,7 @@ A decision changes nothing here but sessions. Its records are to be made durable
 import random
 from collections.abc import Sequence
 
-from cluster.controller import broker_events, registration, topics
+from cluster.controller import broker_events, producer_ids, registration, topics
 from cluster.controller.alter_partition import Proposal, accept, refusal
 from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, control_state, next_state
 from cluster.controller.current_records import CurrentRecords
@@ -176,6 +176,12 @@ class ClusterState:
     def delete_topic(self, request: controller_pb2.DeleteTopicRequest) -> Decision[controller_pb2.DeleteTopicResponse]:
         """CT-19. Raises as `topics.delete_topic`."""
         return topics.delete_topic(self.image, request)
+
+    def allocate_producer_ids(
+        self, request: controller_pb2.AllocateProducerIdsRequest
+    ) -> Decision[controller_pb2.AllocateProducerIdsResponse]:
+        """The next block, for a broker that serves. Raises as `producer_ids.allocate`, and STALE_BROKER_EPOCH."""
+        return producer_ids.allocate(self.image, self._registered(request.broker_id, request.broker_epoch))
 
     def check_version_known(self, version: int) -> None:
         """Raises NOT_CONTROLLER when somebody has seen more metadata than this controller has."""

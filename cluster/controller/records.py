@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from cluster.metadata_image import (
     CLUSTER_KEY,
+    PRODUCER_IDS_KEY,
     broker_key,
     broker_to_record,
     partition_key,
@@ -42,6 +43,11 @@ def topic_record(topic: Topic) -> pb.MetadataRecord:
 
 def partition_record(tp: TopicPartition, topic_id: bytes, state: PartitionState) -> pb.MetadataRecord:
     return pb.MetadataRecord(key=partition_key(tp), partition=partition_to_record(tp, topic_id, state))
+
+
+def producer_ids_record(next_producer_id: int) -> pb.MetadataRecord:
+    value = pb.ProducerIdsRecord(next_producer_id=next_producer_id)
+    return pb.MetadataRecord(key=PRODUCER_IDS_KEY, producer_ids=value)
 
 
 def tombstone(key: str) -> pb.MetadataRecord:

@@ -37,5 +37,8 @@ class ControllerService:
     async def create_topic(self, request: pb.CreateTopicRequest) -> pb.CreateTopicResponse:
         return await self._controller.decide(lambda _: self._controller.state.create_topic(request))
 
+    async def allocate_producer_ids(self, request: pb.AllocateProducerIdsRequest) -> pb.AllocateProducerIdsResponse:
+        return await self._controller.decide(lambda _: self._controller.state.allocate_producer_ids(request))
+
     async def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.DeleteTopicResponse:
         return await self._controller.decide(lambda _: self._controller.state.delete_topic(request))

@@ -1,0 +1,52 @@
+"""Producer ids for clients, from blocks that the controller gives this broker."""
+
+import asyncio
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import controller_pb2 as pb
+
+TIMEOUT_S = 3.0  # of one client's wait for its id
+
+
+class ProducerIds:
+    """Each id is handed out once; what is left of a block when the broker stops is lost, and there are plenty."""
+
+    def __init__(self, broker_id: int, controller: Channel) -> None:
+        self.broker_epoch = -1
+        self._broker_id = broker_id
+        self._controller = controller
+        self._block = range(0)
+        self._asking = asyncio.Lock()  # one request at a time, which serves all who wait
+
+    async def next_id(self) -> int:
+        """The next id, fetching a block when there is none. Raises BROKER_NOT_AVAILABLE, which may pass."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S), self._asking:
+                if not self._block:
+                    self._block = await self._next_block()
+                first, self._block = self._block[0], self._block[1:]
+                return first
+        except TimeoutError:
+            raise self._unavailable(f"no answer within {TIMEOUT_S:g} s") from None
+        except ReplogError as error:
+            raise self._unavailable(str(error)) from error
+
+    async def _next_block(self) -> range:
+        request = pb.AllocateProducerIdsRequest(broker_id=self._broker_id, broker_epoch=self.broker_epoch)
+        response: pb.AllocateProducerIdsResponse = await self._controller.call(
+            methods.Controller["allocate_producer_ids"], request, TIMEOUT_S
+        )
+        if response.first_producer_id < 0 or response.count <= 0:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, f"{response.count} ids from {response.first_producer_id} on are no block"
+            )
+        return range(response.first_producer_id, response.first_producer_id + response.count)
+
+    def _unavailable(self, why: str) -> ReplogError:
+        return ReplogError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"broker {self._broker_id} gets no producer ids from the controller at {self._controller.address}: {why}; "
+            "try again",
+        )
