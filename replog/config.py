@@ -78,6 +78,11 @@ class TopicConfig(Settings):
     def deletes_by_retention(self) -> bool:
         return "delete" in self.cleanup_policy
 
+    @property
+    def roll_ms(self) -> int:
+        """Age at which a segment rolls: soon enough for the cleaner, which leaves the active one alone (SG-6)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
+
 
 class BrokerConfig(Settings):
     """One broker process."""

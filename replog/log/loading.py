@@ -46,7 +46,7 @@ def load_segments(
             if not clean and base >= unflushed:
                 removed = _recover(segment, config, epoch, "the broker did not stop cleanly", report)
             else:
-                segment.restore(config.index_interval_bytes)
+                segment.restore(config)
         except CorruptIndex as damage:
             removed = _recover(segment, config, epoch, damage.message, report, check_crc=False)
         except CorruptRecord as damage:
@@ -54,7 +54,7 @@ def load_segments(
         segments.append(segment)
         epoch = max(epoch, segment.last_epoch)
         following = bases[slot + 1 :]
-        if following and (removed or segment.next_offset != following[0]):
+        if following and (removed or not _reaches(segment, following[0], config)):
             report(
                 f"{segment.path} ends at offset {segment.next_offset}: setting aside {len(following)} later segments"
             )
@@ -70,11 +70,16 @@ def load_segments(
     return LoadedSegments(segments, False)
 
 
+def _reaches(segment: Segment, following: int, config: TopicConfig) -> bool:
+    """Whether the next segment may follow: compaction leaves holes, nothing else does (CL-8)."""
+    return segment.next_offset == following or (config.compacted and segment.next_offset < following)
+
+
 def _recover(
     segment: Segment, config: TopicConfig, epoch: int, reason: str, report: Report, *, check_crc: bool = True
 ) -> int:
     report(f"recovering {segment.path}: {reason}")
-    removed = recover(segment, config.index_interval_bytes, epoch, check_crc=check_crc)
+    removed = recover(segment, config, epoch, check_crc=check_crc)
     if removed:
         report(f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off")
     return removed

@@ -174,14 +174,17 @@ class Log:
     def append_as_follower(self, records: Buffer) -> AppendInfo:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
 
-        The batches must continue the log without a hole and with leader epochs that never go back. Those before the
+        The batches must continue the log, without a hole unless compaction may have left it (CL-8), and with leader
+        epochs that never go back. Those before the
         first bad one are appended; then its fault is raised (FT-11: nothing from that batch on), so on an error the
         caller goes on from `log_end_offset`. UnexpectedAppendOffset if the first does not begin at the log end (FT-13).
         """
-        batches, fault = check_replicated_batches(records, self.log_end_offset, self.latest_epoch or 0)
+        batches, fault = check_replicated_batches(
+            records, self.log_end_offset, self.latest_epoch or 0, holes=self.config.compacted
+        )
         if batches:
             with self._working():
-                self.epochs.assign_all(epoch_starts(batches))
+                self.epochs.assign_all(epoch_starts(batches, self.log_end_offset))
                 self._append_runs(memoryview(records), [header for _, header in batches])
                 self._appended(batches[-1][1])
         if fault is not None:

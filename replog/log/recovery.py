@@ -1,23 +1,27 @@
 """Recovery: make a segment right again from its own bytes (SG-8), and the epoch cache from the batches.
 
-Stricter than Kafka: besides the CRC it demands a sane header, offsets without holes and leader epochs that never go
-back, because those bytes lie outside of the CRC (RB-2).
+Stricter than Kafka: besides the CRC it demands a sane header, offsets that increase, without holes unless the topic is
+compacted, and leader epochs that never go back, because those bytes lie outside of the CRC (RB-2).
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
-from replog.log.batch import validate_crc
+from replog.config import TopicConfig
+from replog.log.batch import BatchHeader, validate_crc
 from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
-from replog.log.validation import fault_of
+from replog.log.validation import continues, epoch_starts, fault_of
 
 
-def recover(segment: Segment, interval: int, epoch: int, *, check_crc: bool = True) -> int:
+def recover(segment: Segment, config: TopicConfig, epoch: int, *, check_crc: bool = True) -> int:
     """Keep the sound batches at the front, cut the rest, rebuild the indexes, fsync. Returns the bytes removed.
 
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none. Where only an index is in doubt,
@@ -27,7 +31,7 @@ def recover(segment: Segment, interval: int, epoch: int, *, check_crc: bool = Tr
     for index in segment.indexes:
         index.reset()
     segment.forget()
-    suspect = _add_sound_batches(segment, end, interval, max(epoch, 0), check_crc)
+    suspect = _add_sound_batches(segment, end, config, max(epoch, 0), check_crc)
     segment.write_indexes()
     segment.cut_file()
     if suspect is not None:
@@ -36,7 +40,7 @@ def recover(segment: Segment, interval: int, epoch: int, *, check_crc: bool = Tr
     return end - segment.size
 
 
-def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int, check_crc: bool) -> int | None:
+def _add_sound_batches(segment: Segment, end: int, config: TopicConfig, epoch: int, check_crc: bool) -> int | None:
     """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
 
     When a leader epoch goes back, but not below the epoch before the last batch, then it is the last batch whose epoch
@@ -47,12 +51,12 @@ def _add_sound_batches(segment: Segment, end: int, interval: int, epoch: int, ch
     batches = reader.batches(0) if check_crc else ((position, header, b"") for position, header in reader.headers(0))
     try:
         for _, header, data in batches:
-            if fault_of(header, segment.next_offset, epoch):
-                in_order = header.base_offset == segment.next_offset
+            if fault_of(header, segment.next_offset, epoch, holes=config.compacted):
+                in_order = continues(header, segment.next_offset, holes=config.compacted)
                 return last_base if in_order and segment.size and header.leader_epoch >= epoch_before else None
             if check_crc and not validate_crc(data, 0, header):
                 return None
-            segment.add(header, interval)
+            segment.add(header, config.index_interval_bytes)
             epoch_before, epoch, last_base = epoch, header.leader_epoch, header.base_offset
     except (CorruptRecord, IndexOffsetOverflow):
         pass  # what follows is no batch of this segment
@@ -80,7 +84,8 @@ def load_epochs(
 def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:
     """Whether the cache, cut to the log, says what the batches say: each epoch from its first batch on, none missing.
 
-    Leader epochs never go back along a log, so the two ends of each epoch's range prove the rest.
+    Leader epochs never go back along a log, so the first and the last batch of each epoch's range prove the rest.
+    Compaction may have emptied a range.
     """
     end = segments[-1].next_offset
     starts = [entry for entry in cache.entries if entry[1] < end]
@@ -89,25 +94,35 @@ def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start
     if not starts or starts[0][1] > log_start_offset:
         return False
     ends = [start for _, start in starts[1:]] + [end]
-    return all(
-        _epoch_at(segments, start) == epoch == _epoch_at(segments, following - 1)
-        for (epoch, start), following in zip(starts, ends, strict=True)
-    )
+    for (epoch, start), following in zip(starts, ends, strict=True):
+        first = _first_reaching(segments, start)
+        if first is None or first.base_offset >= following:
+            continue
+        last = _last_below(segments, following)
+        if last is None or not first.leader_epoch == epoch == last.leader_epoch:
+            return False
+    return True
 
 
-def _epoch_at(segments: Sequence[Segment], offset: int) -> int | None:
-    for segment in reversed(segments):
-        if segment.base_offset <= offset:
-            found = segment.translate(offset)
-            return found[1].leader_epoch if found else None
-    return None
+def _first_reaching(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
+    """The first batch that ends at `offset` or later."""
+    slot = max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)
+    found = (segment.translate(offset) for segment in segments[slot:])
+    return next((batch[1] for batch in found if batch is not None), None)
 
 
-def epochs_of(segments: Iterable[Segment]) -> list[EpochEntry]:
-    """Every leader epoch and the base offset of its first batch, read from all batch headers."""
+def _last_below(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
+    """The last batch that begins below `offset`."""
+    slot = bisect_left(segments, offset, key=attrgetter("base_offset"))
+    found = (segment.last_below(offset) for segment in reversed(segments[:slot]))
+    return next((batch for batch in found if batch is not None), None)
+
+
+def epochs_of(segments: Sequence[Segment]) -> list[EpochEntry]:
+    """Every leader epoch and where it begins, read from all batch headers; see `epoch_starts` for holes."""
     entries: list[EpochEntry] = []
-    for segment in segments:
-        for _, header in segment.batches_from(0):
-            if header.leader_epoch >= 0 and (not entries or header.leader_epoch > entries[-1][0]):
-                entries.append((header.leader_epoch, header.base_offset))
+    batches = chain.from_iterable(segment.batches_from(0) for segment in segments)
+    for epoch, start in epoch_starts(batches, segments[0].base_offset):
+        if epoch >= 0 and (not entries or epoch > entries[-1][0]):
+            entries.append((epoch, start))
     return entries

@@ -16,7 +16,8 @@ def expired_segments(
     log_end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments may go: those below the log start, then by size, then by time (LG-13)."""
+    """How many of the oldest segments may go: those below the log start, then, unless the topic is only compacted, by
+    size and by time (LG-13)."""
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
 
     def walk(first: int, predicate: Predicate) -> int:
@@ -31,6 +32,8 @@ def expired_segments(
         return slot
 
     count = walk(0, lambda slot: slot + 1 < len(segments) and ends[slot] <= log_start_offset)
+    if not config.deletes_by_retention:
+        return count
     if config.retention_bytes >= 0:
         excess = sum(segment.size for segment in segments[count:]) - config.retention_bytes
 

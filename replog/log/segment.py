@@ -28,6 +28,7 @@ from replog.log.files import (
 from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, TimeIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 from replog.log.scan import BatchReader
+from replog.log.validation import continues
 
 MAX_RECENT = 256  # batches whose place is kept in memory: followers and the high watermark ask for those
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX)
@@ -95,7 +96,7 @@ class Segment:
             return False
         return (
             self.size > config.segment_bytes - header.size
-            or (self.first_timestamp >= 0 and header.max_timestamp - self.first_timestamp > config.segment_ms)
+            or (self.first_timestamp >= 0 and header.max_timestamp - self.first_timestamp > config.roll_ms)
             or self.index.count >= config.segment_index_bytes // OffsetIndex.layout.size
             or self.time_index.count >= config.segment_index_bytes // TimeIndex.layout.size - 1  # IX-14
         )
@@ -184,21 +185,31 @@ class Segment:
         if self._recent and offset >= self._recent[0][1].base_offset:
             slot = bisect_left(self._recent, offset, key=_last_offset)
             return self._recent[slot] if slot < len(self._recent) else None
-        start = self.index.lookup(offset).position
-        if not 0 <= start < self.size:
-            start = 0
-        try:
-            found = self._scan_for(offset, start)
-        except CorruptRecord:
-            if start == 0:
-                raise
-            found = None
-        if start and (found is None or found[1].base_offset > offset):
-            found = self._scan_for(offset, 0)  # offsets have no holes here, so the index entry lied: do without it
-        return found
+        return next((batch for batch in self._batches_near(offset) if batch[1].last_offset >= offset), None)
 
-    def _scan_for(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
-        return next((batch for batch in self.batches_from(start) if batch[1].last_offset >= offset), None)
+    def last_below(self, offset: int) -> BatchHeader | None:
+        """The last batch that begins below `offset`."""
+        last = None
+        for _, header in self._batches_near(offset - 1):
+            if header.base_offset >= offset:
+                break
+            last = header
+        return last
+
+    def _batches_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Batches before which none reaches `offset`: from an index entry's on, or all if that entry lies."""
+        indexed, position = self.index.lookup(offset)
+        if 0 < position < self.size:
+            batches = self.batches_from(position)
+            try:
+                first = next(batches, None)
+            except CorruptRecord:
+                first = None
+            if first is not None and first[1].base_offset <= indexed <= first[1].last_offset:
+                yield first
+                yield from batches
+                return
+        yield from self.batches_from(0)
 
     def read(self, offset: int, max_bytes: int, max_position: int | None, *, min_one_message: bool) -> FetchData | None:
         """Bytes from the batch that holds `offset` on (SG-4, SG-5); None if this segment has no such batch."""
@@ -221,7 +232,7 @@ class Segment:
 
     # -- loading, truncation
 
-    def restore(self, interval: int) -> None:
+    def restore(self, config: TopicConfig) -> None:
         """Take the files as they are, checking what is cheap to check: the shape of the indexes, that the last two
         offset-index entries and what lies beside them follow from the batches there, and the batches after them.
 
@@ -232,7 +243,7 @@ class Segment:
                 raise CorruptIndex(f"{index.path} is missing")
             index.check_shape()
         end = os.fstat(self.fd()).st_size
-        self._restore_state(end, interval)
+        self._restore_state(end, config)
         if self.size != end:
             raise CorruptRecord(f"{self.path} ends with {end - self.size} bytes that are no batch")
         for index in self.indexes[1:]:
@@ -240,16 +251,16 @@ class Segment:
             if index.count - beside > 1 or (index is self.digest_index and beside != self.index.count):
                 raise CorruptIndex(f"{index.path} has {index.count} entries, {self.index.path} {self.index.count}")
 
-    def _restore_state(self, end: int, interval: int | None) -> None:
+    def _restore_state(self, end: int, config: TopicConfig | None) -> None:
         """What `add` would know at `end`, from the last index entries but one and the batches after it.
 
-        With an `interval`, offsets must have no holes and the last entries must be those that `add` would have made.
+        With a `config`, offsets must continue and the last entries must be those that `add` would have made.
         """
         self.forget()
         reader = BatchReader(self.fd(), end)
         _, first = next(reader.headers(0), (0, None))
         if first is not None:
-            if interval is not None and first.base_offset != self.base_offset:
+            if config is not None and not continues(first, self.base_offset, holes=config.compacted):
                 raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, not with that of its name")
             self.first_timestamp = first.max_timestamp
             self.next_offset = first.base_offset
@@ -257,16 +268,16 @@ class Segment:
         start = self._restore_from_entry(reader, slot) if slot >= 0 else 0
         slot = max(slot, -1)
         for position, header in reader.headers(start):
-            if interval is not None and header.base_offset != self.next_offset:
+            if config is not None and not continues(header, self.next_offset, holes=config.compacted):
                 raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset}, not {self.next_offset}")
             self._observe(header)
             entry = self.index.get(slot + 1) if slot + 1 < self.index.count else None
             indexed = entry == (header.last_offset, position)
-            if interval is not None and indexed != (self.since_entry > interval):
+            if config is not None and indexed != (self.since_entry > config.index_interval_bytes):
                 raise CorruptIndex(f"{self.index.path}: entry {entry} does not follow from the batch at {position}")
             if indexed:
                 slot += 1
-                if interval is not None:
+                if config is not None:
                     self._check_entries_beside(slot)
                 self.since_entry = 0
             self.since_entry += header.size

@@ -3,7 +3,7 @@
 Only headers are read, and the CRC is computed once; records are never touched.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -95,23 +95,26 @@ class ReplicatedBatches(NamedTuple):
     fault: ReplogError | None
 
 
-def check_replicated_batches(records: Buffer, log_end_offset: int, latest_epoch: int) -> ReplicatedBatches:
+def check_replicated_batches(
+    records: Buffer, log_end_offset: int, latest_epoch: int, *, holes: bool
+) -> ReplicatedBatches:
     """Split `records` at the first batch that may not follow the log (2.8, stricter): by CRC, header, offset or epoch.
 
-    Every batch must begin at the offset where the one before it ended, the first at the log end, and its leader epoch
-    may not be negative or go back. A trailing part of a batch is dropped.
+    Every batch must begin at the offset where the one before it ended, the first at the log end (with `holes`, those
+    of a compacted topic, there or later), and its leader epoch may not be negative or go back. A trailing part of a
+    batch is dropped.
     """
     good: list[tuple[int, BatchHeader]] = []
     next_offset, epoch = log_end_offset, max(latest_epoch, 0)
     try:
         for position, header in iterate_batches(records):
-            if not good and header.base_offset != next_offset:
+            if not good and not continues(header, next_offset, holes=holes):
                 raise UnexpectedAppendOffset(
                     f"batch {header.base_offset} to {header.last_offset} does not begin at log end {next_offset}",
                     header.base_offset,
                     header.last_offset,
                 )
-            if fault := fault_of(header, next_offset, epoch):
+            if fault := fault_of(header, next_offset, epoch, holes=holes):
                 raise OffsetsOutOfOrder(fault)
             if not validate_crc(records, position, header):
                 raise CorruptRecord(f"the CRC of replicated batch {header.base_offset} is not {header.crc:08x}")
@@ -122,19 +125,29 @@ def check_replicated_batches(records: Buffer, log_end_offset: int, latest_epoch:
     return ReplicatedBatches(good, None)
 
 
-def fault_of(header: BatchHeader, next_offset: int, epoch: int) -> str | None:
+def continues(header: BatchHeader, next_offset: int, *, holes: bool) -> bool:
+    """Whether a batch may stand where `next_offset` is next: compaction leaves holes, nothing else does (CL-8)."""
+    return header.base_offset >= next_offset if holes else header.base_offset == next_offset
+
+
+def fault_of(header: BatchHeader, next_offset: int, epoch: int, *, holes: bool) -> str | None:
     """Why a batch may not follow a log that ends before `next_offset` in leader epoch `epoch`; None if it may."""
-    if header.base_offset != next_offset:
+    if not continues(header, next_offset, holes=holes):
         return f"batch {header.base_offset} to {header.last_offset} does not begin at offset {next_offset}"
     if header.leader_epoch < epoch:
         return f"batch {header.base_offset} has leader epoch {header.leader_epoch}, below {epoch}"
     return None
 
 
-def epoch_starts(batches: Sequence[tuple[int, BatchHeader]]) -> Iterator[tuple[int, int]]:
-    """The batches with which a leader epoch begins, or may."""
-    epoch = -1
+def epoch_starts(batches: Iterable[tuple[int, BatchHeader]], log_end_offset: int) -> Iterator[tuple[int, int]]:
+    """Where each leader epoch of these batches begins, or may, in a log that ends at `log_end_offset`.
+
+    A hole before an epoch's first batch counts as its own: the epoch may have begun anywhere in there, and a replica
+    that has the records of the hole in an older epoch must not keep them for committed.
+    """
+    epoch, next_offset = -1, log_end_offset
     for _, header in batches:
         if header.leader_epoch != epoch:
             epoch = header.leader_epoch
-            yield epoch, header.base_offset
+            yield epoch, next_offset
+        next_offset = header.next_offset

@@ -51,7 +51,7 @@ def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(t
         log.close()
         sealed = Segment(directory, 0)
         assert time_entries(sealed)[-1] == (1019, 19)
-        assert recover(sealed, 100, -1) == 0
+        assert recover(sealed, config(index_interval_bytes=100), -1) == 0
         assert offset_entries(sealed) == expected
         sealed.seal()
         assert time_entries(sealed)[-1] == (1019, 19), "recovery as an inactive segment"
