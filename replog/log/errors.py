@@ -41,9 +41,27 @@ class InvalidTimestamp(_LogError):
 
 
 class InvalidTxnState(_LogError):
-    """A transactional batch where none may be."""
+    """A transactional batch where none may be, or another one where only such may be (PS-2)."""
 
     error_code = ErrorCode.INVALID_TXN_STATE
+
+
+class OutOfOrderSequence(_LogError):
+    """A batch that does not continue its producer's sequence (PS-2)."""
+
+    error_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(_LogError):
+    """A batch of a producer that a later incarnation has replaced (PS-2, PS-4)."""
+
+    error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class TransactionCoordinatorFenced(_LogError):
+    """A marker of a transaction coordinator that another one has replaced (PS-4)."""
+
+    error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 class RecordTooLarge(_LogError):
@@ -80,7 +98,11 @@ class InvalidIndexOffset(_LogError):
 
 
 class CorruptIndex(_LogError):
-    """An index that disagrees with its log, or with itself; it is rebuilt (IX-13, IX-16)."""
+    """An index that disagrees with its log, or with itself; it is rebuilt (IX-13, IX-16, IX-19)."""
+
+
+class CorruptSnapshot(_LogError):
+    """A producer snapshot that cannot be used; an older one is (PS-7)."""
 
 
 class InconsistentTopicId(_LogError):

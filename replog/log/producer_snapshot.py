@@ -1,0 +1,70 @@
+"""The producer snapshot file (7.5): what a log knew of each producer at the offset in the file's name."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from replog.log.errors import CorruptSnapshot
+from replog.log.files import SNAPSHOT_SUFFIX, base_offset_of
+
+HEADER = Struct(">hIi")  # version, CRC of all that follows it, number of entries
+ENTRY = Struct(">qhiqiqiq")
+VERSION = 1
+CRC_END = 6
+MAX_SNAPSHOT_BYTES = 1 << 28  # 5.8 million producers
+
+
+class ProducerSnapshotEntry(NamedTuple):
+    """One producer, with its last batch alone (PS-7); -1 where there is no batch, coordinator or open transaction."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+def format_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
+    """The file's bytes; sorted by producer id, so that equal states make equal files."""
+    ordered = sorted(entries)
+    body = b"".join(ENTRY.pack(*entry) for entry in ordered)
+    crc = crc32c(body, crc32c(len(ordered).to_bytes(4, "big")))
+    return HEADER.pack(VERSION, crc, len(ordered)) + body
+
+
+def parse_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
+    """The entries in a file. Raises CorruptSnapshot unless version, CRC and length are right."""
+    if len(data) < HEADER.size:
+        raise CorruptSnapshot(f"a producer snapshot of {len(data)} bytes; {HEADER.size} are the least")
+    version, crc, count = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CorruptSnapshot(f"the producer snapshot has version {version}, not {VERSION}")
+    if len(data) != HEADER.size + count * ENTRY.size:
+        raise CorruptSnapshot(f"{len(data)} bytes do not hold the {count} entries that the producer snapshot announces")
+    if crc32c(data[CRC_END:]) != crc:
+        raise CorruptSnapshot(f"the CRC of the producer snapshot is not {crc:08x}, as it says")
+    return [ProducerSnapshotEntry._make(fields) for fields in ENTRY.iter_unpack(data[HEADER.size :])]
+
+
+def read_snapshot(path: Path) -> list[ProducerSnapshotEntry]:
+    """As `parse_snapshot`; what is too large to be one is not read."""
+    with path.open("rb") as file:
+        data = file.read(MAX_SNAPSHOT_BYTES + 1)
+    if len(data) > MAX_SNAPSHOT_BYTES:
+        raise CorruptSnapshot(f"the producer snapshot is larger than {MAX_SNAPSHOT_BYTES} bytes")
+    try:
+        return parse_snapshot(data)
+    except CorruptSnapshot as damage:
+        raise CorruptSnapshot(f"{path}: {damage.message}") from None
+
+
+def snapshot_offsets(directory: Path) -> list[int]:
+    """The offsets of the snapshots in a partition directory, ascending; each file holds what was so before it."""
+    named = [(path, base_offset_of(path.name)) for path in directory.iterdir() if path.suffix == SNAPSHOT_SUFFIX]
+    return sorted(offset for _, offset in named if offset is not None)

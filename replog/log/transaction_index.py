@@ -1,0 +1,127 @@
+"""The transaction index of a segment (3.5): one entry for each abort marker in it, written when there is one to write.
+
+So a segment has the file only if it holds an aborted transaction.
+"""
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from replog.log.errors import CorruptIndex, InvalidIndexOffset
+from replog.log.files import fsync_path, read_exactly, write_fully
+
+ENTRY = Struct(">hqqqq")
+VERSION = 0
+_WINDOW = 256  # entries read at a time
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction: its producer's data batches from `first_offset` to the marker at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int  # up to where transactions were decided once this one was (PS-6)
+
+
+class TransactionIndex:
+    """`.txnindex`: entries in the order of their markers (IX-19)."""
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        """Take the file as it is; a missing one counts as empty and is created by the first entry."""
+        self.path = path
+        self.base_offset = base_offset
+        try:
+            length = os.stat(path).st_size
+        except FileNotFoundError:
+            length = 0
+        self.count, self.surplus = divmod(length, ENTRY.size)
+        self._fd = -1
+
+    def append(self, entry: AbortedTxn) -> None:
+        """Write an entry. Raises InvalidIndexOffset unless its marker lies behind that of the last one."""
+        if self.count and entry.last_offset <= (last := self.get(self.count - 1)).last_offset:
+            raise InvalidIndexOffset(f"{self.path}: {entry} does not lie behind {last}")
+        write_fully(self._open(), [ENTRY.pack(VERSION, *entry)], self.count * ENTRY.size)
+        self.count += 1
+
+    def get(self, slot: int) -> AbortedTxn:
+        return AbortedTxn._make(ENTRY.unpack(read_exactly(self._open(), slot * ENTRY.size, ENTRY.size))[1:])
+
+    def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
+        """The entries from `slot` on, in order."""
+        for _, *fields in self._rows(slot):
+            yield AbortedTxn._make(fields)
+
+    def collect(self, fetch_offset: int, upper: int) -> tuple[list[AbortedTxn], bool]:
+        """The transactions that may overlap [fetch_offset, upper), and whether no later segment can name another."""
+        found = []
+        for entry in self.entries(self._first_slot(fetch_offset)):
+            if entry.first_offset < upper:
+                found.append(entry)
+            if entry.last_stable_offset >= upper:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Keep the entries whose markers lie below `offset`; without any the file goes."""
+        kept = self._first_slot(offset)
+        if kept == 0:
+            self.reset()
+        elif kept < self.count:
+            os.ftruncate(self._open(), kept * ENTRY.size)
+            self.count = kept
+
+    def reset(self) -> None:
+        """Drop all entries, and the file."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+        self.count = self.surplus = 0
+
+    def check(self, end_offset: int) -> None:
+        """Raise CorruptIndex unless whole entries of known version name rising markers in [base offset, end_offset)."""
+        if self.surplus:
+            raise CorruptIndex(f"{self.path} has {self.surplus} bytes after its last whole entry")
+        before = self.base_offset - 1
+        for slot, (version, producer_id, first, last, stable) in enumerate(self._rows(0)):
+            if (
+                version != VERSION
+                or producer_id < 0
+                or not before < last < end_offset
+                or not 0 <= first <= last
+                or stable < 0
+            ):
+                raise CorruptIndex(
+                    f"{self.path}: entry {slot} (version {version}, producer {producer_id}, {first} to {last}, stable "
+                    f"{stable}) is none of a segment from {self.base_offset} to {end_offset}"
+                )
+            before = last
+
+    def flush(self) -> None:
+        """fsync, if there is anything."""
+        if self.count:
+            fsync_path(self.path)
+
+    def close(self) -> None:
+        """Let go of the file; reading opens it again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _first_slot(self, offset: int) -> int:
+        """The first slot whose marker lies at `offset` or behind."""
+        return bisect_left(range(self.count), offset, key=lambda slot: self.get(slot).last_offset)
+
+    def _rows(self, slot: int) -> Iterator[tuple[int, ...]]:
+        while slot < self.count:
+            wanted = min(_WINDOW, self.count - slot) * ENTRY.size
+            yield from ENTRY.iter_unpack(read_exactly(self._open(), slot * ENTRY.size, wanted))
+            slot += _WINDOW
+
+    def _open(self) -> int:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return self._fd
