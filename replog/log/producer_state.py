@@ -1,0 +1,251 @@
+"""What a log knows of the producers that wrote to it (section 7): their last batches, which tell duplicates and gaps,
+and their transactions, which bound what READ_COMMITTED consumers may see. In memory alone; see `producer_recovery`.
+"""
+
+from typing import NamedTuple
+
+from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.control import EndTransactionMarker
+from replog.log.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, AppendOrigin
+from replog.log.producer_snapshot import ProducerSnapshotEntry
+from replog.log.transaction_index import AbortedTxn
+
+NO_SEQUENCE = -1
+MAX_SEQUENCE = 2**31 - 1
+MAX_BATCHES = 5
+
+
+class BatchMetadata(NamedTuple):
+    """What is remembered of a batch."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerState:
+    """One producer; a new epoch forgets the batches of the one before (PS-1)."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[BatchMetadata] = []  # the latest, oldest first
+        self.coordinator_epoch = NO_EPOCH
+        self.last_timestamp = NO_TIMESTAMP
+        self.txn_first_offset = NO_OFFSET  # of the open transaction
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def begin(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+    def add(self, header: BatchHeader) -> None:
+        last_sequence = sequence_of_last(header)
+        first, last = header.base_offset, header.last_offset
+        self.batches.append(BatchMetadata(header.base_sequence, last_sequence, first, last, header.max_timestamp))
+        if len(self.batches) > MAX_BATCHES:
+            del self.batches[0]
+        self.last_timestamp = header.max_timestamp
+
+    def snapshot_entry(self) -> ProducerSnapshotEntry:
+        sequence, offset, delta = NO_SEQUENCE, NO_OFFSET, 0
+        if self.batches:
+            last = self.batches[-1]
+            sequence, offset, delta = last.last_sequence, last.last_offset, last.last_offset - last.first_offset
+        return ProducerSnapshotEntry(
+            self.producer_id,
+            self.epoch,
+            sequence,
+            offset,
+            delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.txn_first_offset,
+        )
+
+    @classmethod
+    def of_snapshot(cls, entry: ProducerSnapshotEntry) -> "ProducerState":
+        state = cls(entry.producer_id, entry.epoch)
+        if entry.last_offset >= 0:
+            first_sequence = (entry.last_sequence - entry.offset_delta) & MAX_SEQUENCE
+            first_offset = entry.last_offset - entry.offset_delta
+            batch = first_sequence, entry.last_sequence, first_offset, entry.last_offset, entry.timestamp
+            state.batches.append(BatchMetadata._make(batch))
+        state.coordinator_epoch = entry.coordinator_epoch
+        state.last_timestamp = entry.timestamp
+        state.txn_first_offset = entry.current_txn_first_offset
+        return state
+
+
+def sequence_of_last(header: BatchHeader) -> int:
+    """The sequence of the last record: they go on at 0 after 2^31-1 (RB-5, PS-2)."""
+    if header.base_sequence < 0:
+        return NO_SEQUENCE
+    return (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
+
+
+class ProducerStateManager:
+    """`check` what a leader is to append, then `update` with what was appended; followers only update."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerState] = {}
+        self._ongoing: dict[int, int] = {}  # first offset of each open transaction, ascending → producer id
+        self._unreplicated: dict[int, int] = {}  # first offset of transactions ended at or above the HW → their marker
+
+    @property
+    def empty(self) -> bool:
+        return not self._producers and not self._unreplicated
+
+    @property
+    def has_unreplicated(self) -> bool:
+        """Whether a rising high watermark has anything to decide here."""
+        return bool(self._unreplicated)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest transaction begins that is open, or whose end is not replicated (PS-5)."""
+        ongoing = next(iter(self._ongoing), None)
+        if not self._unreplicated:
+            return ongoing
+        unreplicated = min(self._unreplicated)
+        return unreplicated if ongoing is None else min(ongoing, unreplicated)
+
+    # -- before an append
+
+    def check(
+        self, header: BatchHeader, origin: AppendOrigin, marker: EndTransactionMarker | None = None
+    ) -> BatchMetadata | None:
+        """Whether a batch with a producer id may be appended (PS-2 to PS-4); a duplicate of a cached batch gives that.
+
+        A producer that is not known may begin anywhere. Nothing changes. Raises OutOfOrderSequence,
+        InvalidProducerEpoch, InvalidTxnState or TransactionCoordinatorFenced.
+        """
+        state = self._producers.get(header.producer_id)
+        if state is None:
+            return None
+        if header.producer_epoch < state.epoch:
+            raise InvalidProducerEpoch(
+                f"producer {state.producer_id} sent epoch {header.producer_epoch} and is at {state.epoch}: "
+                "a later incarnation has replaced it"
+            )
+        if header.attributes & CONTROL:
+            if marker is not None and marker.coordinator_epoch < state.coordinator_epoch:
+                raise TransactionCoordinatorFenced(
+                    f"a marker for producer {state.producer_id} is of coordinator epoch {marker.coordinator_epoch}, "
+                    f"below {state.coordinator_epoch}"
+                )
+            return None
+        if origin is AppendOrigin.CLIENT and not self._continues(state, header):
+            duplicate = self._duplicate(state, header)
+            if duplicate is None:
+                raise OutOfOrderSequence(
+                    f"producer {state.producer_id} sent epoch {header.producer_epoch}, sequence {header.base_sequence} "
+                    f"after epoch {state.epoch}, sequence {state.last_sequence}"
+                )
+            return duplicate
+        if state.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+            raise InvalidTxnState(
+                f"producer {state.producer_id} sent a batch outside of its open transaction, which began at offset "
+                f"{state.txn_first_offset}"
+            )
+        return None
+
+    @staticmethod
+    def _continues(state: ProducerState, header: BatchHeader) -> bool:
+        """A batch that does is no duplicate: five batches do not go round all sequences."""
+        if header.producer_epoch != state.epoch:
+            return header.base_sequence == 0 or state.epoch == NO_EPOCH
+        return header.base_sequence == (state.last_sequence + 1) & MAX_SEQUENCE
+
+    @staticmethod
+    def _duplicate(state: ProducerState, header: BatchHeader) -> BatchMetadata | None:
+        if header.producer_epoch != state.epoch:
+            return None
+        sequences = header.base_sequence, sequence_of_last(header)
+        return next((batch for batch in state.batches if batch[:2] == sequences), None)
+
+    # -- after an append
+
+    def update(self, header: BatchHeader, marker: EndTransactionMarker | None = None) -> AbortedTxn | None:
+        """Follow a batch with a producer id, whatever it says; `marker` is what it is if it is a control batch.
+
+        Returns what the transaction index has to remember if it aborts a transaction.
+        """
+        if header.attributes & CONTROL and marker is None:
+            return None
+        state = self._producers.get(header.producer_id)
+        if state is None:
+            state = self._producers[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch)
+        state.begin(header.producer_epoch)
+        if marker is not None:
+            return self._end_transaction(state, header, marker)
+        state.add(header)
+        if header.attributes & TRANSACTIONAL and state.txn_first_offset < 0:
+            state.txn_first_offset = header.base_offset
+            self._ongoing[header.base_offset] = state.producer_id
+        return None
+
+    def _end_transaction(
+        self, state: ProducerState, header: BatchHeader, marker: EndTransactionMarker
+    ) -> AbortedTxn | None:
+        state.coordinator_epoch = marker.coordinator_epoch
+        state.last_timestamp = header.max_timestamp
+        first_offset, state.txn_first_offset = state.txn_first_offset, NO_OFFSET
+        if first_offset < 0:
+            return None
+        self._ongoing.pop(first_offset, None)
+        self._unreplicated[first_offset] = header.last_offset
+        if marker.committed:
+            return None
+        last_stable_offset = next(iter(self._ongoing), header.last_offset + 1)  # PS-6
+        return AbortedTxn(state.producer_id, first_offset, header.last_offset, last_stable_offset)
+
+    def replicated_to(self, high_watermark: int) -> None:
+        """Transactions whose marker lies below are decided for good (PS-5)."""
+        self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers without an open transaction that were silent for `expiration_ms` (PS-11); returns how many.
+
+        Silence counts from the timestamps in their batches.
+        """
+        expired = [
+            producer_id
+            for producer_id, state in self._producers.items()
+            if state.txn_first_offset < 0 and now_ms - state.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return len(expired)
+
+    # -- snapshots
+
+    def snapshot_entries(self) -> list[ProducerSnapshotEntry]:
+        return [state.snapshot_entry() for state in self._producers.values()]
+
+    @classmethod
+    def of_snapshot(cls, entries: list[ProducerSnapshotEntry]) -> "ProducerStateManager":
+        manager = cls()
+        states = [ProducerState.of_snapshot(entry) for entry in entries]
+        manager._producers = {state.producer_id: state for state in states}
+        open_transactions = sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0)
+        manager._ongoing = dict(open_transactions)
+        return manager
+
+    def keep_unreplicated(self, before: "ProducerStateManager", end_offset: int) -> None:
+        """Take over what a snapshot does not hold from the state before a truncation to `end_offset`."""
+        self._unreplicated |= {first: last for first, last in before._unreplicated.items() if last < end_offset}
