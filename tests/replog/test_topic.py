@@ -33,11 +33,13 @@ def test_other_names_are_refused_with_the_reason(name: str, reason: str) -> None
 
 
 def test_fn_1_a_directory_name_is_split_at_the_last_dash() -> None:
+    """FN-1."""
     assert parse_directory_name("a-b-12") == TopicPartition("a-b", 12)
     assert TopicPartition("a-b", 12).directory_name == "a-b-12"
 
 
 @pytest.mark.parametrize("name", ["", "a", "-1", "a-", "a-x", "a-01", "a--", "a-99999999999", ".-1", "a b-1"])
 def test_fn_1_other_directory_names_are_errors(name: str) -> None:
+    """FN-1."""
     with pytest.raises(ValueError, match="is not <topic>-<partition>"):
         parse_directory_name(name)

@@ -46,6 +46,7 @@ W_B5 = bytes.fromhex(
 def test_golden_batches_parse_and_their_crc_holds(
     golden: bytes, offset: int, epoch: int, sizes: tuple[int, int]
 ) -> None:
+    """W-B1, W-B2, W-B3, W-B4, W-B5; RB-1: a batch is 12 bytes and its length field."""
     header = parse_header(golden)
     assert (header.base_offset, header.leader_epoch) == (offset, epoch)
     assert (header.size, header.records_count) == sizes
@@ -80,6 +81,7 @@ def test_w_b4_is_a_control_batch_with_a_commit_marker() -> None:
 
 
 def test_w_b6_a_leader_changes_only_the_epoch_of_a_first_batch(tmp_path) -> None:
+    """W-B6, RB-2: base offset and epoch lie outside of the CRC."""
     sent = client_batch(b"a", b"b", b"c", timestamps=[10, 30, 20])
     log = open_log(tmp_path)
     info = log.append_as_leader(sent, leader_epoch=5, now_ms=99)
@@ -90,6 +92,7 @@ def test_w_b6_a_leader_changes_only_the_epoch_of_a_first_batch(tmp_path) -> None
 
 
 def test_w_b7_log_append_time_restamps_the_batch_but_not_its_base_timestamp(tmp_path) -> None:
+    """W-B7, RB-4."""
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime")
     info = append(log, client_batch(b"a", b"b", timestamps=[10, 20]), now_ms=0).append_as_leader(
         client_batch(b"a", b"b", timestamps=[10, 20]), leader_epoch=0, now_ms=777
@@ -123,6 +126,7 @@ def test_a_header_that_no_batch_can_have_is_corrupt(position: int, layout: str, 
 
 
 def test_iteration_ends_at_a_partial_batch_and_raises_at_no_batch() -> None:
+    """RB-7: eleven zeros are silent; eighteen are corrupt, since a length of 0 is below 14."""
     data = W_B1 + W_B2
     for cut in range(len(data) + 1):
         whole = (cut >= 72) + (cut >= len(data))
@@ -137,6 +141,7 @@ def test_iteration_ends_at_a_partial_batch_and_raises_at_no_batch() -> None:
 
 
 def test_a_flipped_bit_anywhere_under_the_crc_is_noticed() -> None:
+    """RB-1."""
     for position in range(17, len(W_B1)):
         data = bytearray(W_B1)
         data[position] ^= 4

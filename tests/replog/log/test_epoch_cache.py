@@ -39,6 +39,7 @@ def assert_is(cache: LeaderEpochCache, tmp_path: Path, expected: Entries) -> Non
     ],
 )
 def test_assign(tmp_path: Path, row: int, before: Entries, assigned: Entries, after: Entries) -> None:
+    """EP-1, EP-2."""
     cache = cache_of(tmp_path, before)
     for epoch, start in assigned:
         cache.assign(epoch, start)
@@ -47,6 +48,7 @@ def test_assign(tmp_path: Path, row: int, before: Entries, assigned: Entries, af
 
 @pytest.mark.parametrize(("epoch", "start"), [(-1, 0), (1, -1)])
 def test_row_12_negative_epochs_and_offsets_are_refused(tmp_path: Path, epoch: int, start: int) -> None:
+    """EP-1."""
     cache = cache_of(tmp_path, C)
     with pytest.raises(ValueError, match="negative"):
         cache.assign(epoch, start)
@@ -70,10 +72,12 @@ def test_row_12_negative_epochs_and_offsets_are_refused(tmp_path: Path, epoch: i
     ],
 )
 def test_rows_13_to_21_end_offset_of_an_epoch(tmp_path: Path, requested: int, answer: tuple[int, int]) -> None:
+    """EP-6."""
     assert cache_of(tmp_path, C).end_offset_for(requested, 60) == answer
 
 
 def test_row_22_an_empty_cache_knows_no_epoch(tmp_path: Path) -> None:
+    """EP-6, EP-7."""
     cache = cache_of(tmp_path, ())
     assert cache.end_offset_for(0, 60) == (-1, -1)
     assert (cache.latest(), cache.earliest(), cache.epoch_for_offset(5)) == (None, None, None)
@@ -84,6 +88,7 @@ def test_row_22_an_empty_cache_knows_no_epoch(tmp_path: Path) -> None:
     [(-1, 3), (41, 3), (60, 3), (40, 2), (39, 2), (16, 2), (15, 1), (11, 1), (10, 0), (9, 0), (0, 0)],
 )
 def test_rows_23_to_26_truncate_from_end(tmp_path: Path, offset: int, left: int) -> None:
+    """EP-4."""
     cache = cache_of(tmp_path, C)
     cache.truncate_from_end(offset)
     assert_is(cache, tmp_path, C[:left])
@@ -103,17 +108,20 @@ def test_rows_23_to_26_truncate_from_end(tmp_path: Path, offset: int, left: int)
     ],
 )
 def test_rows_27_to_31_truncate_from_start(tmp_path: Path, offset: int, after: Entries) -> None:
+    """EP-5."""
     cache = cache_of(tmp_path, C)
     cache.truncate_from_start(offset)
     assert_is(cache, tmp_path, after)
 
 
 def test_row_32_epoch_of_an_offset(tmp_path: Path) -> None:
+    """EP-7."""
     cache = cache_of(tmp_path, C)
     assert [cache.epoch_for_offset(offset) for offset in (9, 10, 14, 15, 39, 40, 1000)] == [None, 2, 2, 4, 4, 7, 7]
 
 
 def test_row_33_neighbours_of_an_epoch(tmp_path: Path) -> None:
+    """EP-8."""
     cache = cache_of(tmp_path, C)
     assert [cache.previous(epoch) for epoch in (2, 3, 8)] == [None, 2, 7]
     assert [cache.next(epoch) for epoch in (1, 4, 7)] == [2, 7, None]
@@ -121,6 +129,7 @@ def test_row_33_neighbours_of_an_epoch(tmp_path: Path) -> None:
 
 
 def test_row_34_entries_in_range(tmp_path: Path) -> None:
+    """EP-8."""
     cache = cache_of(tmp_path, C)
     assert cache.entries_in_range(12, 40) == ((2, 12), (4, 15))
     assert cache.entries_in_range(15, 41) == ((4, 15), (7, 40))
@@ -129,6 +138,7 @@ def test_row_34_entries_in_range(tmp_path: Path) -> None:
 
 
 def test_row_35_the_file_is_a_checkpoint(tmp_path: Path) -> None:
+    """EP-9, 1.3."""
     cache = cache_of(tmp_path, C)
     path = tmp_path / "leader-epoch-checkpoint"
     assert path.read_bytes() == b"0\n3\n2 10\n4 15\n7 40\n"
@@ -138,6 +148,7 @@ def test_row_35_the_file_is_a_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ["0\n2\n1 5\n1 9\n", "0\n2\n1 5\n2 5\n", "0\n1\n-1 5\n", "0\n1\n3 -2\n"])
 def test_a_file_whose_columns_do_not_grow_is_damaged(tmp_path: Path, content: str) -> None:
+    """EP-1."""
     (tmp_path / "leader-epoch-checkpoint").write_text(content)
     with pytest.raises(DamagedCheckpoint, match="does not follow"):
         cache_of(tmp_path, ())

@@ -43,6 +43,7 @@ def reopen(directory: Path, *, clean: bool, recovery_point: int = 0, **overrides
 def test_an_undamaged_log(
     tmp_path: Path, files: dict[str, bytes], clean: bool, checkpoint: int, recovery_point: int
 ) -> None:
+    """W-D1, W-D2, W-D15, LD-9."""
     log = reopen(tmp_path, clean=clean, recovery_point=checkpoint)
     assert (layout(log), log.log_end_offset, log.epochs.entries) == (FULL, 20, ALL)
     assert (log.recovery_point, log.lost_data) == (recovery_point, checkpoint > 20)
@@ -53,6 +54,7 @@ def test_an_undamaged_log(
 def test_w_d3_w_d4_a_flipped_payload_bit_cuts_the_log_at_that_batch(
     tmp_path: Path, files: dict[str, bytes], recovery_point: int
 ) -> None:
+    """W-D3, W-D4, LD-5, LD-6."""
     flip(tmp_path / name(6, "log"), 78 + 70)
     log = reopen(tmp_path, clean=False, recovery_point=recovery_point)
     assert layout(log) == [(0, 234), (6, 78)]
@@ -67,6 +69,7 @@ def test_w_d3_w_d4_a_flipped_payload_bit_cuts_the_log_at_that_batch(
 def test_w_d5_payload_below_the_recovery_point_is_not_read(
     tmp_path: Path, files: dict[str, bytes], clean: bool, recovery_point: int
 ) -> None:
+    """W-D5, LD-5, LD-7."""
     flip(tmp_path / name(6, "log"), 78 + 70)
     assert reopen(tmp_path, clean=clean, recovery_point=recovery_point).log_end_offset == 20
 
@@ -88,14 +91,14 @@ def test_w_d5_payload_below_the_recovery_point_is_not_read(
 def test_a_flipped_header_bit_cuts_the_log_at_that_batch(
     tmp_path: Path, files: dict[str, bytes], rule: str, position: int, bits: int
 ) -> None:
-    """Changed for W-D19 to W-D21, which Kafka does not notice."""
+    """W-D6; W-D19, W-D20, W-D21, RB-2, SG-9, changed: Kafka does not notice those."""
     flip(tmp_path / name(6, "log"), 78 + position, bits)
     log = reopen(tmp_path, clean=False)
     assert (log.log_end_offset, layout(log), log.epochs.entries) == (8, [(0, 234), (6, 78)], ((0, 0),))
 
 
 def test_w_d19_an_epoch_that_keeps_the_order_is_left_to_audits(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """Epoch 1 turned to 0 at batch 8: no local rule is broken, so the cache follows the batches."""
+    """W-D19: epoch 1 turned to 0 at batch 8; no local rule is broken, so the cache follows the batches."""
     flip(tmp_path / name(6, "log"), 78 + 15, 1)
     log = reopen(tmp_path, clean=False)
     assert (log.log_end_offset, log.epochs.entries) == (20, ((0, 0), (1, 10), (2, 16)))
@@ -108,7 +111,7 @@ def test_w_d19_an_epoch_that_keeps_the_order_is_left_to_audits(tmp_path: Path, f
 def test_w_d7_garbage_at_the_end_is_removed(
     tmp_path: Path, files: dict[str, bytes], clean: bool, garbage: bytes
 ) -> None:
-    """Changed for a clean stop, after which Kafka appends behind the garbage (LD-7)."""
+    """W-D7; LD-7, changed for a clean stop, after which Kafka appends behind the garbage."""
     with (tmp_path / name(18, "log")).open("ab") as file:
         file.write(garbage)
     log = reopen(tmp_path, clean=clean, recovery_point=18)
@@ -117,6 +120,7 @@ def test_w_d7_garbage_at_the_end_is_removed(
 
 
 def test_a_torn_last_batch_is_removed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """RB-7, SG-8."""
     (tmp_path / name(18, "log")).write_bytes(files[name(18, "log")][:77])
     log = reopen(tmp_path, clean=False, recovery_point=18)
     assert (log.log_end_offset, log.epochs.entries, layout(log)[-1]) == (18, ALL, (18, 0))
@@ -128,7 +132,7 @@ def test_a_torn_last_batch_is_removed(tmp_path: Path, files: dict[str, bytes]) -
 def test_w_d8_to_w_d10_any_damage_to_an_index_is_repaired(
     tmp_path: Path, files: dict[str, bytes], kind: str, base: int, damage: str
 ) -> None:
-    """Changed for W-D9 (Kafka leaves an empty time index) and W-D10 (Kafka ignores surplus bytes)."""
+    """W-D8; W-D9, LD-3, changed: Kafka leaves an empty time index; W-D10, IX-13, changed: it ignores surplus."""
     path = tmp_path / name(base, kind)
     before = path.read_bytes()
     match damage:
@@ -150,6 +154,7 @@ def test_w_d8_to_w_d10_any_damage_to_an_index_is_repaired(
 
 
 def test_w_d11_leftovers_are_removed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """W-D11, LD-1, LD-3: an index without its log goes."""
     strays = [name(77, "index"), name(3, "log") + ".deleted", name(6, "log") + ".cleaned", name(12, "log") + ".swap"]
     for stray in strays:
         (tmp_path / stray).write_bytes(b"")
@@ -159,6 +164,7 @@ def test_w_d11_leftovers_are_removed(tmp_path: Path, files: dict[str, bytes]) ->
 
 
 def test_w_d12_a_finished_replacement_is_completed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """W-D12, LD-2."""
     merged = files[name(0, "log")] + files[name(6, "log")]
     (tmp_path / (name(0, "log") + ".swap")).write_bytes(merged)
     log = reopen(tmp_path, clean=True)
@@ -168,11 +174,13 @@ def test_w_d12_a_finished_replacement_is_completed(tmp_path: Path, files: dict[s
 
 
 def test_w_d13_a_log_start_beyond_the_end_starts_anew(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """W-D13, LD-8."""
     log = reopen(tmp_path, clean=True, log_start_offset=50)
     assert (layout(log), log.log_start_offset, log.high_watermark, log.epochs.entries) == ([(50, 0)], 50, 50, ())
 
 
 def test_w_d14_a_checkpointed_log_start(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """W-D14, LD-10, LD-11: HW 0 is raised to it."""
     log = reopen(tmp_path, clean=True, log_start_offset=7)
     assert (log.log_start_offset, log.high_watermark, log.epochs.entries) == (7, 7, ((0, 7), (1, 8), (2, 16)))
 
@@ -197,7 +205,7 @@ def test_w_d14_a_checkpointed_log_start(tmp_path: Path, files: dict[str, bytes])
 def test_w_d16_w_d17_a_damaged_or_lost_epoch_file_is_rebuilt_from_the_batches(
     tmp_path: Path, files: dict[str, bytes], content: str | None, clean: bool, recovery_point: int
 ) -> None:
-    """Changed: Kafka rebuilds only what it recovers (LD-13)."""
+    """W-D16, LD-10; W-D17, LD-13, changed: Kafka rebuilds only what it recovers."""
     path = tmp_path / "leader-epoch-checkpoint"
     if content is None:
         path.unlink()
@@ -210,13 +218,14 @@ def test_w_d16_w_d17_a_damaged_or_lost_epoch_file_is_rebuilt_from_the_batches(
 
 @pytest.mark.parametrize("log_start", [0, 42])
 def test_w_d18_an_empty_directory(tmp_path: Path, log_start: int) -> None:
+    """W-D18, LD-8."""
     log = open_log(tmp_path / "new", log_start_offset=log_start)
     assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(log_start, 0)], log_start, log_start)
 
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_missing_segment_ends_the_log(tmp_path: Path, files: dict[str, bytes], clean: bool) -> None:
-    """A hole is never served; what lies beyond is set aside and fetched again."""
+    """LD-6. A hole is never served; what lies beyond is set aside and fetched again."""
     (tmp_path / name(12, "log")).unlink()
     log = reopen(tmp_path, clean=clean)
     assert (layout(log), log.log_end_offset, log.lost_data) == (FULL[:2], 12, True)
@@ -225,6 +234,7 @@ def test_a_missing_segment_ends_the_log(tmp_path: Path, files: dict[str, bytes],
 
 
 def test_the_checkpointed_high_watermark_is_clamped(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """LD-11."""
     for checkpoint, expected in ((0, 0), (14, 14), (99, 20)):
         log = reopen(tmp_path, clean=True, high_watermark=checkpoint)
         assert log.high_watermark == expected
@@ -240,6 +250,7 @@ def test_progress_names_what_was_repaired(tmp_path: Path, files: dict[str, bytes
 
 
 def test_a_partial_copy_of_every_length_recovers_to_whole_batches(tmp_path: Path) -> None:
+    """RB-7, SG-8, SG-15."""
     data = b"".join(leader_batch(2 * i, i // 3, b"a", b"b") for i in range(6))
     for length in range(0, len(data), 5):
         directory = tmp_path / str(length)
@@ -269,7 +280,7 @@ def test_an_index_of_another_interval_is_rebuilt(tmp_path: Path, files: dict[str
 
 
 def test_a_lost_index_costs_no_data(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """Rot in the payload is for audits to find: rebuilding an index may not cut the log there (unlike LD-3)."""
+    """LD-3, changed: rot in the payload is for audits to find, so rebuilding may not cut there."""
     (tmp_path / name(6, "index")).unlink()
     flip(tmp_path / name(6, "log"), 78 + 70)
     log = reopen(tmp_path, clean=True)

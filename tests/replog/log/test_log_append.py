@@ -46,6 +46,7 @@ GOOD = client_batch(b"a", b"b")
     ],
 )
 def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path: Path, records: bytes, code: ErrorCode) -> None:
+    """LG-2; unlike Kafka's, which notes the epoch first."""
     log = append(open_log(tmp_path, max_message_bytes=400, segment_bytes=300), GOOD)
     before = files_of(tmp_path)
     with pytest.raises(ReplogError) as caught:
@@ -64,6 +65,7 @@ def test_nothing_is_appended_for_no_bytes(tmp_path: Path) -> None:
 
 
 def test_a_leader_epoch_never_goes_back(tmp_path: Path) -> None:
+    """EP-3."""
     log = append(open_log(tmp_path), GOOD, epoch=4)
     with pytest.raises(ValueError, match="leader epoch 3 is below 4"):
         append(log, GOOD, epoch=3)
@@ -109,6 +111,7 @@ def test_a_follower_appends_what_precedes_the_first_bad_batch(
 
 
 def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path: Path) -> None:
+    """2.8, LG-3."""
     log = open_log(tmp_path)
     log.append_as_follower(b"".join(BATCHES))
     for base in (2, 3, 5):
@@ -119,7 +122,7 @@ def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path: Path) -> None:
 
 
 def test_w_u8_a_follower_takes_no_holes(tmp_path: Path) -> None:
-    """Changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
+    """W-U8, changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
     log = open_log(tmp_path)
     log.truncate_fully_and_start_at(40)
     log.append_as_follower(leader_batch(40, 1, b"a"))
@@ -129,7 +132,7 @@ def test_w_u8_a_follower_takes_no_holes(tmp_path: Path) -> None:
 
 
 def test_w_u9_offsets_past_31_bits_roll(tmp_path: Path) -> None:
-    """Changed: one batch spans the offsets that the table leaves out."""
+    """W-U9, changed: one batch spans the offsets that the table leaves out."""
     log = open_log(tmp_path)
     wide = changed(leader_batch(0, 2, b"a"), 23, ">i", 2**31 - 2)
     log.append_as_follower(wide + leader_batch(2**31 - 1, 2, b"b") + leader_batch(2**31, 2, b"c"))
@@ -137,6 +140,7 @@ def test_w_u9_offsets_past_31_bits_roll(tmp_path: Path) -> None:
 
 
 def test_w_u10_each_epoch_of_an_append_is_noted(tmp_path: Path) -> None:
+    """W-U10, EP-3."""
     log = open_log(tmp_path)
     log.append_as_follower(b"".join(leader_batch(i, epoch, b"x") for i, epoch in enumerate((1, 1, 3, 5))))
     assert log.epochs.entries == ((1, 0), (3, 2), (5, 3))
@@ -150,6 +154,7 @@ def test_a_follower_takes_a_batch_larger_than_its_segments(tmp_path: Path) -> No
 
 
 def test_flush_messages_makes_appends_durable_before_they_return(tmp_path: Path) -> None:
+    """LG-2 (10), LG-18."""
     log = open_log(tmp_path, flush_messages=3)
     append(log, GOOD)
     assert log.recovery_point == 0

@@ -22,6 +22,7 @@ def read(log: Log, offset: int, max_bytes: int = 1000, *, min_one: bool = False,
 
 
 def test_w_r1_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
+    """W-R1, SG-5, LG-7."""
     assert log.snapshot().log_end_offset == (6, 0, 231)
     for offset, position, size in ((0, 0, 231), (1, 0, 231), (2, 77, 154), (3, 146, 85), (5, 146, 85), (6, 231, 0)):
         data = read(log, offset)
@@ -35,17 +36,20 @@ def test_w_r1_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
     [(1, True, 77, False), (1, False, 1, True), (0, True, 77, False), (0, False, 0, False), (100, True, 100, False)],
 )
 def test_w_r2_min_one_message(log: Log, max_bytes: int, min_one: bool, size: int, incomplete: bool) -> None:
+    """W-R2, SG-4."""
     data = read(log, 0, max_bytes, min_one=min_one)
     assert (len(data.records), data.first_entry_incomplete) == (size, incomplete)
 
 
 @pytest.mark.parametrize("offset", [7, -1])
 def test_w_r3_outside_of_the_log(log: Log, offset: int) -> None:
+    """W-R3, LG-7."""
     with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in 0 to 6"):
         read(log, offset)
 
 
 def test_w_r4_bounded_by_the_high_watermark(log: Log) -> None:
+    """W-R4, LG-8: at and past the bound empty, past the log end refused."""
     log.update_high_watermark(2)
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 1)] == [77, 77]
     for offset, metadata in ((2, (2, 0, 77)), (3, (3, 0, 146)), (6, (6, 0, 231))):
@@ -55,12 +59,14 @@ def test_w_r4_bounded_by_the_high_watermark(log: Log) -> None:
 
 
 def test_w_r5_a_high_watermark_inside_of_a_batch_hides_the_batch(log: Log) -> None:
+    """W-R5, LG-6."""
     log.update_high_watermark(4)
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 2, 3, 4, 5)] == [146, 69, 0, 0, 0]
     assert log.snapshot().high_watermark == (4, 0, 146)  # LG-6
 
 
 def test_w_r6_high_watermark_updates(log: Log) -> None:
+    """W-R6."""
     assert [log.update_high_watermark(offset) for offset in (99, 1, -1)] == [6, 1, 0]
     log.update_high_watermark(1)
     assert [log.maybe_increment_high_watermark(offset) for offset in (3, 2, 3)] == [True, False, False]
@@ -71,6 +77,7 @@ def test_w_r6_high_watermark_updates(log: Log) -> None:
 
 
 def test_w_r7_log_start_increments(log: Log) -> None:
+    """W-R7, LG-16."""
     log.update_high_watermark(6)
     with pytest.raises(OffsetOutOfRange):
         log.maybe_increment_log_start_offset(7)
@@ -86,6 +93,7 @@ def test_w_r7_log_start_increments(log: Log) -> None:
 
 
 def test_w_r8_rolling_moves_the_log_end_and_a_high_watermark_there(log: Log) -> None:
+    """W-R8, LG-0, LG-5: the second roll finds an empty segment and leaves it."""
     log.update_high_watermark(6)
     for _ in range(2):
         log.roll()
@@ -95,6 +103,7 @@ def test_w_r8_rolling_moves_the_log_end_and_a_high_watermark_there(log: Log) -> 
 
 
 def test_a_read_goes_on_in_the_next_segment_but_never_spans_two(log: Log) -> None:
+    """LG-8, 5.7."""
     log.roll()
     append(log, client_batch(b"g"))
     assert len(read(log, 5).records) == 85
@@ -119,6 +128,7 @@ def test_every_offset_is_found_in_every_segment_with_every_bound(tmp_path: Path)
 
 
 def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path: Path) -> None:
+    """SG-7."""
     log = open_log(tmp_path, segment_bytes=150, index_interval_bytes=1)
     for epoch, times in enumerate(([100, 300], [200, 150], [400, 350], [50, 500])):
         append(log, client_batch(b"a", b"b", timestamps=times), epoch=epoch)

@@ -27,10 +27,12 @@ def single(timestamp: int) -> bytes:
 def test_w_l1_segments_hold_whole_batches_up_to_their_size(
     tmp_path: Path, segment_bytes: int, expected: list[tuple[int, int]]
 ) -> None:
+    """W-L1, LG-4."""
     assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
 
 
 def test_w_l1_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+    """W-L1, LG-2."""
     with pytest.raises(RecordBatchTooLarge):
         append(open_log(tmp_path, segment_bytes=76), PAIR)
 
@@ -40,7 +42,7 @@ def test_w_l1_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     [((0, 1000, 1001), [0, 2]), ((5000, 3000, 6000, 6001), [0, 3]), ((-1, -1, -1), [0]), ((-1, 5000), [0])],
 )
 def test_w_l2_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int, ...], bases: list[int]) -> None:
-    """Changed: without timestamps nothing rolls by time, whatever the clock says."""
+    """W-L2, changed: without timestamps nothing rolls by time, whatever the clock says."""
     log = open_log(tmp_path, segment_ms=1000)
     for number, time in enumerate(times):
         append(log, single(time), now_ms=number * 10**6)
@@ -48,7 +50,7 @@ def test_w_l2_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int
 
 
 def test_w_l3_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
-    """Changed: Kafka's follower ends with one segment if it fetched both batches at once."""
+    """W-L3, changed: Kafka's follower ends with one segment if it fetched both batches at once."""
     leader = append(open_log(tmp_path / "leader", segment_ms=1000), *map(single, (0, 600, 1100, 1500)))
     assert layout(leader) == [(0, 138), (2, 138)]
     follower = open_log(tmp_path / "follower", segment_ms=1000)
@@ -57,6 +59,7 @@ def test_w_l3_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
 
 
 def test_w_l4_a_full_time_index_rolls(tmp_path: Path) -> None:
+    """W-L4, IX-14."""
     log = append(
         open_log(tmp_path, segment_index_bytes=24, index_interval_bytes=1), *(single(1000 + i) for i in range(7))
     )
@@ -78,6 +81,7 @@ def test_w_l4_a_full_time_index_rolls(tmp_path: Path) -> None:
     ],
 )
 def test_w_l5_retention_by_size(tmp_path: Path, retention_bytes: int, high_watermark: int, deleted: int) -> None:
+    """W-L5, LG-13 (b), LG-14: HW holds back."""
     log = append(open_log(tmp_path, segment_bytes=154, retention_bytes=retention_bytes, retention_ms=-1), *[PAIR] * 9)
     before = layout(log)
     assert before == [(0, 154), (4, 154), (8, 154), (12, 154), (16, 77)]
@@ -93,6 +97,7 @@ def test_w_l5_retention_by_size(tmp_path: Path, retention_bytes: int, high_water
     [((100, 200, 300), 1200, 1), ((100, 200, 300), 1201, 2), ((100, 200, 300), 1301, 3), ((500, 100, 100), 1400, 0)],
 )
 def test_w_l6_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int, deleted: int) -> None:
+    """W-L6, LG-13 (c), LG-14: the oldest blocks."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), *map(single, times))
     log.update_high_watermark(3)
     assert log.delete_old_segments(now) == deleted
@@ -100,6 +105,7 @@ def test_w_l6_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int
 
 
 def test_w_l7_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
+    """W-L7, LG-15."""
     log = open_log(tmp_path, segment_bytes=154, retention_bytes=539, file_delete_delay_ms=1000, retention_ms=-1)
     append(log, *[PAIR] * 9).update_high_watermark(18)
     assert log.delete_old_segments(5000) == 1
@@ -121,6 +127,7 @@ def test_segments_below_the_log_start_go_first(tmp_path: Path) -> None:
 
 
 def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
+    """SG-7: its largest timestamp is then the time of its last write."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), single(-1), single(-1))
     log.update_high_watermark(2)
     written = log.segments[0].path.stat().st_mtime_ns // 1_000_000

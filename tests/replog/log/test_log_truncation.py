@@ -24,11 +24,13 @@ def test_fixture_t(log: Log) -> None:
 
 @pytest.mark.parametrize("offset", [25, 20])
 def test_w_u1_nothing_to_cut(log: Log, offset: int) -> None:
+    """W-U1, LG-10."""
     assert not log.truncate_to(offset)
     assert (layout(log), log.log_end_offset) == (FULL, 20)
 
 
 def test_w_u1_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
+    """W-U1, LG-10, EP-4."""
     log.assign_epoch_start(5)
     assert not log.truncate_to(20)
     assert log.epochs.entries == ALL
@@ -56,6 +58,7 @@ def test_truncation(
     high_watermark: int,
     epochs: tuple[EpochEntry, ...],
 ) -> None:
+    """W-U2, W-U3, W-U4, W-U5, W-U6; LG-10, and LG-11: the log ends where the batch of the offset began."""
     log.flush()
     lowered = []
     log.on_recovery_point_lowered = lambda: lowered.append(log.recovery_point)
@@ -69,6 +72,7 @@ def test_truncation(
 
 @pytest.mark.parametrize(("start", "log_start"), [(5, None), (50, 30)])
 def test_w_u7_full_truncation(log: Log, start: int, log_start: int | None) -> None:
+    """W-U7, LG-12."""
     log.truncate_fully_and_start_at(start, log_start)
     assert layout(log) == [(start, 0)]
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (log_start or start, start, start)
@@ -76,6 +80,7 @@ def test_w_u7_full_truncation(log: Log, start: int, log_start: int | None) -> No
 
 
 def test_truncation_below_the_first_segment_is_a_full_one(log: Log) -> None:
+    """LG-10, LG-12."""
     log.truncate_fully_and_start_at(50)
     assert log.truncate_to(40)
     assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(40, 0)], 40, 40)
@@ -85,7 +90,7 @@ def test_truncation_below_the_first_segment_is_a_full_one(log: Log) -> None:
 
 @pytest.mark.parametrize("interval", [1, 50, 100, 4096])
 def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(tmp_path: Path, interval: int) -> None:
-    """Every index entry, sealed ones included, is a function of the bytes."""
+    """SG-10. Every index entry, sealed ones included, is a function of the bytes."""
     batches = [
         client_batch(*[b"x" * (i % 5)] * (1 + i % 3), timestamps=[(i * 7) % 50] * (1 + i % 3)) for i in range(40)
     ]
@@ -101,6 +106,7 @@ def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(
 
 
 def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
+    """LG-10, LG-15, SG-14: four files of each of two segments."""
     log.truncate_to(6)
     waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
     assert len(waiting) == 8
@@ -112,6 +118,7 @@ def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
 
 
 def test_a_flush_that_a_truncation_overtook_does_not_count(log: Log) -> None:
+    """LG-18."""
     task = log.flush_task()
     assert task is not None
     log.truncate_to(6)

@@ -40,6 +40,7 @@ def log(manager: LogManager) -> Log:
 
 
 def test_an_orderly_stop_and_start(manager: LogManager, log: Log) -> None:
+    """FN-3."""
     assert (manager.clean, manager.previous_broker_epoch) == (False, -1)
     log.update_high_watermark(6)
     log.maybe_increment_log_start_offset(3)
@@ -254,6 +255,7 @@ def test_a_truncation_checkpoints_the_lower_recovery_point(manager: LogManager, 
 
 
 def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log) -> None:
+    """LG-17, FN-1."""
     manager.delete(TP, 1000)
     assert manager.get(TP) is None
     (doomed,) = manager.directory.glob("a-b-12.*-delete")
@@ -267,6 +269,7 @@ def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log
 
 
 def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogManager) -> None:
+    """FN-1."""
     tp = TopicPartition("x" * 240, 7)
     manager.create(tp, ID, config())
     manager.delete(tp, 0)
@@ -275,6 +278,7 @@ def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogM
 
 
 def test_directories_of_others_are_passed_over(manager: LogManager, log: Log) -> None:
+    """FN-1, LD-12: of those set aside only the deleted one goes, unread."""
     manager.close(5)
     tail = "0123456789abcdef" * 2
     for name in ("lost+found", f"t-0.{tail}-stray", f"t-1.{tail}-future", f"t-2.{tail}-delete", "my.backup-delete"):

@@ -36,7 +36,7 @@ def numbered(count: int) -> list[bytes]:
 
 
 def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path: Path) -> None:
-    """Changed for followers: entries per batch, so chunks of 2, 4 or 20 batches give the leader's entries."""
+    """W-S1, SG-1, SG-2, SG-8, SG-11. Changed for followers: chunks of 2, 4 or 20 batches give the leader's entries."""
     batches = numbered(20)
     expected = [(2, 144), (4, 288), (6, 432), (8, 576), (10, 720), (12, 864), (14, 1008), (16, 1152), (18, 1296)]
     for chunk in (1, 2, 4, 20):
@@ -58,6 +58,7 @@ def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(t
 
 
 def test_w_s2_the_default_interval(tmp_path: Path) -> None:
+    """W-S2."""
     assert offset_entries(segment_of(tmp_path, 0, *numbered(200), interval=4096)) == [
         (57, 4104),
         (114, 8208),
@@ -66,6 +67,7 @@ def test_w_s2_the_default_interval(tmp_path: Path) -> None:
 
 
 def test_w_s3_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> None:
+    """W-S3."""
     times = (10, 30, 20, 25, 40, 40, 5)
     batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate(times)]
     segment = segment_of(tmp_path, 0, *batches, interval=1)
@@ -82,6 +84,7 @@ def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path: 
 
 
 def test_w_s4_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> None:
+    """W-S4, SG-11: nor is there a final entry."""
     batches = [leader_batch(i, 0, b"test", timestamps=[-1]) for i in range(4)]
     segment = segment_of(tmp_path, 0, *batches, interval=1)
     segment.seal()
@@ -91,6 +94,7 @@ def test_w_s4_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> N
 
 @pytest.fixture
 def w_s5(tmp_path: Path) -> Segment:
+    """W-S5."""
     return segment_of(
         tmp_path,
         40,
@@ -102,6 +106,7 @@ def w_s5(tmp_path: Path) -> Segment:
 
 
 def test_w_s5_lookups(w_s5: Segment) -> None:
+    """W-S5, SG-3, SG-15."""
     assert offset_entries(w_s5) == [(61, 85), (62, 169)]
     assert time_entries(w_s5) == [(120, 61)]
     assert (w_s5.size, w_s5.next_offset) == (238, 63)
@@ -114,6 +119,7 @@ def test_w_s5_lookups(w_s5: Segment) -> None:
 
 
 def test_w_s5_time_lookups(w_s5: Segment) -> None:
+    """W-S5, SG-7."""
     expected = {
         (0, 0): (100, 50),
         (90, 0): (100, 50),
@@ -144,6 +150,7 @@ def test_w_s5_time_lookups(w_s5: Segment) -> None:
     ],
 )
 def test_w_s5_truncation(w_s5: Segment, offset: int, removed: int, next_offset: int, max_timestamp: int) -> None:
+    """W-S5, SG-10."""
     assert w_s5.truncate_to(offset) == removed
     assert (w_s5.next_offset, w_s5.max_timestamp) == (next_offset, max_timestamp)
     assert w_s5.path.stat().st_size == w_s5.size == 238 - removed
@@ -158,6 +165,7 @@ def with_offsets(base: int, last: int) -> BatchHeader:
     ("base", "last", "fits"), [(0, -1, False), (100, 10, False), (0, 2**31, False), (0, 2**31 - 1, True), (5, 5, True)]
 )
 def test_w_s6_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fits: bool) -> None:
+    """W-S6, IX-4."""
     segment = segment_of(tmp_path, base, interval=4096)
     if fits:
         segment.add(with_offsets(base, last), 4096)
@@ -179,12 +187,14 @@ def test_w_s6_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fit
     ],
 )
 def test_should_roll(tmp_path: Path, changes: dict[str, int], segment_bytes: int, rolls: bool) -> None:
+    """SG-6, LG-4: a first batch of 69 bytes and timestamp 500, 1000 ms; decided before the write."""
     segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[500]), interval=4096)
     header = parse_header(leader_batch(1, 0, b"x", timestamps=[500]))._replace(**changes)
     assert segment.should_roll(header, config(segment_bytes=segment_bytes, segment_ms=1000)) is rolls
 
 
 def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path: Path) -> None:
+    """SG-6."""
     segment = segment_of(tmp_path, 0, interval=4096)
     header = parse_header(leader_batch(1, 0, b"x", timestamps=[10**15]))
     assert not segment.should_roll(header, config(segment_bytes=10, segment_ms=1))
