@@ -3,20 +3,29 @@
 Files of fixed-size big-endian entries in use order, without header (IX-1). Entries are written behind the log by
 plain writes, never preallocated and never through a mapping, so a file holds its entries and nothing else, a crash
 leaves no zeros, and a full disk raises an error instead of a bus error. The newest entries, which nearly every lookup
-wants (IX-18), stay in memory; older ones are mapped when they are first asked for.
+wants (IX-18), are in memory from the first use on; older ones are mapped when they are first asked for.
 """
 
 import mmap
 import os
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
-from replog.log.files import write_fully
+from replog.log.files import read_exactly, write_fully
+from replog.log.offsets import Buffer
 
 WARM_BYTES = 8192  # IX-17
 MAX_RELATIVE_OFFSET = 2**31 - 1
+
+
+class Column(NamedTuple):
+    """One field of the entries: how it is read, and at which byte of an entry."""
+
+    unpack: Callable[[Buffer | mmap.mmap, int], tuple[int, ...]]
+    at: int
 
 
 class OffsetPosition(NamedTuple):
@@ -41,31 +50,33 @@ class DigestEntry(NamedTuple):
 
 
 class Index:
-    """Entries of one file. Each kind names its layout, and which field holds the relative offset."""
+    """Entries of one file. Each kind names its layout, its fields, and which of them is the relative offset."""
 
     layout: ClassVar[Struct]
+    columns: ClassVar[tuple[Column, ...]]
     offset_field: ClassVar[int]
 
     def __init__(self, path: Path, base_offset: int) -> None:
-        """Take the entries that the file has; a missing one counts as empty and is created by the first write."""
+        """Count the entries that the file has; none if it is missing. It is read when first used (IX-8)."""
         self.path = path
         self.base_offset = base_offset
+        self.warm = WARM_BYTES // self.layout.size  # entries
         self._fd = -1
-        self._map: mmap.mmap | None = None
         try:
             length = os.stat(path).st_size
         except FileNotFoundError:
             length = 0
         self.count, self.surplus = divmod(length, self.layout.size)
-        self._tail_start = self.count  # entries from here on are in `_tail`
         self._written = self.count
-        self._tail = bytearray()
+        self._tail: bytearray | None = None  # the entries from `_tail_start` on, once they are used
+        self._tail_start = 0
+        self._map: mmap.mmap | None = None
+        self._mapped = 0  # entries
 
     def entry(self, slot: int) -> tuple[int, ...]:
         """The fields as stored."""
-        if slot >= self._tail_start:
-            return self.layout.unpack_from(self._tail, (slot - self._tail_start) * self.layout.size)
-        return self.layout.unpack_from(self._mapped(), slot * self.layout.size)
+        data, start = self._holding(slot, slot)
+        return self.layout.unpack_from(data, (slot - start) * self.layout.size)
 
     def offset_at(self, slot: int) -> int:
         return self.entry(slot)[self.offset_field] + self.base_offset
@@ -77,16 +88,15 @@ class Index:
 
     def write(self) -> None:
         """Hand new entries to the operating system."""
-        if self._written < self.count:
-            size = self.layout.size
-            fresh = self._tail[(self._written - self._tail_start) * size :]
-            write_fully(self._open(), [fresh], self._written * size)
-            self._written = self.count
-            surplus = (len(self._tail) - WARM_BYTES) // size
-            if surplus * size >= WARM_BYTES:
-                del self._tail[: surplus * size]
-                self._tail_start += surplus
-                self._unmap()
+        if self._written == self.count:
+            return
+        size, tail = self.layout.size, self._loaded()
+        write_fully(self._open(), [tail[(self._written - self._tail_start) * size :]], self._written * size)
+        self._written = self.count
+        older = self.count - self._tail_start - self.warm - 1
+        if older > self.warm:
+            del tail[: older * size]
+            self._tail_start += older
 
     def truncate_to(self, offset: int) -> None:
         """Keep the entries with offsets below `offset` (IX-13, IX-16), in the file too."""
@@ -97,7 +107,8 @@ class Index:
         return self._search(offset - self.base_offset, self.offset_field)
 
     def reset(self) -> None:
-        """Drop all entries, and whatever else the file holds."""
+        """Drop all entries, and whatever else the file holds; it exists afterwards."""
+        self._open()
         self._keep(0)
 
     def flush(self) -> None:
@@ -105,7 +116,9 @@ class Index:
         os.fsync(self._open())
 
     def close(self) -> None:
-        """Let go of the file; entries not written are lost. Later lookups open it again."""
+        """Let go of the file and of memory; entries not written are lost. Later lookups read the file again."""
+        self.count = self._written
+        self._tail = None
         self._unmap()
         if self._fd >= 0:
             os.close(self._fd)
@@ -125,7 +138,8 @@ class Index:
         raise NotImplementedError
 
     def _append(self, *fields: int) -> None:
-        self._tail += self.layout.pack(*fields)
+        tail = self._loaded()
+        tail += self.layout.pack(*fields)
         self.count += 1
 
     def _relative(self, offset: int) -> int:
@@ -139,17 +153,21 @@ class Index:
         """The last slot whose `field` is at most `target`, or -1 (IX-17: the warm end of the file first)."""
         if self.count == 0:
             return -1
-        warm = max(0, self.count - 1 - WARM_BYTES // self.layout.size)
-        if self.entry(warm)[field] < target:
-            return self._binary_search(target, field, warm, self.count - 1)
-        if self.entry(0)[field] > target:
-            return -1
-        return self._binary_search(target, field, 0, warm)
-
-    def _binary_search(self, target: int, field: int, low: int, high: int) -> int:
+        unpack, at = self.columns[field]
+        size = self.layout.size
+        high = self.count - 1
+        low = max(0, high - self.warm)
+        data, start = self._holding(low, high)
+        at -= start * size
+        if unpack(data, low * size + at)[0] >= target:
+            low, high = 0, low
+            data, start = self._holding(low, high)
+            at = self.columns[field].at - start * size
+            if unpack(data, at)[0] > target:
+                return -1
         while low < high:
             middle = (low + high + 1) >> 1
-            found = self.entry(middle)[field]
+            (found,) = unpack(data, middle * size + at)
             if found > target:
                 high = middle - 1
             elif found < target:
@@ -159,21 +177,40 @@ class Index:
         return low
 
     def _keep(self, count: int) -> None:
-        if count == self.count and not self.surplus and self._fd >= 0:
+        """Cut the file behind the first `count` entries."""
+        if count == self.count and not self.surplus:
             return
-        self._unmap()
+        self.write()
         os.ftruncate(self._open(), count * self.layout.size)
-        self.count = count
+        self.count = self._written = count
         self.surplus = 0
-        self._written = min(self._written, count)
-        if count < self._tail_start:
-            self._tail_start = count
-        del self._tail[(count - self._tail_start) * self.layout.size :]
+        self._tail = None
+        self._unmap()
 
-    def _mapped(self) -> mmap.mmap:
-        if self._map is None:
-            self._map = mmap.mmap(self._open(), self._tail_start * self.layout.size, prot=mmap.PROT_READ)
-        return self._map
+    def _holding(self, first: int, last: int) -> tuple[Buffer | mmap.mmap, int]:
+        """Bytes that hold all entries from slot `first` to `last`, and the slot that they begin with."""
+        tail = self._loaded()
+        if first >= self._tail_start:
+            return tail, self._tail_start
+        if self._map is None or last >= self._mapped:
+            self._unmap()
+            self.write()
+            with self.path.open("rb", buffering=0) as file:
+                self._map = mmap.mmap(file.fileno(), self.count * self.layout.size, prot=mmap.PROT_READ)
+            self._mapped = self.count
+        return self._map, 0
+
+    def _loaded(self) -> bytearray:
+        """The end of the file, at least its warm section: three pages (IX-18)."""
+        if self._tail is None:
+            size = self.layout.size
+            self._tail_start = max(0, self.count - 1 - self.warm)
+            self._tail = bytearray()
+            if self.count:
+                with self.path.open("rb", buffering=0) as file:
+                    start = self._tail_start * size
+                    self._tail += read_exactly(file.fileno(), start, self.count * size - start)
+        return self._tail
 
     def _unmap(self) -> None:
         if self._map is not None:
@@ -190,6 +227,7 @@ class OffsetIndex(Index):
     """`.index`: last offset of a batch → its position in the log (3.2)."""
 
     layout = Struct(">ii")
+    columns = (Column(Struct(">i").unpack_from, 0), Column(Struct(">i").unpack_from, 4))
     offset_field = 0
 
     def append(self, offset: int, position: int) -> None:
@@ -225,6 +263,7 @@ class TimeIndex(Index):
     """`.timeindex`: greatest timestamp so far → last offset of the first batch that has it (3.3)."""
 
     layout = Struct(">qi")
+    columns = (Column(Struct(">q").unpack_from, 0), Column(Struct(">i").unpack_from, 8))
     offset_field = 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
@@ -253,6 +292,7 @@ class DigestIndex(Index):
     """`.digest`: last offset of a batch → sum of the hashes of all batches up to it (`digest` module)."""
 
     layout = Struct(">IQ")
+    columns = (Column(Struct(">I").unpack_from, 0), Column(Struct(">Q").unpack_from, 4))
     offset_field = 0
 
     def append(self, offset: int, digest: int) -> None:

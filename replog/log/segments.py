@@ -72,6 +72,7 @@ class Segments:
         """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced."""
         if self.active.size:
             self.active.seal()
+            self.active.close()
         elif self.active.base_offset == base_offset:
             return
         else:

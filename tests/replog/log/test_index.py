@@ -1,12 +1,17 @@
 """Offset index (W-I), time index (W-T), digest index, and the warm search (IX-17)."""
 
+import contextlib
+import mmap
+import os
 import struct
 from pathlib import Path
 
 import pytest
 
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
-from replog.log.index import DigestIndex, Index, OffsetIndex, TimeIndex
+from replog.log.files import read_exactly
+from replog.log.index import Column, DigestIndex, Index, OffsetIndex, TimeIndex
+from replog.log.offsets import Buffer
 
 
 @pytest.fixture
@@ -108,16 +113,20 @@ def test_w_i8_zeros_left_by_a_preallocating_writer_are_noticed(tmp_path: Path) -
         OffsetIndex(path, 0).check_shape()
 
 
-class Probed(OffsetIndex):
-    """Records the slots that a search looks at."""
+def probes_of(index: Index) -> list[int]:
+    """The slots that searches look at from now on, in order."""
+    probes: list[int] = []
 
-    def __init__(self, path: Path, base_offset: int) -> None:
-        super().__init__(path, base_offset)
-        self.probes: list[int] = []
+    def recording(column: Column) -> Column:
+        def unpack(data: Buffer | mmap.mmap, at: int) -> tuple[int, ...]:
+            start = 0 if isinstance(data, mmap.mmap) else index._tail_start
+            probes.append(start + at // index.layout.size)
+            return column.unpack(data, at)
 
-    def entry(self, slot: int) -> tuple[int, ...]:
-        self.probes.append(slot)
-        return super().entry(slot)
+        return Column(unpack, column.at)
+
+    vars(index)["columns"] = tuple(recording(column) for column in index.columns)
+    return probes
 
 
 @pytest.mark.parametrize(
@@ -129,13 +138,100 @@ class Probed(OffsetIndex):
         (0, [1975, 0, 988, 494, 247, 123, 61, 30, 15, 7, 3, 1]),
     ],
 )
-def test_w_i9_the_warm_end_is_searched_first(tmp_path: Path, target: int, probes: list[int]) -> None:
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_w_i9_the_warm_end_is_searched_first(tmp_path: Path, target: int, probes: list[int], from_disk: bool) -> None:
+    """IX-17: these probes and no others, for offsets and for positions."""
+    index = OffsetIndex(tmp_path / "o.index", 0)
+    for slot in range(3000):
+        index.append(slot, slot * 10)
+    index.write()
+    if from_disk:
+        index = reopened(index)
+    seen = probes_of(index)
+    assert index.lookup(target) == (target, target * 10)
+    assert seen == probes
+    seen.clear()
+    assert index.fetch_upper_bound(target * 10, 0) == (target, target * 10)
+    assert seen == probes
+
+
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex, DigestIndex])
+@pytest.mark.parametrize("count", [1, 500, 683, 1025, 1026, 1535, 1536, 1537, 20_000, 20_001])
+def test_look_ups_at_the_tail_of_a_reopened_index_touch_three_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Index], count: int
+) -> None:
+    """IX-18. Every byte of the file that is read is seen here: nothing is mapped."""
+    path = tmp_path / "some.index"
+    path.write_bytes(b"".join(kind.layout.pack(slot, slot) for slot in range(count)))
+    pages: set[int] = set()
+
+    def reading(fd: int, position: int, size: int) -> bytes:
+        pages.update(range(position // 4096, (position + size - 1) // 4096 + 1))
+        return read_exactly(fd, position, size)
+
+    monkeypatch.setattr("replog.log.index.read_exactly", reading)
+    index = kind(path, 0)
+    index.check_shape()
+    seen = probes_of(index)
+    lowest = max(0, count - 1 - 8192 // kind.layout.size)
+    for slot in (*range(lowest + 1, count, 37), *range(max(lowest + 1, count - 3), count)):
+        assert index.slot_up_to(slot) == slot
+    assert index._map is None
+    assert mappings_of(path) == []
+    assert seen == [] or min(seen) == lowest
+    assert len(pages) <= 3, pages
+
+
+def mappings_of(path: Path) -> list[str]:
+    return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(path) in line]
+
+
+def descriptors_of(path: Path) -> list[str]:
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return [name for name in found if str(path) in name]
+
+
+def test_an_index_holds_nothing_open_until_old_entries_are_asked_for(tmp_path: Path) -> None:
+    """IX-8, IX-7: nor is a missing file created; deleting the file leaves what is mapped usable."""
+    missing = OffsetIndex(tmp_path / "missing.index", 0)
+    assert missing.lookup(7) == (0, 0)
+    assert missing.fetch_upper_bound(0, 1) is None
+    missing.close()
+    assert not missing.path.exists()
     path = tmp_path / "o.index"
     path.write_bytes(b"".join(struct.pack(">ii", slot, slot * 10) for slot in range(3000)))
-    index = Probed(path, 0)
-    assert index._search(target, 0) == target
-    assert index.probes == probes
-    assert index.lookup(target) == (target, target * 10)
+    index = OffsetIndex(path, 0)
+    assert index._tail is None, "read before it was used"
+    assert index.lookup(2999) == (2999, 29990)
+    assert descriptors_of(path) == mappings_of(path) == []
+    assert index.lookup(7) == (7, 70)
+    assert len(mappings_of(path)) == 1
+    path.unlink()
+    assert index.lookup(8) == (8, 80)
+    index.close()
+    assert descriptors_of(path) == mappings_of(path) == []
+    assert not path.exists()
+
+
+def test_entries_not_yet_written_are_found_and_closing_drops_them(tmp_path: Path) -> None:
+    """IX-9, IX-5: a look-up sees whole entries only, the newest included."""
+    index = OffsetIndex(tmp_path / "o.index", 0)
+    for slot in range(5000):
+        index.append(slot, slot * 10)
+    assert index.path.exists() is False
+    assert (index.lookup(4999), index.lookup(3)) == ((4999, 49990), (3, 30))
+    index.write()
+    index.append(5000, 50000)
+    assert index.lookup(5001) == (5000, 50000)
+    index.close()
+    assert (index.count, index.last_offset) == (5000, 4999)
+    assert index.path.stat().st_size == 40_000
+    index.append(5001, 50010)
+    index.write()
+    assert reopened(index).lookup(5001) == (5001, 50010)
 
 
 def test_lookups_agree_whether_entries_are_in_memory_or_mapped(tmp_path: Path) -> None:
@@ -149,6 +245,7 @@ def test_lookups_agree_whether_entries_are_in_memory_or_mapped(tmp_path: Path) -
                 found = min(max((target - 7) // 3, 0), slot)
                 assert index.lookup(target) == (7 + 3 * found, 100 * found)
     index.write()
+    assert index._tail is not None
     assert len(index._tail) < 3 * 8192
     assert index.path.read_bytes() == b"".join(struct.pack(">ii", 3 * slot, 100 * slot) for slot in range(1, 9000))
     index.truncate_to(7 + 3 * 100)
@@ -194,20 +291,24 @@ def test_w_t4_truncation_goes_by_offset(times: TimeIndex, offset: int, left: int
     assert times.path.stat().st_size == left * 12
 
 
-def test_w_t5_the_warm_section_of_a_time_index_has_682_entries(tmp_path: Path) -> None:
+@pytest.mark.parametrize("from_disk", [False, True])
+def test_w_t5_the_warm_section_of_a_time_index_has_682_entries(tmp_path: Path, from_disk: bool) -> None:
+    """IX-17."""
     index = TimeIndex(tmp_path / "t.timeindex", 0)
-    probes: list[int] = []
-    read = Index.entry
-
-    def entry(self: Index, slot: int) -> tuple[int, ...]:
-        probes.append(slot)
-        return read(self, slot)
-
     for slot in range(2000):
         index.maybe_append(slot, slot)
-    index.entry = entry.__get__(index)  # type: ignore[method-assign]
+    index.write()
+    if from_disk:
+        index.close()
+        index = TimeIndex(index.path, 0)
+    probes = probes_of(index)
     assert index.lookup(1317) == (1317, 1317)
     assert probes[:2] == [1317, 0]  # cold: not strictly greater than the first warm entry
+    assert index.slot_up_to(1317) == 1317
+    probes.clear()
+    assert index.lookup(1318) == (1318, 1318)
+    assert probes[0] == 1317
+    assert min(probes) == 1317
 
 
 def test_digest_entries_hold_all_64_bits(tmp_path: Path) -> None:

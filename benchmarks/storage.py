@@ -1,0 +1,385 @@
+"""What the storage engine costs, each figure beside the plain system calls that do the same, in one run.
+
+Append: producers' batches as a leader takes them one by one, and as a follower takes them in fetches of 1 MiB, beside
+`writev` of the same bytes in the same pieces to a new file. Reads: of the newest batches, and of batches anywhere after
+the page cache was dropped, beside `pread`. Look-ups: in a full offset index, beside `bisect` over the same offsets in
+memory. Recovery of a log after an unclean stop: beside reading the file and computing its CRC. Opening a log of many
+clean segments: CPU, and what is held open afterwards. Nothing is fsynced but where the log does so to be right. The two
+sides take turns, and each figure is the median of all rounds: the machine may change its mind. Run it with
+`make bench-storage`.
+"""
+
+import argparse
+import bisect
+import json
+import os
+import random
+import shutil
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crc32c import crc32c
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import environment
+from replog.config import TopicConfig
+from replog.log.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
+from replog.log.index import OffsetIndex
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from replog.rpc.options import tune_allocator
+
+KIB, MIB = 1 << 10, 1 << 20
+BATCH_SIZES = (16 * KIB, MIB)
+FETCH_BYTES = MIB
+INDEX_BYTES = 10 * MIB  # the default of segment.index.bytes
+LOOK_UPS = 20_000
+COLD_READS = 200
+SEGMENTS = 5000
+SEGMENT_BATCHES = 4
+
+Seconds = float
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table: medians over the rounds; `ratio` is that of plain time / our time in each round."""
+
+    name: str
+    unit: str
+    plain: float
+    ours: float
+    ratio: float
+    target: str
+    met: bool | None  # None where nothing is aimed at
+
+
+def batches(size: int, total: int) -> list[bytes]:
+    """Client batches of `size` bytes of one idempotent producer, `total` bytes together."""
+    payload = os.urandom(size - HEADER_SIZE)
+    made = []
+    for sequence in range(total // size):
+        header = BatchHeader(0, size - LOG_OVERHEAD, -1, 2, 0, 0, 0, 1000, 1000, 7, 0, sequence, 1)
+        crc = crc32c(payload, crc32c(HEADER.pack(*header)[CRC_START:]))
+        made.append(HEADER.pack(*header._replace(crc=crc)) + payload)
+    return made
+
+
+def leader_bytes(log: Log, total: int) -> list[bytes]:
+    """The bytes of a log as followers fetch them."""
+    fetches = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset and total > 0:
+        records = log.read(offset, FETCH_BYTES, Isolation.LOG_END, min_one_message=True).records
+        whole = bytes(records)
+        position = 0
+        while position + HEADER_SIZE <= len(whole):
+            header = parse_header(whole, position)
+            if position + header.size > len(whole):
+                break
+            position, offset = position + header.size, header.next_offset
+        fetches.append(whole[:position])
+        total -= position
+    return fetches
+
+
+class Bench:
+    """Measures in `directory`, on the file system that is asked about."""
+
+    def __init__(self, directory: Path, rounds: int, mebibytes: int, note: Note) -> None:
+        self._directory = directory
+        self._rounds = rounds
+        self._bytes = mebibytes * MIB
+        self._note = note
+
+    def run(self) -> Iterator[Figure]:
+        for size in BATCH_SIZES:
+            yield from self.append(size)
+        yield from self.read()
+        yield from self.look_up()
+        for size in BATCH_SIZES:
+            yield self.recovery(size)
+
+    def append(self, size: int) -> Iterator[Figure]:
+        """As leader and as follower, every file a new one."""
+        label = f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
+        target = 0.6 if size >= MIB else 0.25
+        sent = batches(size, self._bytes)
+        log = self._appended_as_leader(sent)[1]
+        fetches = leader_bytes(log, self._bytes)
+        self._drop(log)
+
+        def leader() -> Seconds:
+            seconds, log = self._appended_as_leader(sent)
+            self._drop(log)
+            return seconds
+
+        yield self._rate(f"append {label} as leader", lambda: self._written(sent), leader, target)
+        yield self._rate(
+            f"append {label} as follower",
+            lambda: self._written(fetches),
+            lambda: self._appended_as_follower(fetches),
+            target,
+        )
+
+    def read(self) -> Iterator[Figure]:
+        """Of 16 KiB each, at the tail and after everything was dropped from the page cache."""
+        size = BATCH_SIZES[0]
+        log = self._appended_as_leader(batches(size, self._bytes))[1]
+        log.flush()
+        path, count = log.segments[-1].path, log.log_end_offset
+        fd = os.open(path, os.O_RDONLY)
+        tail = [count - 1 - number % 200 for number in range(LOOK_UPS)]
+
+        def ours(offsets: list[int]) -> Seconds:
+            started = time.perf_counter()
+            for offset in offsets:
+                log.read(offset, size, Isolation.LOG_END, min_one_message=True)
+            return time.perf_counter() - started
+
+        def plain(offsets: list[int]) -> Seconds:
+            started = time.perf_counter()
+            for offset in offsets:
+                os.pread(fd, size, offset * size)
+            return time.perf_counter() - started
+
+        yield self._each("read 16 KiB at the tail", len(tail), lambda: plain(tail), lambda: ours(tail))
+
+        def cold(read: Callable[[list[int]], Seconds]) -> Seconds:
+            self._forget(log.directory)
+            return read(random.sample(range(count // 2), COLD_READS))
+
+        log.close()
+        log = open_log(log.directory, self._config(), clean=True)
+        yield self._each("read 16 KiB, cold", COLD_READS, lambda: cold(plain), lambda: cold(ours))
+        os.close(fd)
+        self._drop(log)
+
+    def look_up(self) -> Iterator[Figure]:
+        """Offsets in a full index as a reopened segment has it: among the last 1,000 entries, and anywhere."""
+        path = self._directory / "full.index"
+        count = INDEX_BYTES // 8
+        path.write_bytes(b"".join(struct.pack(">ii", slot * 40 + 39, slot * 1600) for slot in range(count)))
+        index = OffsetIndex(path, 10**12)
+        known = [10**12 + slot * 40 + 39 for slot in range(count)]
+        for name, lowest in (("at the tail", known[-1000]), ("anywhere", known[0])):
+            targets = [random.randrange(lowest, known[-1]) for _ in range(LOOK_UPS)]
+
+            def ours(targets: list[int] = targets) -> Seconds:
+                started = time.perf_counter()
+                for target in targets:
+                    index.lookup(target)
+                return time.perf_counter() - started
+
+            def plain(targets: list[int] = targets) -> Seconds:
+                started = time.perf_counter()
+                for target in targets:
+                    bisect.bisect_right(known, target)
+                return time.perf_counter() - started
+
+            yield self._each(f"look up an offset {name}", LOOK_UPS, plain, ours, at_most=5.0)
+        index.close()
+        path.unlink()
+
+    def recovery(self, size: int) -> Figure:
+        """Of one segment, its pages in memory."""
+        log = self._appended_as_leader(batches(size, self._bytes))[1]
+        log.close()
+        path = log.segments[-1].path
+
+        def plain() -> Seconds:
+            started = time.perf_counter()
+            crc = 0
+            with path.open("rb", buffering=0) as file:
+                while window := file.read(MIB):
+                    crc = crc32c(window, crc)
+            return time.perf_counter() - started
+
+        def ours() -> Seconds:
+            started = time.perf_counter()
+            log = open_log(path.parent, self._config(), clean=False)
+            seconds = time.perf_counter() - started
+            log.abandon()
+            return seconds
+
+        figure = self._rate(f"recovery, batches of {size // KIB} KiB", plain, ours, 0.5)
+        self._drop(log)
+        return figure
+
+    def opening(self) -> dict[str, Any]:
+        """CPU seconds, and descriptors and mappings held, of a log of many segments after a clean stop."""
+        size = BATCH_SIZES[0]
+        config = TopicConfig.model_construct(**{**TopicConfig().model_dump(), "segment_bytes": SEGMENT_BATCHES * size})
+        log = open_log(self._directory / "many", config, clean=True)
+        for batch in batches(size, SEGMENTS * SEGMENT_BATCHES * size):
+            log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        assert len(log.segments) == SEGMENTS
+        log.close()
+        runs = []
+        for number in range(self._rounds):
+            self._note(f"opening {SEGMENTS} segments, round {number + 1} of {self._rounds}")
+            descriptors, mappings = held()
+            started = time.process_time()
+            log = open_log(log.directory, config, clean=True)
+            seconds = time.process_time() - started
+            runs.append((seconds, held()[0] - descriptors, held()[1] - mappings))
+            log.close()
+        self._drop(log)
+        seconds, descriptors, mappings = sorted(runs)[len(runs) // 2]
+        return {
+            "segments": SEGMENTS,
+            "cpu_seconds": seconds,
+            "descriptors": descriptors,
+            "mappings": mappings,
+            "target_cpu_seconds": 1.0,
+            "met": seconds < 1.0,
+        }
+
+    # -- one round each
+
+    def _config(self) -> TopicConfig:
+        return TopicConfig()
+
+    def _fresh(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._directory))
+
+    def _appended_as_leader(self, sent: list[bytes]) -> tuple[Seconds, Log]:
+        log = open_log(self._fresh(), self._config(), clean=True)
+        started = time.perf_counter()
+        for batch in sent:
+            log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+        return time.perf_counter() - started, log
+
+    def _appended_as_follower(self, fetches: list[bytes]) -> Seconds:
+        log = open_log(self._fresh(), self._config(), clean=True)
+        started = time.perf_counter()
+        for fetch in fetches:
+            log.append_as_follower(fetch)
+        seconds = time.perf_counter() - started
+        self._drop(log)
+        return seconds
+
+    def _written(self, pieces: list[bytes]) -> Seconds:
+        path = self._directory / "plain"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        started = time.perf_counter()
+        for piece in pieces:
+            os.writev(fd, [piece])
+        seconds = time.perf_counter() - started
+        os.close(fd)
+        path.unlink()
+        return seconds
+
+    def _forget(self, directory: Path) -> None:
+        for path in directory.iterdir():
+            fd = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+    def _drop(self, log: Log) -> None:
+        log.abandon()
+        shutil.rmtree(log.directory)
+
+    # -- both sides in turn
+
+    def _rate(self, name: str, plain: Callable[[], Seconds], ours: Callable[[], Seconds], target: float) -> Figure:
+        """MB/s."""
+        pairs = self._rounds_of(name, plain, ours)
+        ratio = statistics.median(p / o for p, o in pairs)
+        rates = [self._bytes / 1e6 / statistics.median(side) for side in zip(*pairs, strict=True)]
+        return Figure(name, "MB/s", rates[0], rates[1], ratio, f"at least {target:.2f}", ratio >= target)
+
+    def _each(
+        self,
+        name: str,
+        count: int,
+        plain: Callable[[], Seconds],
+        ours: Callable[[], Seconds],
+        at_most: float | None = None,
+    ) -> Figure:
+        """Microseconds for one of `count`."""
+        pairs = self._rounds_of(name, plain, ours)
+        ratio = statistics.median(p / o for p, o in pairs)
+        micros = [statistics.median(side) / count * 1e6 for side in zip(*pairs, strict=True)]
+        target, met = ("", None) if at_most is None else (f"at most {at_most:g} µs", micros[1] <= at_most)
+        return Figure(name, "µs", micros[0], micros[1], ratio, target, met)
+
+    def _rounds_of(
+        self, name: str, plain: Callable[[], Seconds], ours: Callable[[], Seconds]
+    ) -> list[tuple[Seconds, Seconds]]:
+        pairs = []
+        for number in range(self._rounds):
+            self._note(f"{name}, round {number + 1} of {self._rounds}")
+            if number % 2:
+                later = ours()
+                pairs.append((plain(), later))
+            else:
+                pairs.append((plain(), ours()))
+        return pairs
+
+
+def open_log(directory: Path, config: TopicConfig, *, clean: bool) -> Log:
+    return Log.open(directory, config, clean=clean)
+
+
+def held() -> tuple[int, int]:
+    """Descriptors and mappings of this process."""
+    return len(os.listdir("/proc/self/fd")), len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    table = Table("", "unit", "plain", "replog", "plain / replog time", "wanted", title="Storage engine")
+    for figure in report["figures"]:
+        mark = {None: "", True: " ✓", False: " ✗"}[figure["met"]]
+        table.add_row(
+            figure["name"],
+            figure["unit"],
+            f"{figure['plain']:,.4g}",
+            f"{figure['ours']:,.4g}",
+            f"{figure['ratio']:.2f}",
+            figure["target"] + mark,
+        )
+    console.print(table)
+    opening = report["opening"]
+    console.print(
+        f"Opening {opening['segments']:,} clean segments: {opening['cpu_seconds']:.2f} s of CPU "
+        f"(wanted: below {opening['target_cpu_seconds']:g}), {opening['descriptors']} descriptors and "
+        f"{opening['mappings']} mappings held afterwards",
+        highlight=False,
+    )
+    console.print(report["environment"], highlight=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument("--rounds", type=int, default=7, help="of every figure, each of both sides")
+    parser.add_argument("--mebibytes", type=int, default=128, help="in a log that is appended to, read or recovered")
+    parser.add_argument("--directory", type=Path, help="on the disk to measure; the system's temporary one if left out")
+    options = parser.parse_args()
+    tune_allocator()
+    console = Console(stderr=True)
+    directory = Path(tempfile.mkdtemp(prefix="replog-bench-", dir=options.directory))
+    try:
+        with console.status("") as status:
+            bench = Bench(directory, options.rounds, options.mebibytes, status.update)
+            figures = [asdict(figure) for figure in bench.run()]
+            report = {"figures": figures, "opening": bench.opening(), "environment": environment()}
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    if options.format == "json":
+        print(json.dumps(report, indent=2))
+    else:
+        show(report, Console())
+
+
+if __name__ == "__main__":
+    main()
