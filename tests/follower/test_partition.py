@@ -132,6 +132,7 @@ def test_a_hole_is_refused_ft_13(follower: PartitionFollower) -> None:
 
 
 def test_an_empty_log_restarts_at_the_batch_that_holds_its_start_ft_13(tmp_path: Path) -> None:
+    """LG-3."""
     leader_log = log_of(tmp_path / "leader")
     for values in ([b"0", b"1", b"2"], [b"3", b"4", b"5"]):
         leader_log.append_as_leader(client_batch(*values), leader_epoch=1, now_ms=0)

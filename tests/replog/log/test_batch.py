@@ -3,10 +3,12 @@
 import struct
 
 import pytest
+from crc32c import crc32c
 
 from replog.log.batch import CONTROL, HEADER_SIZE, iterate_batches, parse_header, validate_crc
 from replog.log.errors import CorruptRecord
 from replog.log.offsets import Isolation
+from replog.log.producer_state import sequence_of_last
 from replog.log.records import Record, iterate_records
 from tests.replog.log.batches import append, client_batch, leader_batch, open_log
 
@@ -62,6 +64,55 @@ def test_w_b1_and_w_b3_are_what_the_independent_encoder_writes() -> None:
         )
         == W_B3
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "timestamps", "size"),
+    [
+        ([b"x"], [1000], 69),
+        ([b"test"], [1000], 72),
+        ([b"a", b"b"], [1000, 1063], 77),
+        ([b"a", b"b"], [1000, 1064], 78),
+        ([b"a", b"b", b"c"], [1000] * 3, 85),
+        ([b"v" * 57], [1000], 61 + 7 + 57),
+    ],
+)
+def test_the_sizes_of_small_batches(values: list[bytes], timestamps: list[int], size: int) -> None:
+    """RB-6; an end-transaction marker has 78 bytes."""
+    assert len(client_batch(*values, timestamps=timestamps)) == size
+    assert len(W_B4) == 78
+
+
+def test_the_smallest_batch_is_a_header() -> None:
+    """RB-1: 61 bytes, as compaction leaves them; one less in the length field is no batch."""
+    data = bytearray(W_B1[:61])
+    struct.pack_into(">i", data, 8, 49)
+    struct.pack_into(">i", data, 57, 0)
+    struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    header = parse_header(data)
+    assert (header.size, validate_crc(data, 0, header), list(iterate_batches(data))) == (61, True, [(0, header)])
+    struct.pack_into(">i", data, 8, 48)
+    with pytest.raises(CorruptRecord, match="length 48"):
+        parse_header(data)
+
+
+def test_the_leader_may_stamp_a_batch_without_its_crc() -> None:
+    """RB-2: base offset, length, leader epoch and magic lie before what the CRC covers; so does damage to them."""
+    header = parse_header(W_B1)
+    for position in range(17):
+        data = bytearray(W_B1)
+        data[position] ^= 1
+        assert validate_crc(data, 0, header), position
+
+
+@pytest.mark.parametrize(
+    ("base_sequence", "delta", "last"),
+    [(5, 0, 5), (5, 2, 7), (2**31 - 1, 0, 2**31 - 1), (2**31 - 1, 2, 1), (-1, 2, -1)],
+)
+def test_the_sequence_of_a_record_wraps(base_sequence: int, delta: int, last: int) -> None:
+    """RB-5: the one of the last record, from the batch's."""
+    header = parse_header(W_B3)._replace(base_sequence=base_sequence, last_offset_delta=delta)
+    assert sequence_of_last(header) == last
 
 
 def test_golden_records_decode() -> None:

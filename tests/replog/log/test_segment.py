@@ -1,9 +1,11 @@
 """Segments: index accounting per batch (W-S1 to W-S4), lookups and truncation (W-S5), offset range, roll decision."""
 
+import os
 import struct
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from replog.log.batch import BatchHeader, iterate_batches, parse_header
 from replog.log.digest import batch_digest
@@ -11,7 +13,7 @@ from replog.log.errors import IndexOffsetOverflow
 from replog.log.recovery import recover
 from replog.log.segment import Segment
 from replog.log.timestamps import find_in_segment
-from tests.replog.log.batches import append, client_batch, config, leader_batch, open_log
+from tests.replog.log.batches import append, client_batch, config, files_of, leader_batch, open_log
 
 
 def segment_of(directory: Path, base: int, *batches: bytes, interval: int) -> Segment:
@@ -199,6 +201,97 @@ def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path: Path) -> No
     header = parse_header(leader_batch(1, 0, b"x", timestamps=[10**15]))
     assert not segment.should_roll(header, config(segment_bytes=10, segment_ms=1))
     assert segment.should_roll(header._replace(base_offset=2**31), config())
+
+
+@pytest.mark.parametrize(
+    ("offset", "max_bytes", "max_position", "min_one", "expected"),
+    [
+        (52, 1000, 238, False, (85, 153, False)),
+        (52, 1000, 200, False, (85, 115, False)),
+        (52, 83, 238, False, (85, 83, True)),
+        (52, 83, 238, True, (85, 84, False)),
+        (52, 0, 238, False, (85, 0, False)),
+        (52, 1000, None, True, (85, 0, False)),
+        (63, 1000, 238, True, None),
+    ],
+)
+def test_a_read_is_bounded_by_size_and_position(
+    w_s5: Segment,
+    offset: int,
+    max_bytes: int,
+    max_position: int | None,
+    min_one: bool,
+    expected: tuple[int, ...] | None,
+) -> None:
+    """SG-4, SG-5, on fixture W-S5: position, bytes, and whether the first batch is incomplete."""
+    data = w_s5.read(offset, max_bytes, max_position, min_one_message=min_one)
+    if expected is None:
+        assert data is None
+        return
+    assert data is not None
+    assert data.metadata == (offset, 40, expected[0])
+    assert (len(data.records), data.first_entry_incomplete) == expected[1:]
+    assert data.records == w_s5.path.read_bytes()[expected[0] : expected[0] + expected[1]]
+
+
+def test_the_next_offset_of_an_empty_segment_is_its_base(tmp_path: Path) -> None:
+    """SG-15."""
+    segment = segment_of(tmp_path, 40, interval=10)
+    segment.close()
+    again = Segment(tmp_path, 40)
+    again.restore(config())
+    assert (again.next_offset, again.size) == (40, 0)
+
+
+def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path: Path) -> None:
+    """LD-4, changed: Kafka splits such a segment, which only its releases before 1.1 could write."""
+    wide = bytearray(leader_batch(0, 0, b"a"))
+    struct.pack_into(">i", wide, 23, 2**31 - 1)
+    struct.pack_into(">I", wide, 17, crc32c(wide[21:]))
+    segment = Segment(tmp_path, 0)
+    segment.path.write_bytes(wide + leader_batch(2**31, 0, b"b"))
+    assert recover(segment, config(), -1) == 69
+    assert (segment.size, segment.next_offset) == (69, 2**31)
+
+
+def test_the_largest_timestamp_is_that_of_the_file_where_batches_have_none(tmp_path: Path) -> None:
+    """SG-7."""
+    segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[-1]), interval=1)
+    assert segment.largest_timestamp() == segment.path.stat().st_mtime_ns // 1_000_000
+    batch = leader_batch(1, 0, b"x", timestamps=[7])
+    segment.add(parse_header(batch), 1)
+    assert segment.largest_timestamp() == 7
+
+
+def test_closing_adds_nothing_to_the_files(tmp_path: Path) -> None:
+    """SG-12, changed: Kafka adds the last time entry at every close, so that restarts show in the files."""
+    segment = segment_of(tmp_path, 0, *numbered(20), interval=100)
+    before = files_of(tmp_path)
+    segment.close()
+    assert files_of(tmp_path) == before
+
+
+def test_a_flush_syncs_the_log_before_its_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SG-13: log, offset index, time index, then ours, for a segment and for the task of a log; last its directory."""
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def noting(fd: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+        fsync(fd)
+
+    monkeypatch.setattr("os.fsync", noting)
+    segment = segment_of(tmp_path, 0, *numbered(20), interval=100)
+    segment.flush()
+    order = [".log", ".index", ".timeindex", ".digest"]
+    assert [path.suffix for path in synced] == order
+    log = append(open_log(tmp_path / "log", segment_bytes=150), *[client_batch(b"a", b"b")] * 3)
+    synced.clear()
+    log.flush()
+    assert [path.name[-8:] for path in synced] == [
+        path[-8:] for base in (0, 2, 4) for path in (f"{base:020d}{suffix}" for suffix in order)
+    ] + ["log"]
+    assert log.recovery_point == 6
 
 
 def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path: Path) -> None:
