@@ -126,6 +126,26 @@ def test_segments_below_the_log_start_go_first(tmp_path: Path) -> None:
     assert (layout(log)[0], log.log_start_offset) == ((8, 154), 9)
 
 
+@pytest.mark.parametrize(("policy", "deleted"), [("delete", 5), ("compact", 2), ("compact,delete", 5)])
+def test_a_topic_that_is_only_compacted_keeps_all_above_its_log_start(
+    tmp_path: Path, policy: str, deleted: int
+) -> None:
+    """LG-13: without `delete` in the policy only (a) applies, whatever the sizes and ages."""
+    log = open_log(tmp_path, segment_bytes=154, retention_bytes=0, retention_ms=0, cleanup_policy=policy)
+    append(log, *[client_batch((b"k", b""), (b"k", b""))] * 9).update_high_watermark(18)
+    log.maybe_increment_log_start_offset(log.segments[2].base_offset)
+    assert log.delete_old_segments(10**15) == deleted
+
+
+def test_deletion_is_first_by_log_start_then_by_size_then_by_age(tmp_path: Path) -> None:
+    """LG-13: what (a) removed does not count for (b); here (a) takes one segment, (b) one, (c) one."""
+    log = open_log(tmp_path, segment_bytes=69, retention_bytes=3 * 69, retention_ms=1000)
+    append(log, *map(single, (100, 100, 100, 5000, 5000))).update_high_watermark(5)
+    log.maybe_increment_log_start_offset(1)
+    assert log.delete_old_segments(5000) == 3
+    assert layout(log) == [(3, 69), (4, 69)]
+
+
 def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
     """SG-7: its largest timestamp is then the time of its last write."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), single(-1), single(-1))

@@ -67,6 +67,22 @@ def test_a_crash_leaves_no_marker(manager: LogManager, log: Log) -> None:
     assert not start(manager.directory, load=False).clean
 
 
+def test_clean_or_not_is_said_of_a_directory_and_all_its_partitions(tmp_path: Path) -> None:
+    """FN-4: after a crash every partition is recovered, even one that was not written to; another disk is not."""
+    for disk in ("one", "two"):
+        manager = start(tmp_path / disk)
+        for tp in (TP, OTHER):
+            append(manager.create(tp, ID, config()), PAIR)
+        manager.close(5)
+    start(tmp_path / "one").abandon()
+    recovered = {}
+    for disk in ("one", "two"):
+        lines: list[str] = []
+        start(tmp_path / disk, load=False).load(lambda tp: config(), lines.append)
+        recovered[disk] = sorted({tp for line in lines for tp in ("a-b-12", "t-0") if f"{tp}/" in line})
+    assert recovered == {"one": ["a-b-12", "t-0"], "two": []}
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version":0}', '{"brokerEpoch":"x"}', '{"brokerEpoch":-7}'])
 def test_only_the_existence_of_the_marker_counts(tmp_path: Path, content: str) -> None:
     (tmp_path / MARKER).write_text(content)
