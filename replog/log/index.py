@@ -20,12 +20,7 @@ from replog.log.offsets import Buffer
 WARM_BYTES = 8192  # IX-17
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
-
-class Column(NamedTuple):
-    """One field of the entries: how it is read, and at which byte of an entry."""
-
-    unpack: Callable[[Buffer | mmap.mmap, int], tuple[int, ...]]
-    at: int
+Unpack = Callable[[Buffer | mmap.mmap, int], tuple[int, ...]]
 
 
 class OffsetPosition(NamedTuple):
@@ -50,10 +45,10 @@ class DigestEntry(NamedTuple):
 
 
 class Index:
-    """Entries of one file. Each kind names its layout, its fields, and which of them is the relative offset."""
+    """Entries of one file. Each kind names its layout, also for each field alone, and which one is the offset's."""
 
     layout: ClassVar[Struct]
-    columns: ClassVar[tuple[Column, ...]]
+    fields: ClassVar[tuple[Unpack, ...]]
     offset_field: ClassVar[int]
 
     def __init__(self, path: Path, base_offset: int) -> None:
@@ -153,28 +148,27 @@ class Index:
         """The last slot whose `field` is at most `target`, or -1 (IX-17: the warm end of the file first)."""
         if self.count == 0:
             return -1
-        unpack, at = self.columns[field]
-        size = self.layout.size
+        unpack, size = self.fields[field], self.layout.size
         high = self.count - 1
         low = max(0, high - self.warm)
         data, start = self._holding(low, high)
-        at -= start * size
-        if unpack(data, low * size + at)[0] >= target:
+        if unpack(data, (low - start) * size)[0] >= target:
             low, high = 0, low
-            data, start = self._holding(low, high)
-            at = self.columns[field].at - start * size
-            if unpack(data, at)[0] > target:
+            data, start = self._holding(0, high)
+            if unpack(data, 0)[0] > target:
                 return -1
+        low -= start  # from here on they count from the beginning of `data`
+        high -= start
         while low < high:
             middle = (low + high + 1) >> 1
-            (found,) = unpack(data, middle * size + at)
+            (found,) = unpack(data, middle * size)
             if found > target:
                 high = middle - 1
             elif found < target:
                 low = middle
             else:
-                return middle
-        return low
+                return middle + start
+        return low + start
 
     def _keep(self, count: int) -> None:
         """Cut the file behind the first `count` entries."""
@@ -189,7 +183,7 @@ class Index:
 
     def _holding(self, first: int, last: int) -> tuple[Buffer | mmap.mmap, int]:
         """Bytes that hold all entries from slot `first` to `last`, and the slot that they begin with."""
-        tail = self._loaded()
+        tail = self._tail if self._tail is not None else self._loaded()
         if first >= self._tail_start:
             return tail, self._tail_start
         if self._map is None or last >= self._mapped:
@@ -227,7 +221,7 @@ class OffsetIndex(Index):
     """`.index`: last offset of a batch → its position in the log (3.2)."""
 
     layout = Struct(">ii")
-    columns = (Column(Struct(">i").unpack_from, 0), Column(Struct(">i").unpack_from, 4))
+    fields = (Struct(">i").unpack_from, Struct(">4xi").unpack_from)
     offset_field = 0
 
     def append(self, offset: int, position: int) -> None:
@@ -263,7 +257,7 @@ class TimeIndex(Index):
     """`.timeindex`: greatest timestamp so far → last offset of the first batch that has it (3.3)."""
 
     layout = Struct(">qi")
-    columns = (Column(Struct(">q").unpack_from, 0), Column(Struct(">i").unpack_from, 8))
+    fields = (Struct(">q").unpack_from, Struct(">8xi").unpack_from)
     offset_field = 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
@@ -292,7 +286,7 @@ class DigestIndex(Index):
     """`.digest`: last offset of a batch → sum of the hashes of all batches up to it (`digest` module)."""
 
     layout = Struct(">IQ")
-    columns = (Column(Struct(">I").unpack_from, 0), Column(Struct(">Q").unpack_from, 4))
+    fields = (Struct(">I").unpack_from, Struct(">4xQ").unpack_from)
     offset_field = 0
 
     def append(self, offset: int, digest: int) -> None:

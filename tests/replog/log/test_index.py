@@ -10,7 +10,7 @@ import pytest
 
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
 from replog.log.files import read_exactly
-from replog.log.index import Column, DigestIndex, Index, OffsetIndex, TimeIndex
+from replog.log.index import DigestIndex, Index, OffsetIndex, TimeIndex, Unpack
 from replog.log.offsets import Buffer
 
 
@@ -117,15 +117,15 @@ def probes_of(index: Index) -> list[int]:
     """The slots that searches look at from now on, in order."""
     probes: list[int] = []
 
-    def recording(column: Column) -> Column:
-        def unpack(data: Buffer | mmap.mmap, at: int) -> tuple[int, ...]:
+    def recording(unpack: Unpack) -> Unpack:
+        def recorded(data: Buffer | mmap.mmap, position: int) -> tuple[int, ...]:
             start = 0 if isinstance(data, mmap.mmap) else index._tail_start
-            probes.append(start + at // index.layout.size)
-            return column.unpack(data, at)
+            probes.append(start + position // index.layout.size)
+            return unpack(data, position)
 
-        return Column(unpack, column.at)
+        return recorded
 
-    vars(index)["columns"] = tuple(recording(column) for column in index.columns)
+    vars(index)["fields"] = tuple(recording(unpack) for unpack in index.fields)
     return probes
 
 
