@@ -3,26 +3,27 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from aiokafka import codec
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import CONTROL, MAGIC, iterate_batches, validate_crc
-from replog.log.errors import CorruptRecord
+from replog.log.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    iterate_batches,
+    validate_crc,
+)
+from replog.log.compression import CODEC_NAMES, decompress
+from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.offsets import Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_AVAILABLE = {
-    "none": lambda: True,
-    "gzip": codec.has_gzip,
-    "snappy": codec.has_snappy,
-    "lz4": codec.has_lz4,
-    "zstd": codec.has_zstd,
-}
-_BATCH_HEADER_BYTES = 61
 _MAX_RECORD_OVERHEAD = 21  # length, attributes, deltas, key and value lengths, header count
 _MAX_VARINT_BYTES = 5
 MAX_TIMESTAMP_MS = 2**63 - 1
@@ -43,23 +44,18 @@ class Record(NamedTuple):
 
 
 def codec_id(compression: str) -> int:
-    """The batch attribute of a codec. Raises INVALID_CONFIG when it is unknown or its library is not installed."""
-    number = _CODECS.get(compression)
-    if number is None:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG, f"compression {compression!r} is not a codec; choose one of {', '.join(_CODECS)}"
-        )
-    if not _AVAILABLE[compression]():
+    """The batch attribute of a codec (2.4). Raises INVALID_CONFIG when it is not one."""
+    if compression not in CODEC_NAMES:
         raise ReplogError(
             ErrorCode.INVALID_CONFIG,
-            f"compression {compression!r} needs a library that is not here; pip install aiokafka[{compression}]",
+            f"compression {compression!r} is not a codec; choose one of {', '.join(CODEC_NAMES)}",
         )
-    return number
+    return CODEC_NAMES.index(compression)
 
 
 def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """Upper bound, in bytes, of a batch that holds this record alone."""
-    size = _BATCH_HEADER_BYTES + _MAX_RECORD_OVERHEAD
+    size = HEADER_SIZE + _MAX_RECORD_OVERHEAD
     if key is not None:
         size += len(key)
     if value is not None:
@@ -135,7 +131,7 @@ def decode_fetched(buffer: Buffer, topic: str, partition: int, fetch_offset: int
             next_offset, last_epoch = header.next_offset, epoch
             if header.attributes & CONTROL:
                 continue
-            for record in DefaultRecordBatch(view[position : position + header.size]):
+            for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header)):
                 if record.offset >= fetch_offset:
                     records.append(
                         Record(
@@ -150,16 +146,21 @@ def decode_fetched(buffer: Buffer, topic: str, partition: int, fetch_offset: int
                             epoch,
                         )
                     )
-    except UnsupportedCodecError as error:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            f"{topic}-{partition}: the batch at offset {base} is compressed and cannot be read: {error}",
-        ) from None
-    except (CorruptRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:
+    except (CorruptRecord, InvalidRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:
         raise ReplogError(
             ErrorCode.CORRUPT_MESSAGE, f"{topic}-{partition}: the batch at offset {base} does not decode: {error}"
         ) from None
     return Decoded(records, next_offset, last_epoch)
+
+
+def _uncompressed(batch: memoryview, header: BatchHeader) -> Buffer:
+    """The batch as if it had never been compressed; the compiled codec would not bound what comes out."""
+    codec = header.attributes & CODEC_MASK
+    if codec == 0:
+        return batch
+    payload = decompress(codec, bytes(batch[HEADER_SIZE:]))
+    plain = header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(payload), attributes=header.attributes - codec)
+    return HEADER.pack(*plain) + payload
 
 
 def decode(buffer: Buffer, topic: str = "", partition: int = 0, fetch_offset: int = 0) -> Iterator[Record]:

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, validate_crc
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.compression import CODEC_NAMES
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import CorruptRecord, storage_errors
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, base_offset_of
 from replog.log.index import DigestEntry, DigestIndex, Index, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
-from replog.log.records import CODEC_NAMES, Record, iterate_records
+from replog.log.records import Record, iterate_records
 from replog.log.scan import BatchReader
 
 

@@ -1,16 +1,12 @@
 """Decoding of records (2.2): for lookups by timestamp and for dumps, never on the way of appends and fetches."""
 
-import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
+from replog.log.compression import decompress
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import Buffer
-
-CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-MAX_UNCOMPRESSED_BYTES = 1 << 30
 
 
 class Record(NamedTuple):
@@ -34,42 +30,6 @@ def iterate_records(buffer: Buffer, header: BatchHeader, position: int = 0) -> I
         yield record._replace(timestamp=header.max_timestamp) if log_append_time else record
     if cursor.left:
         raise InvalidRecord(f"{cursor.left} bytes follow the {header.records_count} records of a batch")
-
-
-def decompress(codec: int, payload: bytes) -> bytes:
-    """The records section, uncompressed (2.4). InvalidRecord if it does not decompress, or to too much."""
-    if codec == 0:
-        return payload
-    if codec >= len(CODEC_NAMES):
-        raise InvalidRecord(f"codec {codec} is not known")
-    try:
-        if codec == 1:
-            inflater = zlib.decompressobj(wbits=31)
-            data = inflater.decompress(payload, MAX_UNCOMPRESSED_BYTES)
-            if not inflater.eof:
-                raise InvalidRecord(f"gzip records end early, or exceed {MAX_UNCOMPRESSED_BYTES} bytes")
-            return data
-        return _decompress_with_library(codec, payload)
-    except ReplogError:
-        raise
-    except Exception as error:  # each library has its own errors for bad data
-        raise InvalidRecord(f"{CODEC_NAMES[codec]} records do not decompress: {error}") from error
-
-
-def _decompress_with_library(codec: int, payload: bytes) -> bytes:
-    from aiokafka import codec as codecs
-
-    available, decode = {
-        2: (codecs.has_snappy, codecs.snappy_decode),
-        3: (codecs.has_lz4, codecs.lz4_decode),
-        4: (codecs.has_zstd, codecs.zstd_decode),
-    }[codec]
-    if not available():
-        raise ReplogError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"records are compressed with {CODEC_NAMES[codec]}, which needs the package cramjam: pip install cramjam",
-        )
-    return bytes(decode(payload))
 
 
 class _Cursor:

@@ -1,0 +1,100 @@
+"""The codecs of the records section (2.4): Kafka's framings both ways, and a bound on what comes out."""
+
+import gzip
+import struct
+
+import cramjam
+
+from replog.log.errors import InvalidRecord
+
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+MAX_UNCOMPRESSED_BYTES = 1 << 28  # of one batch; that is 256 times what a broker takes by default, compressed
+
+_STREAMS = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16  # the magic, a version and the oldest version that can read this
+_XERIAL_BLOCK_BYTES = 32 << 10
+_NO_ROOM = "failed to write whole buffer"  # the library tells bad data from a full buffer in words alone
+_SMALLEST_BUFFER = 1 << 16
+_GROWTH = 8
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """`data` in the codec's framing, at Kafka's default level; the same bytes for the same data, always."""
+    if codec == 0:
+        return data
+    if codec == 1:
+        return gzip.compress(data, 6, mtime=0)
+    if codec == 2:
+        return _snap(data)
+    if codec == 3:
+        compressor = cramjam.lz4.Compressor(level=9, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
+    return bytes(cramjam.zstd.compress(data, level=3))
+
+
+def decompress(codec: int, payload: bytes) -> bytes:
+    """The records section, uncompressed (2.4). Raises InvalidRecord if it is not of the codec, or too large.
+
+    Memory stays within a small multiple of what comes out, whatever a damaged or hostile payload claims.
+    """
+    if codec == 0:
+        return payload
+    if not 0 < codec < len(CODEC_NAMES):
+        raise InvalidRecord(f"codec {codec} is not known (known: 0 to {len(CODEC_NAMES) - 1})")
+    try:
+        return _unsnap(payload) if codec == 2 else _inflate(codec, payload)
+    except (cramjam.DecompressionError, struct.error) as error:
+        raise InvalidRecord(
+            f"{len(payload)} bytes of {CODEC_NAMES[codec]} do not decompress "
+            f"(to at most {MAX_UNCOMPRESSED_BYTES} bytes): {error}"
+        ) from error
+
+
+def _inflate(codec: int, payload: bytes) -> bytes:
+    """gzip (any number of members), lz4 frames, zstd frames. Frames need not tell their size, so the buffer grows."""
+    size = min(MAX_UNCOMPRESSED_BYTES, max(_SMALLEST_BUFFER, _GROWTH * len(payload)))
+    while True:
+        buffer = bytearray(size)
+        try:
+            written = _STREAMS[codec].decompress_into(payload, buffer)
+        except cramjam.DecompressionError as error:
+            if _NO_ROOM not in str(error) or size == MAX_UNCOMPRESSED_BYTES:
+                raise
+            size = min(MAX_UNCOMPRESSED_BYTES, _GROWTH * size)
+        else:
+            return bytes(memoryview(buffer)[:written])
+
+
+def _snap(data: bytes) -> bytes:
+    framed = bytearray(_XERIAL_MAGIC + struct.pack(">ii", 1, 1))
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES])
+        framed += struct.pack(">i", len(block)) + bytes(block)
+    return bytes(framed)
+
+
+def _unsnap(payload: bytes) -> bytes:
+    """Snappy in xerial's framing, of length-prefixed blocks; or one bare block, as Kafka reads it too."""
+    if not payload.startswith(_XERIAL_MAGIC):
+        return _unsnap_block(payload, MAX_UNCOMPRESSED_BYTES)
+    if len(payload) < _XERIAL_HEADER_BYTES:
+        raise InvalidRecord(f"{len(payload)} bytes are too few for the header of snappy's framing")
+    data = bytearray()
+    position = _XERIAL_HEADER_BYTES
+    while position < len(payload):
+        (size,) = struct.unpack_from(">I", payload, position)
+        position += 4
+        if size > len(payload) - position:
+            raise InvalidRecord(f"a snappy block of {size} bytes does not fit the {len(payload) - position} left")
+        data += _unsnap_block(payload[position : position + size], MAX_UNCOMPRESSED_BYTES - len(data))
+        position += size
+    return bytes(data)
+
+
+def _unsnap_block(block: bytes, limit: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > limit:
+        raise InvalidRecord(f"a snappy block announces {size} bytes where at most {limit} are taken")
+    return bytes(cramjam.snappy.decompress_raw(block))
