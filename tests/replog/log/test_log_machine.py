@@ -1,0 +1,379 @@
+"""Random histories of one log on real files, against a list of batches.
+
+Appends as leader and as follower, truncations, rolls, retention, moves of every bound, clean stops and crashes. After
+every step the log holds and answers what the model does, and the storage invariants (13) hold, by their numbers.
+`REPLOG_SOAK=<histories>` runs that many, each longer, by chance (`make fuzz`).
+"""
+
+import os
+import random
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from replog.errors import ReplogError
+from replog.log.errors import CorruptRecord, OffsetOutOfRange, OffsetsOutOfOrder, UnexpectedAppendOffset
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from tests.replog.log.batches import client_batch, config, leader_batch, open_log, stamped
+from tests.replog.log.crashes import crash
+from tests.replog.log.log_model import Batch, ModelLog, ModelSegment
+
+SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
+
+times = st.sampled_from([0, 5, 1000]) | st.integers(0, 3000)
+sizes = st.integers(0, 40)
+contents = st.lists(st.tuples(sizes, times), min_size=1, max_size=5) | st.lists(
+    st.tuples(sizes, st.just(-1)), min_size=1, max_size=4
+)
+fractions = st.floats(0, 1)
+chances = st.randoms(use_true_random=False)
+
+
+class Histories(RuleBasedStateMachine):
+    # -- beginning and end
+
+    @initialize(
+        segment_bytes=st.sampled_from([300, 700, 2000, 10**6]),
+        index_interval_bytes=st.sampled_from([0, 1, 100, 400, 4096]),
+        segment_ms=st.sampled_from([100, 900, 10**6]),
+        segment_index_bytes=st.sampled_from([24, 60, 10**4]),
+        message_timestamp_type=st.sampled_from(["CreateTime", "CreateTime", "LogAppendTime"]),
+        flush_messages=st.sampled_from([1, 20, 2**63 - 1, 2**63 - 1]),
+    )
+    def begin(self, **overrides: Any) -> None:
+        self.temporary = tempfile.TemporaryDirectory(prefix="replog-machine-")
+        self.directory = Path(self.temporary.name) / "t-0"
+        self.overrides = overrides
+        self.model = ModelLog(config(**overrides))
+        self.now_ms = 1000
+        self.leader_epoch = 0
+        self.checkpoints = {"recovery_point": 0, "log_start_offset": 0, "high_watermark": 0}
+        self.durable: dict[str, int] = {}  # bytes at the front of each file that no crash takes
+        self.reports: list[str] = []
+        self.open(clean=True)
+
+    def open(self, *, clean: bool) -> None:
+        self.reports.clear()
+        self.log: Log = open_log(
+            self.directory, clean=clean, on_progress=self.reports.append, **self.checkpoints, **self.overrides
+        )
+        self.log.on_recovery_point_lowered = self.recovery_point_lowered
+
+    def recovery_point_lowered(self) -> None:
+        self.checkpoints["recovery_point"] = self.log.recovery_point
+
+    def teardown(self) -> None:
+        if hasattr(self, "log"):
+            self.log.abandon()
+            self.temporary.cleanup()
+
+    def offset(self, fraction: float, beyond: int = 0) -> int:
+        """One from the log's first on, up to `beyond` above its end."""
+        first = self.model.first_base
+        return round(first + fraction * (self.model.log_end + beyond - first))
+
+    @property
+    def bases(self) -> list[int]:
+        return [segment.base_offset for segment in self.log.segments]
+
+    # -- appends
+
+    @rule(content=contents, raised=st.sampled_from([0, 0, 0, 1, 3]), codec=st.sampled_from([0, 0, 1]))
+    def lead(self, content: list[tuple[int, int]], raised: int, codec: int) -> None:
+        epoch = self.leader_epoch = max(self.leader_epoch, self.log.latest_epoch or 0) + raised
+        sent = client_batch(
+            *[b"v" * size for size, _ in content], timestamps=[time for _, time in content], codec=codec
+        )
+        stored, record_times = bytearray(stamped(sent, self.model.log_end, epoch)), [time for _, time in content]
+        if self.model.config.message_timestamp_type == "LogAppendTime":
+            record_times = [self.now_ms] * len(content)
+            stored[22] |= 8
+            struct.pack_into(">q", stored, 35, self.now_ms)
+            struct.pack_into(">I", stored, 17, crc32c(stored[21:]))
+        info = self.log.append_as_leader(sent, leader_epoch=epoch, now_ms=self.now_ms)
+        self.model.append(Batch.of(bytes(stored), record_times))
+        assert (info.first_offset, info.last_offset) == (self.model.batches[-1].base, self.model.batches[-1].last)
+        self.appended()
+
+    @rule(
+        fetched=st.lists(st.tuples(contents, st.sampled_from([0, 0, 1])), min_size=1, max_size=4),
+        tail=st.integers(0, 80),
+        fault=st.sampled_from([None, None, "crc", "offset", "epoch", "magic"]),
+    )
+    def follow(self, fetched: list[tuple[list[tuple[int, int]], int]], tail: int, fault: str | None) -> None:
+        base, epoch = self.model.log_end, max(self.log.latest_epoch or 0, self.leader_epoch)
+        good: list[Batch] = []
+        for content, raised in fetched:
+            epoch += raised
+            record_times = tuple(time for _, time in content)
+            data = leader_batch(base, epoch, *[b"f" * size for size, _ in content], timestamps=record_times)
+            good.append(Batch.of(data, record_times))
+            base += len(content)
+        fetch = b"".join(batch.data for batch in good)
+        following = leader_batch(base, epoch, b"n")
+        if fault is None:
+            self.log.append_as_follower(fetch + following[: min(tail, len(following) - 1)])
+        else:
+            with pytest.raises(ReplogError) as refused:
+                self.log.append_as_follower(fetch + spoiled(following, fault, epoch) + following)
+            assert isinstance(refused.value, CorruptRecord if fault in ("crc", "magic") else OffsetsOutOfOrder)
+        for batch in good:
+            self.model.append(batch)
+        self.leader_epoch = epoch
+        self.appended()
+
+    @rule(gap=st.sampled_from([-1, 1, 100]))
+    def follow_what_does_not_continue(self, gap: int) -> None:
+        base = self.model.log_end + gap
+        if base >= 0:
+            with pytest.raises(UnexpectedAppendOffset):
+                self.log.append_as_follower(leader_batch(base, self.log.latest_epoch or 0, b"x"))
+
+    def appended(self) -> None:
+        if self.log.log_end_offset - self.model.recovery_point >= self.model.config.flush_messages:
+            self.flushed_to(self.log.log_end_offset)
+
+    @rule(raised=st.integers(0, 2))
+    def become_leader(self, raised: int) -> None:
+        self.leader_epoch = max(self.leader_epoch, self.log.latest_epoch or 0) + raised
+        self.log.assign_epoch_start(self.leader_epoch)
+        assert self.log.latest_epoch == self.leader_epoch
+
+    # -- truncation, rolling, retention
+
+    @rule(fraction=fractions, aligned=st.booleans())
+    def truncate(self, fraction: float, aligned: bool) -> None:
+        offset = self.offset(fraction, beyond=2)
+        if aligned:
+            offset = max((batch.base for batch in self.model.batches if batch.base <= offset), default=offset)
+        removed = self.log.truncate_to(offset)
+        assert removed == (offset < self.model.log_end)
+        if removed:
+            self.model.truncate(offset)
+            self.forget_durable()
+
+    @rule(fraction=fractions)
+    def truncate_fully(self, fraction: float) -> None:
+        offset = self.offset(fraction, beyond=50)
+        self.log.truncate_fully_and_start_at(offset)
+        self.model.start_anew(offset)
+        self.forget_durable()
+
+    def forget_durable(self) -> None:
+        """What is cut off is not durable any more, whatever is written there later."""
+        sizes = {path.name: path.stat().st_size for path in self.directory.iterdir()}
+        self.durable = {name: min(size, sizes[name]) for name, size in self.durable.items() if name in sizes}
+
+    @rule()
+    def roll(self) -> None:
+        self.log.roll()
+        self.model.forced_bases.add(self.model.log_end)
+
+    @rule(
+        later=st.integers(0, 2000),
+        retention_ms=st.sampled_from([-1, 0, 500, 2000]),
+        retention_bytes=st.sampled_from([-1, -1, 0, 400, 3000]),
+    )
+    def retain(self, later: int, retention_ms: int, retention_bytes: int) -> None:
+        """LG-13 to LG-15."""
+        self.now_ms += later
+        limits = {"retention_ms": retention_ms, "retention_bytes": retention_bytes}
+        self.log.config = self.model.config = self.model.config.model_copy(update=limits)
+        segments = [(segment.base_offset, segment.size) for segment in self.log.segments]
+        expired = self.model.expired(segments, self.now_ms)
+        assert self.log.delete_old_segments(self.now_ms) == expired
+        if expired:
+            if expired == len(segments):
+                self.model.forced_bases.add(self.model.log_end)
+            first = ([base for base, _ in segments] + [self.model.log_end])[expired]
+            self.model.first_base = first
+            self.model.batches = self.model.within(first, self.model.log_end)
+            self.model.log_start = max(self.model.log_start, first)
+            self.model.recovery_point = max(self.model.recovery_point, self.model.log_start)
+            self.forget_durable()
+
+    # -- bounds
+
+    @rule(fraction=fractions)
+    def raise_high_watermark(self, fraction: float) -> None:
+        offset = self.offset(fraction)
+        assert self.log.maybe_increment_high_watermark(offset) == (offset > self.model.high_watermark)
+        self.model.high_watermark = max(offset, self.model.high_watermark)
+
+    @rule(fraction=fractions)
+    def learn_high_watermark(self, fraction: float) -> None:
+        offset = self.offset(fraction, beyond=3)
+        self.model.high_watermark = min(max(offset, self.model.log_start), self.model.log_end)
+        assert self.log.update_high_watermark(offset) == self.model.high_watermark
+
+    @rule(fraction=fractions)
+    def delete_records(self, fraction: float) -> None:
+        """LG-16."""
+        offset = self.offset(fraction)
+        if offset > self.model.high_watermark:
+            with pytest.raises(OffsetOutOfRange):
+                self.log.maybe_increment_log_start_offset(offset)
+        else:
+            assert self.log.maybe_increment_log_start_offset(offset) == (offset > self.model.log_start)
+            if offset > self.model.log_start:
+                self.model.log_start = offset
+                self.model.recovery_point = max(offset, self.model.recovery_point)
+
+    # -- durability
+
+    @rule(fraction=fractions)
+    def flush(self, fraction: float) -> None:
+        """LG-18."""
+        offset = self.offset(fraction)
+        self.log.flush(offset)
+        if offset > self.model.recovery_point:
+            self.flushed_to(offset)
+
+    def flushed_to(self, offset: int) -> None:
+        """The log has fsynced the files of these segments."""
+        bases = self.bases
+        first = max((base for base in bases if base <= self.model.recovery_point), default=bases[0])
+        for path in self.directory.iterdir():
+            if path.name[:20].isdigit() and first <= int(path.name[:20]) < offset:
+                self.durable[path.name] = path.stat().st_size
+        self.model.recovery_point = offset
+
+    @rule(which=st.sets(st.sampled_from(["recovery_point", "log_start_offset", "high_watermark"]), min_size=1))
+    def checkpoint(self, which: set[str]) -> None:
+        self.checkpoints |= {name: getattr(self.log, name) for name in which}
+
+    @rule()
+    def stop_and_start(self) -> None:
+        """Invariant 6, and a clean stop and start change and repair nothing."""
+        before = self.segment_files()
+        self.log.close()
+        self.checkpoint({"recovery_point", "log_start_offset", "high_watermark"})
+        assert self.segment_files() == before
+        self.open(clean=True)
+        assert self.reports == []
+        assert self.segment_files() == before
+        self.model.recovery_point = self.model.log_end
+        self.durable = {name: len(data) for name, data in before.items()}
+
+    @rule(chance=chances)
+    def crash_and_start(self, chance: random.Random) -> None:
+        """Any byte that was not fsynced may be gone: the sound batches at the front come back, all durable ones too."""
+        self.log.abandon()
+        durable_end = self.model.recovery_point
+        end = crash(self.directory, self.model, self.bases, self.durable, self.checkpoints["recovery_point"], chance)
+        assert end >= durable_end, "the crash took durable bytes: the test is wrong"
+        self.open(clean=False)
+        model, checkpoints = self.model, self.checkpoints
+        model.batches = model.within(model.first_base, end)
+        model.forced_bases.add(end)
+        if end < checkpoints["log_start_offset"]:  # LD-8
+            model.start_anew(checkpoints["log_start_offset"])
+        model.log_start = max(checkpoints["log_start_offset"], model.first_base)
+        model.high_watermark = min(max(checkpoints["high_watermark"], model.log_start), model.log_end)
+        model.recovery_point = min(checkpoints["recovery_point"], model.log_end)
+        self.durable = {path.name: path.stat().st_size for path in self.directory.iterdir()}
+
+    # -- what must hold after every step
+
+    def segment_files(self) -> dict[str, bytes]:
+        kinds = (".log", ".index", ".timeindex", ".digest")
+        return {path.name: path.read_bytes() for path in self.directory.iterdir() if path.suffix in kinds}
+
+    @invariant()
+    def bounds_agree(self) -> None:
+        """Invariant 1."""
+        log, model = self.log, self.model
+        found = (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point)
+        assert found == (model.log_start, model.high_watermark, model.log_end, model.recovery_point)
+        assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset
+        assert log.recovery_point <= log.log_end_offset
+        active = log.segments[-1]
+        assert active.base_offset <= log.log_end_offset
+        assert log.snapshot().log_end_offset == (log.log_end_offset, active.base_offset, active.size)
+
+    @invariant()
+    def files_are_a_function_of_the_batches(self) -> None:
+        """Invariants 2, 3, 5, 7 and 8."""
+        bases, model = self.bases, self.model
+        assert bases[0] == model.first_base
+        expected: dict[str, bytes] = {}
+        before: ModelSegment | None = None
+        for base, end in zip(bases, [*bases[1:], model.log_end], strict=True):
+            batches = model.within(base, end)
+            assert base == (batches[0].base if batches else model.log_end)
+            if before is not None:
+                assert not batches or base in model.forced_bases or before.must_end_before(batches[0]), "SG-6"
+                before.seal()
+                expected |= before.files()
+            segment = ModelSegment(base, model.config)
+            for batch in batches:
+                assert not segment.must_end_before(batch), "SG-6"
+                segment.add(batch)
+            expected |= segment.files()
+            before = segment
+        assert self.segment_files() == expected
+        assert not [path for path in self.directory.iterdir() if path.suffix in (".cleaned", ".swap", ".tmp")]
+        assert self.log.size == sum(len(batch.data) for batch in model.batches)
+
+    @invariant()
+    def epochs_agree(self) -> None:
+        """Invariant 4; EP-6."""
+        entries, end = self.log.epochs.entries, self.model.log_end
+        below = [entry for entry in entries if entry[1] < end]
+        assert below == self.model.epochs()
+        assert [start for _, start in entries[len(below) :]] in ([], [end])
+        for epoch in range(-1, self.leader_epoch + 2):
+            assert self.log.end_offset_for_epoch(epoch) == self.model.end_offset_for(epoch, entries)
+
+    @rule(
+        fraction=fractions,
+        max_bytes=st.sampled_from([0, 1, 61, 100, 1000, 10**6]),
+        isolation=st.sampled_from(Isolation),
+        min_one=st.booleans(),
+    )
+    def read(self, fraction: float, max_bytes: int, isolation: Isolation, min_one: bool) -> None:
+        """LG-7."""
+        offset = self.offset(fraction, beyond=1)
+        if not self.model.log_start <= offset <= self.model.log_end:
+            with pytest.raises(OffsetOutOfRange):
+                self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
+            return
+        found = self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
+        assert found.metadata.offset == offset
+        expected = self.model.read(offset, max_bytes, self.model.bound(isolation), self.bases, min_one)
+        assert bytes(found.records) == expected
+
+    @rule(timestamp=st.integers(0, 3100))
+    def look_up_a_timestamp(self, timestamp: int) -> None:
+        """SG-7."""
+        assert self.log.offset_for_timestamp(timestamp) == self.model.offset_for_timestamp(timestamp)
+
+
+def spoiled(batch: bytes, fault: str, epoch: int) -> bytes:
+    """A batch that may not be appended."""
+    if fault == "offset":
+        return stamped(batch, int.from_bytes(batch[:8], "big") + 1, epoch)
+    if fault == "epoch":
+        return stamped(batch, int.from_bytes(batch[:8], "big"), epoch - 1)
+    data = bytearray(batch)
+    data[{"crc": -1, "magic": 16}[fault]] ^= 0x40
+    return bytes(data)
+
+
+Histories.TestCase.settings = settings(
+    max_examples=SOAK or 100,
+    stateful_step_count=100 if SOAK else 40,
+    deadline=None,
+    derandomize=not SOAK,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+test_every_history_of_a_log = Histories.TestCase
