@@ -32,10 +32,12 @@ from leader.isr import (
 from leader.list_offsets import list_offset
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
+from replog.log.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import (
     NO_EPOCH,
     NO_OFFSET,
+    AbortedTransaction,
     AppendInfo,
     Buffer,
     EpochEndOffset,
@@ -160,7 +162,8 @@ class PartitionLeader:
     def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int) -> LeaderAppend:
         """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps.
 
-        Raises INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS or what the log refuses; nothing is appended then.
+        Raises INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator
+        could end its transaction) or what the log refuses; nothing is appended then.
         """
         if acks not in (0, 1, -1):
             raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; it may be 0, 1 or -1 (all)")
@@ -169,6 +172,10 @@ class PartitionLeader:
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition} has {len(self.isr)} replicas in sync {sorted(self.isr)}, "
                 f"fewer than the {self.min_insync_replicas} that acks=all needs; retry when more have caught up",
+            )
+        if is_transactional(records):
+            raise ReplogError(
+                ErrorCode.INVALID_TXN_STATE, "transactional batches are not taken; send without a transactional id"
             )
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
         return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self._advance_high_watermark(now_ms))
@@ -230,10 +237,15 @@ class PartitionLeader:
             data = self.log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
         except ReplogError as error:
             return FollowerRead(self._answer(error.code))
-        return FollowerRead(self._answer(records=data.records), data.metadata)
+        return FollowerRead(self._answer(records=data.records, aborted=data.aborted), data.metadata)
 
     def _answer(
-        self, error: ErrorCode = ErrorCode.NONE, *, diverging: EpochEndOffset | None = None, records: Buffer = b""
+        self,
+        error: ErrorCode = ErrorCode.NONE,
+        *,
+        diverging: EpochEndOffset | None = None,
+        records: Buffer = b"",
+        aborted: tuple[AbortedTransaction, ...] = (),
     ) -> FetchAnswer:
         return FetchAnswer(
             error=error,
@@ -243,6 +255,7 @@ class PartitionLeader:
             log_end_offset=self.log.log_end_offset,
             diverging=diverging,
             records=records,
+            aborted=aborted,
         )
 
     def _is_zombie(self, replica_id: int, broker_epoch: int) -> bool:

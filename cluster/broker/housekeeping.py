@@ -1,4 +1,4 @@
-"""What a broker does on its own clock: ISR checks, checkpoints, retention, deletion of what is no longer needed."""
+"""What a broker does on its own clock: ISR checks, checkpoints, retention, forgetting and deleting what is over."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,6 +30,7 @@ class Housekeeping:
             (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_log_offsets),
             (config.log_retention_check_interval_ms, self._enforce_retention),
+            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
             (FILES_INTERVAL_MS, self._flush),
             (FILES_INTERVAL_MS, self._delete_expired),
         ]
@@ -60,6 +61,11 @@ class Housekeeping:
 
     async def _enforce_retention(self) -> None:
         self._logs.enforce_retention(self._manager.clock.wall_ms())
+
+    async def _expire_producers(self) -> None:
+        self._logs.remove_expired_producers(  # PS-11
+            self._manager.clock.wall_ms(), self._manager.config.producer_id_expiration_ms
+        )
 
     async def _flush(self) -> None:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and

@@ -371,4 +371,6 @@ def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionR
     if answer.diverging is not None:
         result.diverging_epoch.epoch = answer.diverging.epoch
         result.diverging_epoch.end_offset = answer.diverging.end_offset
+    for aborted in answer.aborted:
+        result.aborted_transactions.add(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
     return result

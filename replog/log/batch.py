@@ -22,6 +22,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+DELETE_HORIZON = 0x40  # the base timestamp says until when tombstones, or the marker, must stay (CL-6)
 MAX_CODEC = 4  # zstd
 
 
@@ -79,6 +80,11 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f"batch of {header.last_offset_delta + 1} offsets says that it holds {header.records_count} records"
         )
     return header
+
+
+def is_transactional(batch: Buffer) -> bool:
+    """Whether the batch at the start of `batch` claims to be of a transaction, whatever else is true of it."""
+    return len(batch) >= CRC_START + 2 and bool(batch[CRC_START + 1] & TRANSACTIONAL)
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:

@@ -46,6 +46,14 @@ def end_transaction_marker(buffer: Buffer, header: BatchHeader, position: int = 
     return EndTransactionMarker(kind == COMMIT, coordinator_epoch)
 
 
+def marker_or_none(buffer: Buffer, header: BatchHeader, position: int = 0) -> EndTransactionMarker | None:
+    """The same of any batch that is in a log already, where nothing can be refused: a bad marker means nothing."""
+    try:
+        return end_transaction_marker(buffer, header, position) if header.attributes & CONTROL else None
+    except InvalidRecord:
+        return None
+
+
 def build_end_transaction_marker(
     marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, timestamp: int
 ) -> bytes:

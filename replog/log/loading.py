@@ -1,16 +1,21 @@
-"""From the files of a partition directory to its segments (LD-1 to LD-8)."""
+"""From the files of a partition directory to its log (LD-1 to LD-11)."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from replog.config import TopicConfig
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
 from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, base_offset_of, fsync_directory
 from replog.log.offsets import NO_EPOCH
-from replog.log.recovery import recover
+from replog.log.producer_recovery import ProducerSnapshots, load_producers
+from replog.log.producer_state import ProducerStateManager
+from replog.log.recovery import load_epochs, recover
 from replog.log.scan import BatchReader
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
+from replog.log.segments import Segments, new_segment
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -18,10 +23,44 @@ SWAP_SUFFIX = ".swap"
 Report = Callable[[str], None]
 
 
+class LoadedLog(NamedTuple):
+    """All that the files tell."""
+
+    segments: Segments
+    epochs: LeaderEpochCache
+    producers: ProducerStateManager
+    snapshots: ProducerSnapshots
+    log_start_offset: int
+    lost_data: bool  # batches are missing, or unsound ones were dropped
+
+
+def load_log(
+    directory: Path, config: TopicConfig, *, clean: bool, recovery_point: int, log_start_offset: int, report: Report
+) -> LoadedLog:
+    """Load what `directory` holds, as `load_segments` does; it is created if missing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    loaded, recovered, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
+    segments = Segments(directory, loaded or [new_segment(directory, log_start_offset)])
+    snapshots = ProducerSnapshots(directory, report)
+    if segments.active.next_offset < log_start_offset:  # LD-8
+        report(f"{directory} ends below its log start {log_start_offset}: starting anew there")
+        segments.replace_all(log_start_offset)
+        (directory / LEADER_EPOCH_CHECKPOINT).unlink(missing_ok=True)
+        snapshots.clear()
+        recovered = []
+    start = max(log_start_offset, segments.first.base_offset)
+    epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), start, report)
+    producers = load_producers(snapshots, segments.all(), recovered, start, clean=clean)
+    lost = segments.active.next_offset < recovery_point  # what was durable is gone
+    return LoadedLog(segments, epochs, producers, snapshots, start, cut or lost)
+
+
 class LoadedSegments(NamedTuple):
-    """The segments, oldest first, and whether batches were lost on the way (bytes cut, segments dropped)."""
+    """The segments, oldest first; those of them that were recovered, whose transaction indexes are still to be filled;
+    and whether batches were lost on the way (bytes cut, segments dropped)."""
 
     segments: list[Segment]
+    recovered: list[Segment]
     cut: bool
 
 
@@ -38,10 +77,11 @@ def load_segments(
     bases = _segment_bases(directory)
     unflushed = max((base for base in bases if base <= recovery_point), default=0)
     segments: list[Segment] = []
+    recovered: list[Segment] = []
     epoch = NO_EPOCH
     for slot, base in enumerate(bases):
         segment = Segment(directory, base)
-        removed = 0
+        removed = None
         try:
             if not clean and base >= unflushed:
                 removed = _recover(segment, config, epoch, "the broker did not stop cleanly", report)
@@ -52,6 +92,8 @@ def load_segments(
         except CorruptRecord as damage:
             removed = _recover(segment, config, epoch, damage.message, report)
         segments.append(segment)
+        if removed is not None:
+            recovered.append(segment)
         epoch = max(epoch, segment.last_epoch)
         following = bases[slot + 1 :]
         if following and (removed or not _reaches(segment, following[0], config)):
@@ -60,14 +102,14 @@ def load_segments(
             )
             _set_aside(directory, following)
             segment.unseal()
-            return LoadedSegments(segments, True)
+            return LoadedSegments(segments, recovered, True)
         if following:
             segment.seal()
             segment.close()
         else:
             segment.unseal()
-            return LoadedSegments(segments, removed > 0)
-    return LoadedSegments(segments, False)
+            return LoadedSegments(segments, recovered, bool(removed))
+    return LoadedSegments(segments, recovered, False)
 
 
 def _reaches(segment: Segment, following: int, config: TopicConfig) -> bool:

@@ -1,4 +1,5 @@
-"""One partition's log: segments, offsets, the high watermark and the leader epochs, over the files of one directory.
+"""One partition's log: segments, offsets, the high watermark, leader epochs and producers, over the files of one
+directory.
 
 Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error raises LogStorageError and leaves the
 log unusable until it is opened again.
@@ -6,18 +7,19 @@ log unusable until it is opened again.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from replog.config import TopicConfig
-from replog.log.batch import HEADER_SIZE, BatchHeader
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
+from replog.log.control import EndTransactionMarker, end_transaction_marker, marker_or_none
 from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
 from replog.log.flushing import FlushTask
-from replog.log.loading import load_segments
+from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
     AppendInfo,
+    AppendOrigin,
     Buffer,
     EpochEndOffset,
     FetchData,
@@ -26,30 +28,32 @@ from replog.log.offsets import (
     OffsetSnapshot,
     TimestampAndOffset,
 )
-from replog.log.recovery import load_epochs
+from replog.log.producer_recovery import rebuild
+from replog.log.producer_state import BatchMetadata, ProducerStateManager
+from replog.log.reading import aborted_transactions, read_below
 from replog.log.retention import expired_segments
-from replog.log.segment import Segment
-from replog.log.segments import Segments, SegmentView, new_segment
+from replog.log.segments import SegmentView
 from replog.log.timestamps import find_offset_by_timestamp
-from replog.log.validation import check_client_batch, check_replicated_batches, epoch_starts, stamp
+from replog.log.validation import check_leader_batch, check_replicated_batches, epoch_starts, stamp
 
 
 class Log:
-    """Open one with `Log.open`; offsets obey logStart ≤ HW ≤ LEO at all times."""
+    """Open one with `Log.open`; offsets obey logStart ≤ LSO ≤ HW ≤ LEO at all times."""
 
-    def __init__(
-        self, directory: Path, config: TopicConfig, segments: Segments, epochs: LeaderEpochCache, lost_data: bool
-    ) -> None:
+    def __init__(self, directory: Path, config: TopicConfig, loaded: LoadedLog) -> None:
         self.directory = directory
         self.config = config
-        self.epochs = epochs
-        self.lost_data = lost_data  # opening found batches missing, or dropped unsound ones
-        self.log_end_offset = segments.active.next_offset
-        self.log_start_offset = segments.first.base_offset
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.lost_data = loaded.lost_data  # opening found batches missing, or dropped unsound ones
+        self.log_end_offset = loaded.segments.active.next_offset
+        self.log_start_offset = loaded.log_start_offset
         self.recovery_point = 0
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
-        self._segments = segments
+        self._segments = loaded.segments
+        self._snapshots = loaded.snapshots
         self._high_watermark = OffsetMetadata(self.log_start_offset)
+        self._last_stable = OffsetMetadata(-1)  # with its place, as last found
         self._generation = 0  # counts truncations
         self._failure: LogStorageError | None = None
 
@@ -68,23 +72,20 @@ class Log:
         """Load the log of `directory`, which is created if missing; the offsets are those of the checkpoints.
 
         `clean` says that the last stop was orderly; if not, everything from `recovery_point` on is verified. What is
-        found damaged is repaired from the batches, or cut off (LD-1 to LD-10). `on_progress` gets a line for each
+        found damaged is repaired from the batches, or cut off (LD-1 to LD-11). `on_progress` gets a line for each
         such thing. Raises LogStorageError if the disk fails.
         """
         report = on_progress or (lambda _: None)
         with storage_errors(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-            loaded, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
-            segments = Segments(directory, loaded or [new_segment(directory, log_start_offset)])
-            if segments.active.next_offset < log_start_offset:  # LD-8
-                report(f"{directory} ends below its log start {log_start_offset}: starting anew there")
-                segments.replace_all(log_start_offset)
-                (directory / LEADER_EPOCH_CHECKPOINT).unlink(missing_ok=True)
-            log_start_offset = max(log_start_offset, segments.first.base_offset)
-            epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), log_start_offset, report)
-            lost = segments.active.next_offset < recovery_point  # what was durable is gone
-            log = cls(directory, config, segments, epochs, cut or lost)
-        log.log_start_offset = log_start_offset
+            loaded = load_log(
+                directory,
+                config,
+                clean=clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+                report=report,
+            )
+        log = cls(directory, config, loaded)
         log.recovery_point = log.log_end_offset if clean else min(recovery_point, log.log_end_offset)  # LD-9
         log.update_high_watermark(high_watermark)
         return log
@@ -97,8 +98,11 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where transactions are decided: the high watermark, as long as no transactions are taken (PS-5)."""
-        return self._high_watermark.offset
+        """Up to where every transaction is decided, the high watermark at most (PS-5)."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None:
+            return self._high_watermark.offset
+        return min(max(unstable, self.log_start_offset), self._high_watermark.offset)
 
     @property
     def latest_epoch(self) -> int | None:
@@ -123,8 +127,12 @@ class Log:
     def snapshot(self) -> OffsetSnapshot:
         """The four bounds, places resolved (LG-0)."""
         with self._working():
-            high_watermark = self._resolved_high_watermark()
-        return OffsetSnapshot(self.log_start_offset, self._log_end(), high_watermark, high_watermark)
+            return OffsetSnapshot(
+                self.log_start_offset,
+                self._segments.end(),
+                self._resolved_high_watermark(),
+                self._resolved_last_stable_offset(),
+            )
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """EP-6 with this log's end."""
@@ -137,12 +145,15 @@ class Log:
 
     # -- appending
 
-    def append_as_leader(self, records: Buffer, *, leader_epoch: int, now_ms: int) -> AppendInfo:
-        """Append one client batch at the log end, stamped with its offset and `leader_epoch` (2.7).
+    def append_as_leader(
+        self, records: Buffer, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+    ) -> AppendInfo:
+        """Append one batch at the log end, stamped with its offset and `leader_epoch` (2.7).
 
-        Nothing happens for no bytes. Refusals leave the log as it was: see `check_client_batch` for them, and
-        ValueError for a leader epoch below that of earlier batches. The payload is neither read beyond its CRC nor
-        copied.
+        Nothing happens for no bytes; a duplicate of one of its producer's last batches is answered with that one's
+        offsets, and nothing is written (PS-3). Refusals leave the log as it was: for them see `check_leader_batch` and
+        `ProducerStateManager.check`; ValueError for a leader epoch below that of earlier batches. The payload is
+        neither read beyond its CRC nor copied.
         """
         if not records:
             return self._appended_nothing()
@@ -150,17 +161,25 @@ class Log:
             raise ValueError(
                 f"leader epoch {leader_epoch} is below {self.latest_epoch}, which {self.directory} has seen"
             )
-        header = check_client_batch(records, self.config)
-        append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
-        stamped, head = stamp(
-            header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
-        )
         with self._working():
+            header = check_leader_batch(records, self.config, origin)
+            marker = None
+            if header.producer_id >= 0:
+                marker = end_transaction_marker(records, header) if header.attributes & CONTROL else None
+                duplicate = self.producers.check(header, origin, marker)
+                if duplicate is not None:
+                    return self._appended_before(duplicate)
+            append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
+            stamped, head = stamp(
+                header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
+            )
             self.epochs.assign(leader_epoch, stamped.base_offset)
             if self._segments.active.should_roll(stamped, self.config):
-                self._segments.start(stamped.base_offset)
+                self._start_segment(stamped.base_offset)
             self._segments.active.add(stamped, self.config.index_interval_bytes)
             self._segments.active.write([head, memoryview(records)[HEADER_SIZE:]])
+            if stamped.producer_id >= 0:
+                self._follow_producer(stamped, marker)
             self._appended(stamped)
         return AppendInfo(
             stamped.base_offset,
@@ -185,7 +204,7 @@ class Log:
         if batches:
             with self._working():
                 self.epochs.assign_all(epoch_starts(batches, self.log_end_offset))
-                self._append_runs(memoryview(records), [header for _, header in batches])
+                self._append_runs(memoryview(records), batches)
                 self._appended(batches[-1][1])
         if fault is not None:
             raise fault
@@ -201,23 +220,37 @@ class Log:
             last_position + last.size,
         )
 
-    def _append_runs(self, view: memoryview, headers: Sequence[BatchHeader]) -> None:
+    def _append_runs(self, view: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Write the batches, split where a segment is full: at the same batches as on the leader."""
         start = end = 0
-        for header in headers:
+        for position, header in batches:
             if self._segments.active.should_roll(header, self.config):
                 if end > start:
                     self._segments.active.write([view[start:end]])
                     start = end
-                self._segments.start(header.base_offset)
+                self._start_segment(header.base_offset)
             self._segments.active.add(header, self.config.index_interval_bytes)
+            if header.producer_id >= 0:
+                self._follow_producer(header, marker_or_none(view, header, position))
             end += header.size
         self._segments.active.write([view[start:end]])
+
+    def _follow_producer(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        """An aborted transaction is noted in the segment that holds its marker (IX-19)."""
+        aborted = self.producers.update(header, marker)
+        if aborted is not None:
+            self._segments.active.transaction_index.append(aborted)
 
     def _appended(self, last: BatchHeader) -> None:
         self.log_end_offset = last.next_offset
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
+
+    def _appended_before(self, batch: BatchMetadata) -> AppendInfo:
+        """What is said of a duplicate (LG-2)."""
+        return AppendInfo(
+            batch.first_offset, batch.last_offset, batch.timestamp, batch.timestamp, self.log_start_offset, 0
+        )
 
     def _appended_nothing(self) -> AppendInfo:
         return AppendInfo(-1, -1, NO_TIMESTAMP, NO_TIMESTAMP, self.log_start_offset, 0)
@@ -227,7 +260,8 @@ class Log:
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool) -> FetchData:
         """Up to `max_bytes` of whole log from the batch that holds `offset`, below the bound of `isolation` (LG-7).
 
-        With `min_one_message` the first batch comes whole, however large. Empty at or past the bound. Raises
+        With `min_one_message` the first batch comes whole, however large. Empty at or past the bound. TXN_COMMITTED
+        names the aborted transactions that are to be passed over (LG-9). Raises
         OffsetOutOfRange below the log start and above the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -237,14 +271,19 @@ class Log:
         if max_bytes < 0:
             raise ValueError(f"max_bytes={max_bytes} is negative")
         with self._working():
-            bound = self._log_end() if isolation is Isolation.LOG_END else self._resolved_high_watermark()
-            if offset >= bound.offset:
-                return FetchData(bound if offset == bound.offset else self._segments.locate(offset), b"")
-            for segment in self._segments.since(offset):
-                data = segment.read(offset, max_bytes, _max_position(segment, bound), min_one_message=min_one_message)
-                if data is not None:
-                    return data
-            return FetchData(self._log_end(), b"")
+            data = read_below(
+                self._segments, offset, max_bytes, self._bound(isolation), min_one_message=min_one_message
+            )
+            if isolation is Isolation.TXN_COMMITTED:
+                data = replace(data, aborted=aborted_transactions(self._segments, data))
+            return data
+
+    def _bound(self, isolation: Isolation) -> OffsetMetadata:
+        if isolation is Isolation.LOG_END:
+            return self._segments.end()
+        if isolation is Isolation.HIGH_WATERMARK:
+            return self._resolved_high_watermark()
+        return self._resolved_last_stable_offset()
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
@@ -258,6 +297,7 @@ class Log:
         clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
         if clamped != self._high_watermark.offset:
             self._high_watermark = OffsetMetadata(clamped)
+        self.producers.replicated_to(clamped)
         return clamped
 
     def maybe_increment_high_watermark(self, offset: int) -> bool:
@@ -267,6 +307,7 @@ class Log:
         if offset <= self._high_watermark.offset:
             return False
         self._high_watermark = OffsetMetadata(offset)
+        self.producers.replicated_to(offset)
         return True
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
@@ -303,6 +344,7 @@ class Log:
             self._ended_at(self._segments.active.next_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+            self._reload_producers()
             self.on_recovery_point_lowered()
         return True
 
@@ -312,8 +354,10 @@ class Log:
             self._segments.replace_all(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self._ended_at(offset)
-            self._high_watermark = self._log_end()
+            self._high_watermark = self._segments.end()
             self.epochs.clear_and_flush()
+            self._snapshots.clear()
+            self.producers = ProducerStateManager()
             self.on_recovery_point_lowered()
 
     def _ended_at(self, offset: int) -> None:
@@ -321,11 +365,31 @@ class Log:
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self._high_watermark = OffsetMetadata(min(self.high_watermark, offset))
+        self._last_stable = OffsetMetadata(-1)
+
+    def _reload_producers(self) -> None:
+        """As of the log end, after a truncation (PS-8, PS-10)."""
+        self._snapshots.keep_only(self.log_start_offset, self.log_end_offset)
+        if not self.producers.empty:
+            before = self.producers
+            self.producers = rebuild(self._snapshots, self._segments.all(), self.log_start_offset, self.log_end_offset)
+            self.producers.keep_unreplicated(before, self.log_end_offset)
+            self.producers.replicated_to(self.high_watermark)
+        self._snapshots.take(self.log_end_offset, self.producers)
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget the producers that were silent for so long (PS-11); returns how many."""
+        return self.producers.remove_expired(now_ms, expiration_ms)
 
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
         with self._working():
-            self._segments.start(self.log_end_offset)
+            self._start_segment(self.log_end_offset)
+
+    def _start_segment(self, base_offset: int) -> None:
+        """Go on in a new segment; what is known of the producers by then lies beside it (LG-5)."""
+        self._segments.start(base_offset)
+        self._snapshots.take(base_offset, self.producers, fsync=False)  # `flush_task` does it
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
@@ -342,7 +406,7 @@ class Log:
                 now_ms,
             )
             if expired == len(self._segments):
-                self._segments.start(self.log_end_offset)
+                self._start_segment(self.log_end_offset)
             if expired:
                 first_kept = self._segments.all()[expired].base_offset
                 self.log_start_offset = max(self.log_start_offset, first_kept)
@@ -369,6 +433,11 @@ class Log:
             return None
         unflushed = self._segments.since(self.recovery_point)
         paths = [path for segment in unflushed if segment.base_offset < up_to for path in segment.paths]
+        paths += [
+            self._snapshots.path(segment.base_offset)
+            for segment in unflushed
+            if self.recovery_point < segment.base_offset <= up_to
+        ]
         return FlushTask(self.directory, paths, up_to, self._generation)
 
     def flushed(self, task: FlushTask) -> None:
@@ -390,6 +459,7 @@ class Log:
             self.flush()
             with self._working():
                 self._segments.active.flush()
+                self._snapshots.take(self.log_end_offset, self.producers)
         self.abandon()
 
     def abandon(self) -> None:
@@ -413,20 +483,18 @@ class Log:
             self._failure = storage_error(self.directory, error)
             raise self._failure from error
 
-    def _log_end(self) -> OffsetMetadata:
-        return OffsetMetadata(self.log_end_offset, self._segments.active.base_offset, self._segments.active.size)
-
     def _resolved_high_watermark(self) -> OffsetMetadata:
         """With its place, found once (LG-6: that of the batch that holds it)."""
         if self._high_watermark.offset == self.log_end_offset:
-            return self._log_end()
+            return self._segments.end()
         if self._high_watermark.message_only:
             self._high_watermark = self._segments.locate(self._high_watermark.offset)
         return self._high_watermark
 
-
-def _max_position(segment: Segment, bound: OffsetMetadata) -> int:
-    """Up to where this segment may be read (LG-7)."""
-    if segment.base_offset < bound.segment_base:
-        return segment.size
-    return bound.position if segment.base_offset == bound.segment_base else 0
+    def _resolved_last_stable_offset(self) -> OffsetMetadata:
+        offset = self.last_stable_offset
+        if offset == self._high_watermark.offset:
+            return self._resolved_high_watermark()
+        if offset != self._last_stable.offset:
+            self._last_stable = self._segments.locate(offset)
+        return self._last_stable

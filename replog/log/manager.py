@@ -200,6 +200,10 @@ class LogManager:
         """`delete_old_segments` of every log that works; returns the number of segments deleted."""
         return sum(log.delete_old_segments(now_ms) for log in self._logs.values() if log.failure is None)
 
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Have every log forget the producers that were silent for so long (PS-11); returns how many."""
+        return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self._logs.values())
+
     # -- checkpoints
 
     def checkpoint_high_watermarks(self) -> None:

@@ -104,25 +104,12 @@ class ProducerStateManager:
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
         self._ongoing: dict[int, int] = {}  # first offset of each open transaction, ascending → producer id
-        self._unreplicated: dict[int, int] = {}  # first offset of transactions ended at or above the HW → their marker
+        self._unreplicated: dict[int, int] = {}  # … of those that ended at or above the HW → their marker
+        self.first_unstable_offset: int | None = None  # of the oldest of all these (PS-5)
 
     @property
     def empty(self) -> bool:
         return not self._producers and not self._unreplicated
-
-    @property
-    def has_unreplicated(self) -> bool:
-        """Whether a rising high watermark has anything to decide here."""
-        return bool(self._unreplicated)
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction begins that is open, or whose end is not replicated (PS-5)."""
-        ongoing = next(iter(self._ongoing), None)
-        if not self._unreplicated:
-            return ongoing
-        unreplicated = min(self._unreplicated)
-        return unreplicated if ongoing is None else min(ongoing, unreplicated)
 
     # -- before an append
 
@@ -197,6 +184,8 @@ class ProducerStateManager:
         if header.attributes & TRANSACTIONAL and state.txn_first_offset < 0:
             state.txn_first_offset = header.base_offset
             self._ongoing[header.base_offset] = state.producer_id
+            if self.first_unstable_offset is None:
+                self.first_unstable_offset = header.base_offset
         return None
 
     def _end_transaction(
@@ -215,8 +204,16 @@ class ProducerStateManager:
         return AbortedTxn(state.producer_id, first_offset, header.last_offset, last_stable_offset)
 
     def replicated_to(self, high_watermark: int) -> None:
-        """Transactions whose marker lies below are decided for good (PS-5)."""
-        self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+        """Transactions that ended below are decided for good (PS-5)."""
+        decided = [first for first, marker in self._unreplicated.items() if marker < high_watermark]
+        if decided:
+            for first in decided:
+                del self._unreplicated[first]
+            self._find_first_unstable()
+
+    def _find_first_unstable(self) -> None:
+        oldest = [min(offsets) for offsets in (self._ongoing, self._unreplicated) if offsets]
+        self.first_unstable_offset = min(oldest, default=None)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent for `expiration_ms` (PS-11); returns how many.
@@ -244,8 +241,11 @@ class ProducerStateManager:
         manager._producers = {state.producer_id: state for state in states}
         open_transactions = sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0)
         manager._ongoing = dict(open_transactions)
+        manager._find_first_unstable()
         return manager
 
     def keep_unreplicated(self, before: "ProducerStateManager", end_offset: int) -> None:
         """Take over what a snapshot does not hold from the state before a truncation to `end_offset`."""
-        self._unreplicated |= {first: last for first, last in before._unreplicated.items() if last < end_offset}
+        kept = {first: marker for first, marker in before._unreplicated.items() if marker < end_offset}
+        self._unreplicated = kept | self._unreplicated
+        self._find_first_unstable()

@@ -25,11 +25,13 @@ def recover(segment: Segment, config: TopicConfig, epoch: int, *, check_crc: boo
     """Keep the sound batches at the front, cut the rest, rebuild the indexes, fsync. Returns the bytes removed.
 
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none. Where only an index is in doubt,
-    `check_crc=False` reads headers alone. The segment is left unsealed.
+    `check_crc=False` reads headers alone. The segment is left unsealed, and its transaction index empty: filling that
+    takes the producers' state before the segment (`producer_recovery`).
     """
     end = os.fstat(segment.fd()).st_size
     for index in segment.indexes:
         index.reset()
+    segment.transaction_index.reset()
     segment.forget()
     suspect = _add_sound_batches(segment, end, config, max(epoch, 0), check_crc)
     segment.write_indexes()

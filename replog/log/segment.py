@@ -1,4 +1,4 @@
-"""One segment: a `.log` file and its three indexes.
+"""One segment: a `.log` file, its three indexes, and its transaction index if it has aborted transactions.
 
 Index entries are decided batch by batch, from the bytes of the segment and `index.interval.bytes` alone:
 `add` is that function, run by appends and by recovery alike. While a segment is active its time and digest indexes
@@ -21,6 +21,7 @@ from replog.log.files import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     read_exactly,
     segment_file_name,
     write_fully,
@@ -28,10 +29,11 @@ from replog.log.files import (
 from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, TimeIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 from replog.log.scan import BatchReader
+from replog.log.transaction_index import TransactionIndex
 from replog.log.validation import continues
 
 MAX_RECENT = 256  # batches whose place is kept in memory: followers and the high watermark ask for those
-SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX)
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 
 def _last_offset(batch: tuple[int, BatchHeader]) -> int:
@@ -48,6 +50,9 @@ class Segment:
         self.index = OffsetIndex(directory / segment_file_name(base_offset, INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(directory / segment_file_name(base_offset, TIME_INDEX_SUFFIX), base_offset)
         self.digest_index = DigestIndex(directory / segment_file_name(base_offset, DIGEST_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(
+            directory / segment_file_name(base_offset, TRANSACTION_INDEX_SUFFIX), base_offset
+        )
         self._fd = -1
         self.forget()
 
@@ -70,8 +75,8 @@ class Segment:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The log and its indexes, log first."""
-        return self.path, self.index.path, self.time_index.path, self.digest_index.path
+        """The log and its indexes, log first; that of transactions need not exist."""
+        return self.path, self.index.path, self.time_index.path, self.digest_index.path, self.transaction_index.path
 
     def create(self) -> None:
         """Begin with empty files, whatever stood there."""
@@ -79,6 +84,7 @@ class Segment:
         os.ftruncate(self.fd(), 0)
         for index in self.indexes:
             index.reset()
+        self.transaction_index.reset()
 
     def fd(self) -> int:
         """The open `.log` file."""
@@ -234,7 +240,8 @@ class Segment:
 
     def restore(self, config: TopicConfig) -> None:
         """Take the files as they are, checking what is cheap to check: the shape of the indexes, that the last two
-        offset-index entries and what lies beside them follow from the batches there, and the batches after them.
+        offset-index entries and what lies beside them follow from the batches there, and the batches after them; and
+        every entry of the transaction index, which is small.
 
         Raises CorruptIndex or CorruptRecord if the segment must be recovered.
         """
@@ -250,6 +257,7 @@ class Segment:
             beside = index.slot_up_to(self._last_indexed) + 1
             if index.count - beside > 1 or (index is self.digest_index and beside != self.index.count):
                 raise CorruptIndex(f"{index.path} has {index.count} entries, {self.index.path} {self.index.count}")
+        self.transaction_index.check(self.next_offset)
 
     def _restore_state(self, end: int, config: TopicConfig | None) -> None:
         """What `add` would know at `end`, from the last index entries but one and the batches after it.
@@ -323,6 +331,7 @@ class Segment:
         removed = self.size - position
         os.ftruncate(self.fd(), position)
         self.index.truncate_to(header.base_offset)
+        self.transaction_index.truncate_to(header.base_offset)
         self.unseal()
         self._restore_state(position, None)
         return removed
@@ -337,6 +346,7 @@ class Segment:
         os.fsync(self.fd())
         for index in self.indexes:
             index.flush()
+        self.transaction_index.flush()
 
     def close(self) -> None:
         """Let go of the files; reading opens them again."""
@@ -345,3 +355,4 @@ class Segment:
             self._fd = -1
         for index in self.indexes:
             index.close()
+        self.transaction_index.close()

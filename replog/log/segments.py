@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.log.deletion import DeletedFiles
+from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
 
@@ -68,6 +69,10 @@ class Segments:
                 return OffsetMetadata(offset, segment.base_offset, found[0])
         return OffsetMetadata(offset, self.active.base_offset, self.active.size)
 
+    def end(self) -> OffsetMetadata:
+        """The log end."""
+        return OffsetMetadata(self.active.next_offset, self.active.base_offset, self.active.size)
+
     def start(self, base_offset: int) -> None:
         """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced."""
         if self.active.size:
@@ -105,7 +110,8 @@ class Segments:
         """In this order, from an end of the log inwards, so that a crash leaves no hole."""
         for segment in segments:
             segment.close()
-            self.deleted.set_aside(segment.paths)
+            snapshot = self._directory / segment_file_name(segment.base_offset, SNAPSHOT_SUFFIX)
+            self.deleted.set_aside((*segment.paths, snapshot))  # PS-8
 
 
 def new_segment(directory: Path, base_offset: int) -> Segment:

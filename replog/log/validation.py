@@ -28,19 +28,19 @@ from replog.log.errors import (
     CorruptRecord,
     InvalidRecord,
     InvalidTimestamp,
-    InvalidTxnState,
     OffsetsOutOfOrder,
     RecordBatchTooLarge,
     RecordTooLarge,
     UnexpectedAppendOffset,
 )
-from replog.log.offsets import Buffer
+from replog.log.offsets import AppendOrigin, Buffer
 
 
-def check_client_batch(records: Buffer, config: TopicConfig) -> BatchHeader:
+def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
     """The header of the one batch that `records` must be, fit to be appended by a leader.
 
-    Raises CorruptRecord, InvalidRecord, InvalidTimestamp, InvalidTxnState, RecordTooLarge or RecordBatchTooLarge.
+    Only a transaction coordinator writes control batches. Raises CorruptRecord, InvalidRecord, InvalidTimestamp,
+    RecordTooLarge or RecordBatchTooLarge.
     """
     header = parse_header(records)
     if header.size > len(records):
@@ -59,15 +59,19 @@ def check_client_batch(records: Buffer, config: TopicConfig) -> BatchHeader:
         raise InvalidRecord(f"base offset {header.base_offset} of a client's batch is not 0")
     if header.records_count == 0 or header.records_count != header.last_offset_delta + 1:
         raise InvalidRecord(f"{header.records_count} records do not fill {header.last_offset_delta + 1} offsets")
-    if header.attributes & CONTROL:
+    if header.attributes & CONTROL and origin is not AppendOrigin.COORDINATOR:
         raise InvalidRecord("clients may not append control batches")
-    if header.attributes & TRANSACTIONAL:
-        raise InvalidTxnState("transactional batches are not taken; send without a transactional id")
-    unknown = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME)
+    unknown = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     if unknown or header.attributes & CODEC_MASK > MAX_CODEC:
         raise InvalidRecord(f"batch attributes {header.attributes & 0xFFFF:#06x} name no known codec or flag")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord(f"producer {header.producer_id} sent base sequence {header.base_sequence}")
+    if header.producer_id >= 0:
+        if header.producer_epoch < 0 or (header.base_sequence < 0 and origin is AppendOrigin.CLIENT):
+            raise InvalidRecord(
+                f"producer {header.producer_id} sent epoch {header.producer_epoch}, base sequence "
+                f"{header.base_sequence}; neither may be negative"
+            )
+    elif header.attributes & TRANSACTIONAL:
+        raise InvalidRecord(f"a transactional batch has producer id {header.producer_id}")
     if config.message_timestamp_type == "CreateTime" and header.attributes & LOG_APPEND_TIME:
         raise InvalidTimestamp("a client may not mark a batch LogAppendTime on a topic with CreateTime")
     return header

@@ -36,7 +36,7 @@ GOOD = client_batch(b"a", b"b")
         (changed(GOOD, 57, ">i", 3), ErrorCode.CORRUPT_MESSAGE),
         (changed(GOOD, 57, ">i", 0), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
-        (changed(GOOD, 21, ">h", 0x10), ErrorCode.INVALID_TXN_STATE),
+        (changed(GOOD, 21, ">h", 0x10), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x40), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x05), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP),

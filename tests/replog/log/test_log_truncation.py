@@ -106,14 +106,14 @@ def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(
 
 
 def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
-    """LG-10, LG-15, SG-14: four files of each of two segments."""
+    """LG-10, LG-15, SG-14, PS-8: four files and the snapshot of each of two segments."""
     log.truncate_to(6)
     waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
-    assert len(waiting) == 8
+    assert len(waiting) == 10, waiting
     delay = log.config.file_delete_delay_ms
     assert log.delete_expired_files(1000) == 0  # the delay begins with the first call
     assert log.delete_expired_files(1000 + delay - 1) == 0
-    assert log.delete_expired_files(1000 + delay) == 8
+    assert log.delete_expired_files(1000 + delay) == 10
     assert not list(tmp_path.glob("*.deleted"))
 
 
