@@ -272,7 +272,8 @@ def test_closing_adds_nothing_to_the_files(tmp_path: Path) -> None:
 
 
 def test_a_flush_syncs_the_log_before_its_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SG-13: log, offset index, time index, then ours, for a segment and for the task of a log; last its directory."""
+    """SG-13: log, offset index, time index, then ours, for a segment and for the task of a log, which goes on with the
+    producer snapshots of the segments that were begun (LG-5), and ends with its directory."""
     synced: list[Path] = []
     fsync = os.fsync
 
@@ -290,7 +291,7 @@ def test_a_flush_syncs_the_log_before_its_indexes(tmp_path: Path, monkeypatch: p
     log.flush()
     assert [path.name[-8:] for path in synced] == [
         path[-8:] for base in (0, 2, 4) for path in (f"{base:020d}{suffix}" for suffix in order)
-    ] + ["log"]
+    ] + ["snapshot", "snapshot", "log"]
     assert log.recovery_point == 6
 
 
