@@ -311,14 +311,17 @@ class Log:
         return True
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Hide what lies below `offset` (LG-16); False if it is hidden already. OffsetOutOfRange above the HW."""
+        """Hide what lies below `offset` (LG-16); False if it is hidden already. OffsetOutOfRange above the HW.
+
+        The recovery point stays: segments that are hidden are there still, and a torn one would end the log at the next
+        start (divergence 4).
+        """
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"log start {offset} would be above high watermark {self.high_watermark}")
         if offset <= self.log_start_offset:
             return False
         with self._working():
             self.log_start_offset = offset
-            self.recovery_point = max(self.recovery_point, offset)
             self.epochs.truncate_from_start(offset)
         return True
 
@@ -410,7 +413,7 @@ class Log:
             if expired:
                 first_kept = self._segments.all()[expired].base_offset
                 self.log_start_offset = max(self.log_start_offset, first_kept)
-                self.recovery_point = max(self.recovery_point, self.log_start_offset)
+                self.recovery_point = max(self.recovery_point, first_kept)
                 self.epochs.truncate_from_start(self.log_start_offset)
                 self._segments.remove_first(expired)
             self.delete_expired_files(now_ms)

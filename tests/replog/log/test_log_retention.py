@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.errors import RecordBatchTooLarge
-from tests.replog.log.batches import append, client_batch, files_of, layout, open_log
+from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
 
 PAIR = client_batch(b"a", b"b")  # 77 bytes
 
@@ -153,3 +153,14 @@ def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
     written = log.segments[0].path.stat().st_mtime_ns // 1_000_000
     assert log.delete_old_segments(written + 900) == 0
     assert log.delete_old_segments(written + 60_000) == 2
+
+
+def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tmp_path: Path) -> None:
+    """LG-16, W-R7 (divergence 4): a hidden segment that a crash tears would end the log there, durable ones and all."""
+    log = fixture_t(tmp_path)
+    log.update_high_watermark(20)
+    assert log.maybe_increment_log_start_offset(13)
+    assert log.recovery_point == 0
+    task = log.flush_task()
+    assert task is not None
+    assert {path.name for path in task.paths} >= set(files_of(tmp_path))
