@@ -105,6 +105,10 @@ class CorruptSnapshot(_LogError):
     """A producer snapshot that cannot be used; an older one is (PS-7)."""
 
 
+class LogUncleanable(_LogError):
+    """A log that cannot be compacted within the cleaner's limits (CL-3); it stays as it is."""
+
+
 class InconsistentTopicId(_LogError):
     """The directory belongs to another topic of the same name."""
 

@@ -13,12 +13,9 @@ from replog.log.offsets import NO_EPOCH
 from replog.log.producer_recovery import ProducerSnapshots, load_producers
 from replog.log.producer_state import ProducerStateManager
 from replog.log.recovery import load_epochs, recover
-from replog.log.scan import BatchReader
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
 from replog.log.segments import Segments, new_segment
-
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
+from replog.log.swap import finish_swaps
 
 Report = Callable[[str], None]
 
@@ -73,7 +70,7 @@ def load_segments(
     is rebuilt from the headers, without judging payload that nobody doubts (unlike LD-3). A segment that loses bytes,
     or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
     """
-    _finish_swaps(directory)
+    finish_swaps(directory)
     bases = _segment_bases(directory)
     unflushed = max((base for base in bases if base <= recovery_point), default=0)
     segments: list[Segment] = []
@@ -144,37 +141,3 @@ def _set_aside(directory: Path, bases: list[int]) -> None:
             if path.exists():
                 path.rename(path.with_name(path.name + DELETED_SUFFIX))
     fsync_directory(directory)
-
-
-def _finish_swaps(directory: Path) -> None:
-    """Undo or complete what a crash interrupted: deletions, and replacements by a cleaner (LD-1, LD-2)."""
-    named = [(path, base_offset_of(path.name)) for path in directory.iterdir()]
-    files = [(path, base) for path, base in named if base is not None]
-    undo_from = min((base for path, base in files if path.suffix == CLEANED_SUFFIX), default=None)
-    swaps = []
-    for path, base in files:
-        undone = path.suffix == SWAP_SUFFIX and undo_from is not None and base >= undo_from
-        if path.suffix in (DELETED_SUFFIX, CLEANED_SUFFIX) or undone:
-            path.unlink()
-        elif path.suffix == SWAP_SUFFIX:
-            swaps.append((path, base))
-    if not swaps:
-        return
-    low, high = min(base for _, base in swaps), max(_swap_end(path, base) for path, base in swaps)
-    for path, base in files:
-        if path.suffix != SWAP_SUFFIX and low <= base < high and path.exists():
-            path.unlink()
-    for path, _ in swaps:
-        path.rename(path.with_suffix(""))
-    fsync_directory(directory)
-
-
-def _swap_end(path: Path, base: int) -> int:
-    """The offset after the last batch of a `.log.swap`; other files say nothing about it."""
-    if not path.name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-        return base
-    end = base
-    with path.open("rb") as file:
-        for _, header in BatchReader(file.fileno(), path.stat().st_size).headers(0):
-            end = header.next_offset
-    return end

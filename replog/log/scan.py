@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
+from replog.log.errors import CorruptRecord
 from replog.log.files import read_exactly
 
 HEADER_WINDOW = 4096
@@ -27,12 +28,14 @@ class BatchReader:
             yield position, header
             position += header.size
 
-    def batches(self, position: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """As `headers`, each with all its bytes, valid until the next step."""
+    def batches(self, position: int, max_bytes: int | None = None) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """As `headers`, each with all its bytes, valid until the next step. CorruptRecord beyond `max_bytes` of one."""
         while position + HEADER_SIZE <= self._end:
             header = parse_header(self._bytes(position, HEADER_SIZE, DATA_WINDOW))
             if position + header.size > self._end:
                 return
+            if max_bytes is not None and header.size > max_bytes:
+                raise CorruptRecord(f"batch {header.base_offset} has {header.size} bytes, more than {max_bytes}")
             yield position, header, self._bytes(position, header.size, DATA_WINDOW)
             position += header.size
 

@@ -1,6 +1,6 @@
 """The segments of one log, oldest first; the last one is active and always there (5.1)."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
@@ -10,6 +10,7 @@ from replog.log.deletion import DeletedFiles
 from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
+from replog.log.swap import Swap
 
 _base = attrgetter("base_offset")
 
@@ -30,6 +31,7 @@ class Segments:
         self._directory = directory
         self._segments = segments
         self.deleted = DeletedFiles()
+        self._swap: Swap | None = None  # begun
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -86,6 +88,7 @@ class Segments:
 
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active."""
+        self._cancel_swap()
         kept = bisect_right(self._segments, offset, key=_base)
         self._set_aside(reversed(self._segments[kept:]))
         del self._segments[kept:]
@@ -93,14 +96,47 @@ class Segments:
 
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""
+        self._cancel_swap()
         self._set_aside(reversed(self._segments))
         self._segments = [new_segment(self._directory, base_offset)]
 
     def remove_first(self, count: int) -> None:
         """Remove the oldest segments; at least one must stay."""
+        self._cancel_swap()
         removed = self._segments[:count]
         del self._segments[:count]
         self._set_aside(removed)
+
+    def begin_swap(self, swap: Swap) -> bool:
+        """The first half of a cleaner's replacement; False, and it is removed, if what it replaces is gone (CL-9)."""
+        if self._slot_of(swap) is None:
+            swap.cancel()
+            return False
+        swap.begin()
+        self._swap = swap
+        return True
+
+    def finish_swap(self, swap: Swap) -> bool:
+        """The second half; False if a removal of segments has called the swap off."""
+        slot = self._slot_of(swap)
+        if self._swap is not swap or slot is None:
+            return False
+        end = slot + len(swap.replaced)
+        swap.finish(self._segments[slot:end], self.deleted)
+        self._segments[slot:end] = [swap.new]
+        self._swap = None
+        return True
+
+    def _slot_of(self, swap: Swap) -> int | None:
+        """Where the sealed segments that it replaces begin; None if they are not all here."""
+        bases = [segment.base_offset for segment in self._segments[:-1]]
+        slot = bisect_left(bases, swap.replaced[0])
+        return slot if tuple(bases[slot : slot + len(swap.replaced)]) == swap.replaced else None
+
+    def _cancel_swap(self) -> None:
+        if self._swap is not None:
+            self._swap.cancel()
+            self._swap = None
 
     def close(self) -> None:
         for segment in self._segments:

@@ -1,0 +1,59 @@
+"""What of a compacted log the cleaner may touch, and whether it is worth it (CL-1, CL-2). Pure decisions."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.log.segment import Segment
+
+
+class Cleanable(NamedTuple):
+    """Clean [.., first_dirty), cleanable [first_dirty, first_uncleanable), and what is not to be touched."""
+
+    first_dirty: int
+    first_uncleanable: int  # the base of a segment, unless nothing is cleanable
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue: bool  # a dirty segment is older than `max.compaction.lag.ms`
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_worth_it(self, config: TopicConfig) -> bool:
+        """CL-2."""
+        enough = self.dirty_ratio > config.min_cleanable_dirty_ratio
+        return self.cleanable_bytes > 0 and (enough or self.overdue)
+
+
+def find_cleanable(
+    segments: Sequence[Segment],
+    config: TopicConfig,
+    *,
+    checkpoint: int | None,
+    log_start_offset: int,
+    last_stable_offset: int,
+    log_end_offset: int,
+    now_ms: int,
+) -> Cleanable:
+    """`checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts as log start."""
+    known = checkpoint is not None and log_start_offset <= checkpoint <= log_end_offset
+    first_dirty = checkpoint if known and checkpoint is not None else log_start_offset
+    active = segments[-1]
+    ends = [segment.base_offset for segment in segments[1:]]  # of the sealed ones, up to which they reach
+    sealed = list(zip(segments, ends, strict=False))
+    dirty = [(segment, end) for segment, end in sealed if end > first_dirty]
+    bound = min(last_stable_offset, active.base_offset)
+    if config.min_compaction_lag_ms > 0:
+        young = now_ms - config.min_compaction_lag_ms
+        bound = min([bound, *(segment.base_offset for segment, _ in dirty if segment.largest_timestamp() > young)])
+    cleanable = [(segment, end) for segment, end in dirty if end <= bound]
+    old = now_ms - config.max_compaction_lag_ms
+    return Cleanable(
+        first_dirty,
+        cleanable[-1][1] if cleanable else first_dirty,
+        sum(segment.size for segment, _ in sealed if segment.base_offset < first_dirty),
+        sum(segment.size for segment, _ in cleanable),
+        any(0 <= segment.first_timestamp < old for segment, _ in cleanable),
+    )

@@ -1,0 +1,50 @@
+"""Transactions as the cleaner meets them: whose data is void (CL-5), which markers have nothing left to mark (CL-6)."""
+
+from collections.abc import Callable
+
+from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.control import end_transaction_marker
+from replog.log.offsets import Buffer
+from replog.log.transaction_index import AbortedTxn
+
+
+class CleanedTransactions:
+    """Sees every batch of the log in order, as far as the cleaning goes."""
+
+    def __init__(self, retain: Callable[[AbortedTxn], None]) -> None:
+        """`retain` gets each aborted transaction of which there was data, at its marker: its index entry must stay."""
+        self._retain = retain
+        self._known: list[AbortedTxn] = []  # that begin later, by descending first offset
+        self._aborted: dict[int, AbortedTxn] = {}  # producer id → the transaction at hand
+        self._with_data: set[int] = set()  # producers whose transaction at hand had a data batch
+
+    def add_aborted(self, transactions: list[AbortedTxn]) -> None:
+        """Aborted transactions that overlap what comes next; the same one may be told again."""
+        self._known = sorted({*self._known, *transactions}, key=lambda txn: txn.first_offset, reverse=True)
+
+    def observe(self, header: BatchHeader, data: Buffer) -> bool:
+        """Whether the batch may go: void data, or a marker without data before it."""
+        while self._known and self._known[-1].first_offset <= header.last_offset:
+            transaction = self._known.pop()
+            known = self._aborted.get(transaction.producer_id)
+            if known is None or known.last_offset < transaction.first_offset:
+                self._aborted[transaction.producer_id] = transaction
+        if header.attributes & CONTROL:
+            return self._at_marker(header, data)
+        if not header.attributes & TRANSACTIONAL:
+            return False
+        self._with_data.add(header.producer_id)
+        return header.producer_id in self._aborted
+
+    def _at_marker(self, header: BatchHeader, data: Buffer) -> bool:
+        if not header.records_count:
+            return True  # its record went in an earlier cleaning
+        marker = end_transaction_marker(data, header)
+        if marker is None:
+            return False  # of another type: not ours to judge
+        had_data = header.producer_id in self._with_data
+        self._with_data.discard(header.producer_id)
+        aborted = None if marker.committed else self._aborted.pop(header.producer_id, None)
+        if aborted is not None and had_data:
+            self._retain(aborted)
+        return not had_data

@@ -1,0 +1,270 @@
+"""One cleaning of one log (section 8), apart from the log, so that another thread can do it.
+
+It reads the sealed segments by descriptors of its own and writes `.cleaned` files; the log itself is touched only by
+the swap of each finished segment, which the log does (`swap`). Memory: the offset map, and one batch at a time.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, validate_crc
+from replog.log.cleanable import Cleanable
+from replog.log.cleaned_transactions import CleanedTransactions
+from replog.log.compaction import RECORDS_A_BREATH, Breathe, Compaction, ProducerEnd
+from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
+from replog.log.errors import CorruptRecord, LogUncleanable
+from replog.log.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
+from replog.log.offset_map import OffsetMap
+from replog.log.producer_state import ProducerStateManager
+from replog.log.record_slices import slice_records
+from replog.log.scan import BatchReader
+from replog.log.segment import Segment
+from replog.log.swap import Swap, cleaned_segment, remove_cleaned
+from replog.log.transaction_index import AbortedTxn, TransactionIndex
+
+WRITE_BYTES = 1 << 20
+MAX_LOG_BYTES = 2**31 - 1
+
+
+class Source(NamedTuple):
+    """A sealed segment, as it was when the cleaning was planned."""
+
+    path: Path
+    base_offset: int
+    next_offset: int
+    size: int
+    index_size: int
+    time_index_size: int
+
+
+class TransactionIndexFile(NamedTuple):
+    path: Path
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanTask:
+    """What to clean, and by which state of the log."""
+
+    directory: Path
+    config: TopicConfig
+    sources: tuple[Source, ...]  # below the first uncleanable offset, oldest first
+    transaction_indexes: tuple[TransactionIndexFile, ...]  # of all segments, oldest first
+    producers: Mapping[int, ProducerEnd]
+    first_dirty: int
+    first_uncleanable: int
+    now_ms: int
+    map_bytes: int
+    generation: int  # of the log: a truncation makes the task void
+
+    @classmethod
+    def of(
+        cls,
+        directory: Path,
+        config: TopicConfig,
+        segments: Sequence[Segment],
+        cleanable: Cleanable,
+        producers: ProducerStateManager,
+        now_ms: int,
+        map_bytes: int,
+        generation: int,
+    ) -> "CleanTask":
+        """The task for what is cleanable of these segments."""
+        sources = [
+            Source(
+                segment.path,
+                segment.base_offset,
+                segment.next_offset,
+                segment.size,
+                segment.index.count * OffsetIndex.layout.size,
+                segment.time_index.count * TimeIndex.layout.size,
+            )
+            for segment in segments[:-1]
+            if segment.base_offset < cleanable.first_uncleanable
+        ]
+        return cls(
+            directory,
+            config,
+            tuple(sources),
+            tuple(TransactionIndexFile(s.transaction_index.path, s.base_offset) for s in segments),
+            {entry.producer_id: ProducerEnd(entry.last_offset, entry.epoch) for entry in producers.snapshot_entries()},
+            cleanable.first_dirty,
+            cleanable.first_uncleanable,
+            now_ms,
+            map_bytes,
+            generation,
+        )
+
+
+class Cleaning:
+    """`map_keys`, then `rewrite` each of the `groups` in turn; each result is to be swapped in before the next.
+
+    `breathe` is called every few hundred records. Raises CorruptRecord or InvalidRecord for a damaged log,
+    LogUncleanable for one that cannot be cleaned within its limits, and OSError, all of which leave the log as it is.
+    """
+
+    def __init__(self, task: CleanTask, breathe: Breathe) -> None:
+        self.task = task
+        self.end_offset = task.first_dirty  # below it the log will be clean
+        self._breathe = breathe
+        self._keys = OffsetMap(task.map_bytes)
+        self._retained: list[AbortedTxn] = []
+        self._transactions = CleanedTransactions(self._retained.append)
+
+    # -- keys
+
+    def map_keys(self) -> None:
+        """Learn the latest offset of each key in the dirty part, or in as much of it as fits the map (CL-3)."""
+        remove_cleaned(self.task.directory)
+        transactions = CleanedTransactions(lambda _: None)
+        for source in self.task.sources:
+            if source.next_offset <= self.task.first_dirty:
+                continue
+            transactions.add_aborted(self._aborted_in(source))
+            for header, data in self._batches(source):
+                if header.last_offset < self.task.first_dirty:
+                    continue
+                void = transactions.observe(header, data) or header.attributes & CONTROL
+                if not void and not self._map_batch(header, data):
+                    if self.end_offset == self.task.first_dirty:
+                        raise LogUncleanable(
+                            f"the {header.records_count} records of batch {header.base_offset} in {source.path} have "
+                            f"more keys than the {self._keys.capacity} that fit log.cleaner.dedupe.buffer.size="
+                            f"{self.task.map_bytes}; raise it"
+                        )
+                    return
+                self.end_offset = header.next_offset
+        self.end_offset = self.task.first_uncleanable
+
+    def _map_batch(self, header: BatchHeader, data: memoryview) -> bool:
+        """False if the map is full before the last key."""
+        raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
+        for number, record in enumerate(slice_records(raw, header.records_count), 1):
+            if record.key is not None and not self._keys.put(record.key, header.base_offset + record.offset_delta):
+                return False
+            if number % RECORDS_A_BREATH == 0:
+                self._breathe()
+        return True
+
+    # -- segments
+
+    def groups(self) -> list[list[Source]]:
+        """The segments that become one each: neighbours whose files and offsets fit one segment's limits (CL-4)."""
+        config = self.task.config
+        groups: list[list[Source]] = []
+        for source in self.task.sources:
+            if source.base_offset >= self.end_offset:
+                break
+            together = [*groups[-1], source] if groups else []
+            if (
+                together
+                and sum(member.size for member in together) <= config.segment_bytes
+                and sum(member.index_size for member in together) <= config.segment_index_bytes
+                and sum(member.time_index_size for member in together) <= config.segment_index_bytes
+                and source.next_offset - 1 - together[0].base_offset <= MAX_RELATIVE_OFFSET
+            ):
+                groups[-1].append(source)
+            else:
+                groups.append([source])
+        return groups
+
+    def rewrite(self, group: Sequence[Source]) -> Swap | None:
+        """Write the segment that is to replace the group, durably; None if the group is as it should be."""
+        segment = cleaned_segment(self.task.directory, group[0].base_offset)
+        swap = Swap(segment, [source.base_offset for source in group])
+        try:
+            changed = self._write(segment, group)
+            if len(group) > 1 or changed:
+                segment.seal()
+                segment.flush()
+                newest = os.stat(group[-1].path)
+                os.utime(segment.path, ns=(newest.st_atime_ns, newest.st_mtime_ns))
+                segment.close()
+                return swap
+        except BaseException:
+            swap.cancel()
+            raise
+        swap.cancel()
+        return None
+
+    def _write(self, segment: Segment, group: Sequence[Source]) -> bool:
+        """Whether a batch differs from what it was."""
+        task = self.task
+        compaction = Compaction(
+            self._keys,
+            self.end_offset,
+            self._transactions,
+            task.producers,
+            task.now_ms,
+            task.config.delete_retention_ms,
+            self._breathe,
+        )
+        ends = (self.end_offset, group[-1].next_offset)
+        changed, pending = False, bytearray()
+        for source in group:
+            self._transactions.add_aborted(self._aborted_in(source))
+            for header, data in self._batches(source):
+                cleaned = compaction.clean(header, data, must_stay=header.next_offset in ends)
+                changed = changed or cleaned is None or cleaned.header != header
+                if cleaned is None:
+                    continue
+                if segment.size + cleaned.header.size > MAX_LOG_BYTES:
+                    raise LogUncleanable(
+                        f"{source.path} would grow beyond {MAX_LOG_BYTES} bytes by its tombstones' delete horizons"
+                    )
+                segment.add(cleaned.header, task.config.index_interval_bytes)
+                pending += cleaned.data
+                if len(pending) >= WRITE_BYTES:
+                    segment.write([pending])
+                    pending = bytearray()
+        segment.write([pending])
+        for transaction in self._retained:
+            segment.transaction_index.append(transaction)
+        self._retained.clear()
+        return changed
+
+    def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """All batches of a segment, checked; the bytes are valid until the next step."""
+        position, next_offset = 0, source.base_offset
+        with _reading(source.path) as fd:
+            for at, header, data in BatchReader(fd, source.size).batches(0, MAX_UNCOMPRESSED_BYTES):
+                if header.base_offset < next_offset or not validate_crc(data, 0, header):
+                    raise CorruptRecord(f"{source.path} at {at}: batch {header.base_offset} is damaged")
+                yield header, data
+                self._breathe()
+                position, next_offset = at + header.size, header.next_offset
+        if (position, next_offset) != (source.size, source.next_offset):
+            raise CorruptRecord(
+                f"{source.path} holds batches up to byte {position} and offset {next_offset}, "
+                f"not up to {source.size} and {source.next_offset}"
+            )
+
+    def _aborted_in(self, source: Source) -> list[AbortedTxn]:
+        """The aborted transactions that may have data in a segment, from its transaction index and those behind it."""
+        found: list[AbortedTxn] = []
+        for path, base_offset in self.task.transaction_indexes:
+            if base_offset < source.base_offset:
+                continue
+            index = TransactionIndex(path, base_offset)
+            try:
+                entries, complete = index.collect(source.base_offset, source.next_offset)
+            finally:
+                index.close()
+            found += entries
+            if complete:
+                break
+        return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

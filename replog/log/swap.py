@@ -1,0 +1,121 @@
+"""One segment in place of its neighbours, so that a crash at any point leaves all of the old or all of the new (CL-9).
+
+1. The new segment is written and fsynced under `.cleaned` names. A crash: they are removed (LD-1).
+2. `begin` renames them to `.swap`. A crash before the last: some `.cleaned` is left, and all of them are removed.
+3. The directory is fsynced: from here on a crash ends with the new segment (LD-2), never with neither.
+4. `finish` renames the old files to `.deleted`, then the new ones to their names, the log first. A crash: a `.log.swap`
+   replaces whatever is left of the old files, from its name's offset to that after its last batch; other `.swap` files
+   without one belong to a log that has its name already, and follow it.
+5. The directory is fsynced, and only then may the checkpoint say that this part of the log is clean.
+
+The last batch of the old segments is kept, if only as a bare header, so the new log covers all of their offsets.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from replog.log.deletion import DeletedFiles
+from replog.log.files import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    base_offset_of,
+    fsync_directory,
+    segment_file_name,
+)
+from replog.log.scan import BatchReader
+from replog.log.segment import Segment
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+
+def cleaned_segment(directory: Path, base_offset: int) -> Segment:
+    """An empty segment under `.cleaned` names."""
+    segment = Segment(directory, base_offset)
+    _name(segment, CLEANED_SUFFIX)
+    segment.create()
+    return segment
+
+
+def remove_cleaned(directory: Path) -> None:
+    """Remove what an earlier cleaning that failed has left: it would make a crash undo a later swap."""
+    for path in directory.glob(f"*{CLEANED_SUFFIX}"):
+        path.unlink()
+
+
+class Swap:
+    """`new`, written and closed, is to replace the segments with these base offsets, the first of which is its own."""
+
+    def __init__(self, new: Segment, replaced: Sequence[int]) -> None:
+        self.new = new
+        self.replaced = tuple(replaced)
+
+    def begin(self) -> None:
+        """`.cleaned` to `.swap`; fsync the directory before `finish`."""
+        _rename(self.new, SWAP_SUFFIX)
+
+    def finish(self, old: Sequence[Segment], deleted: DeletedFiles) -> None:
+        """The old files to `.deleted`, producer snapshots inside of their range too; the new ones to their names."""
+        for segment in old:
+            segment.close()
+            deleted.set_aside(segment.paths)
+        directory = self.new.path.parent
+        deleted.set_aside(directory / segment_file_name(base, SNAPSHOT_SUFFIX) for base in self.replaced[1:])
+        _rename(self.new, "")
+
+    def cancel(self) -> None:
+        """Remove the new files, the log last: as long as it is there, a crash completes the swap."""
+        self.new.close()
+        log, *others = self.new.paths
+        for path in (*others, log):
+            path.unlink(missing_ok=True)
+
+
+def _rename(segment: Segment, suffix: str) -> None:
+    before = segment.paths
+    _name(segment, suffix)
+    for path, renamed in zip(before, segment.paths, strict=True):
+        if path.exists():
+            path.rename(renamed)
+
+
+def _name(segment: Segment, suffix: str) -> None:
+    """Let the segment's files have their plain names and `suffix`; nothing on disk changes."""
+    for part in (segment, *segment.indexes, segment.transaction_index):
+        name = part.path.name.removesuffix(CLEANED_SUFFIX).removesuffix(SWAP_SUFFIX)
+        part.path = part.path.with_name(name + suffix)
+
+
+def finish_swaps(directory: Path) -> None:
+    """Undo or complete what a crash interrupted: deletions, and replacements by a cleaner (LD-1, LD-2)."""
+    named = [(path, base_offset_of(path.name)) for path in directory.iterdir()]
+    files = [(path, base) for path, base in named if base is not None]
+    undo_from = min((base for path, base in files if path.suffix == CLEANED_SUFFIX), default=None)
+    swaps = []
+    for path, base in files:
+        undone = path.suffix == SWAP_SUFFIX and undo_from is not None and base >= undo_from
+        if path.suffix in (DELETED_SUFFIX, CLEANED_SUFFIX) or undone:
+            path.unlink()
+        elif path.suffix == SWAP_SUFFIX:
+            swaps.append((path, base))
+    if not swaps:
+        return
+    logs = [(path, base) for path, base in swaps if path.name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if logs:
+        low, high = min(base for _, base in logs), max(_end_of(path, base) for path, base in logs)
+        for path, base in files:
+            if path.suffix != SWAP_SUFFIX and low <= base < high:
+                path.unlink(missing_ok=True)
+    for path, _ in sorted(swaps, key=lambda swap: swap not in logs):  # logs first
+        path.rename(path.with_suffix(""))
+    fsync_directory(directory)
+
+
+def _end_of(path: Path, base: int) -> int:
+    """The offset after the last batch of a log."""
+    end = base
+    with path.open("rb") as file:
+        for _, header in BatchReader(file.fileno(), path.stat().st_size).headers(0):
+            end = header.next_offset
+    return end
