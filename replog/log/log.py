@@ -5,14 +5,14 @@ Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error 
 log unusable until it is opened again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
-from replog.log.control import EndTransactionMarker, end_transaction_marker, marker_or_none
+from replog.log.control import end_transaction_marker
 from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
 from replog.log.flushing import FlushTask
 from replog.log.loading import LoadedLog, load_log
@@ -29,12 +29,12 @@ from replog.log.offsets import (
     TimestampAndOffset,
 )
 from replog.log.producer_recovery import rebuild
-from replog.log.producer_state import BatchMetadata, ProducerStateManager
 from replog.log.reading import aborted_transactions, read_below
 from replog.log.retention import expired_segments
 from replog.log.segments import SegmentView
 from replog.log.timestamps import find_offset_by_timestamp
-from replog.log.validation import check_leader_batch, check_replicated_batches, epoch_starts, stamp
+from replog.log.validation import check_leader_batch, check_replicated_batches, stamp
+from replog.log.writing import LogWriter
 
 
 class Log:
@@ -52,6 +52,7 @@ class Log:
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
+        self._writer = LogWriter(config, loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
         self._generation = 0  # counts truncations
@@ -127,12 +128,8 @@ class Log:
     def snapshot(self) -> OffsetSnapshot:
         """The four bounds, places resolved (LG-0)."""
         with self._working():
-            return OffsetSnapshot(
-                self.log_start_offset,
-                self._segments.end(),
-                self._resolved_high_watermark(),
-                self._resolved_last_stable_offset(),
-            )
+            log_end, high_watermark, last_stable = map(self._bound, Isolation)
+            return OffsetSnapshot(self.log_start_offset, log_end, high_watermark, last_stable)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """EP-6 with this log's end."""
@@ -156,7 +153,7 @@ class Log:
         neither read beyond its CRC nor copied.
         """
         if not records:
-            return self._appended_nothing()
+            return AppendInfo.nothing(self.log_start_offset)
         if leader_epoch < (self.latest_epoch or 0):
             raise ValueError(
                 f"leader epoch {leader_epoch} is below {self.latest_epoch}, which {self.directory} has seen"
@@ -168,18 +165,13 @@ class Log:
                 marker = end_transaction_marker(records, header) if header.attributes & CONTROL else None
                 duplicate = self.producers.check(header, origin, marker)
                 if duplicate is not None:
-                    return self._appended_before(duplicate)
+                    first, last, timestamp = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
+                    return AppendInfo(first, last, timestamp, timestamp, self.log_start_offset, 0)  # LG-2
             append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
             stamped, head = stamp(
                 header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
             )
-            self.epochs.assign(leader_epoch, stamped.base_offset)
-            if self._segments.active.should_roll(stamped, self.config):
-                self._start_segment(stamped.base_offset)
-            self._segments.active.add(stamped, self.config.index_interval_bytes)
-            self._segments.active.write([head, memoryview(records)[HEADER_SIZE:]])
-            if stamped.producer_id >= 0:
-                self._follow_producer(stamped, marker)
+            self._writer.write(stamped, [head, memoryview(records)[HEADER_SIZE:]], marker)
             self._appended(stamped)
         return AppendInfo(
             stamped.base_offset,
@@ -194,66 +186,25 @@ class Log:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
 
         The batches must continue the log, without a hole unless compaction may have left it (CL-8), and with leader
-        epochs that never go back. Those before the
-        first bad one are appended; then its fault is raised (FT-11: nothing from that batch on), so on an error the
-        caller goes on from `log_end_offset`. UnexpectedAppendOffset if the first does not begin at the log end (FT-13).
+        epochs that never go back. Those before the first bad one are appended; then its fault is raised (FT-11:
+        nothing from that batch on), so on an error the caller goes on from `log_end_offset`. UnexpectedAppendOffset
+        if the first does not begin at the log end (FT-13).
         """
-        batches, fault = check_replicated_batches(
+        checked = check_replicated_batches(
             records, self.log_end_offset, self.latest_epoch or 0, holes=self.config.compacted
         )
-        if batches:
+        if checked.batches:
             with self._working():
-                self.epochs.assign_all(epoch_starts(batches, self.log_end_offset))
-                self._append_runs(memoryview(records), batches)
-                self._appended(batches[-1][1])
-        if fault is not None:
-            raise fault
-        if not batches:
-            return self._appended_nothing()
-        last_position, last = batches[-1]
-        return AppendInfo(
-            batches[0][1].base_offset,
-            last.last_offset,
-            max(header.max_timestamp for _, header in batches),
-            NO_TIMESTAMP,
-            self.log_start_offset,
-            last_position + last.size,
-        )
-
-    def _append_runs(self, view: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
-        """Write the batches, split where a segment is full: at the same batches as on the leader."""
-        start = end = 0
-        for position, header in batches:
-            if self._segments.active.should_roll(header, self.config):
-                if end > start:
-                    self._segments.active.write([view[start:end]])
-                    start = end
-                self._start_segment(header.base_offset)
-            self._segments.active.add(header, self.config.index_interval_bytes)
-            if header.producer_id >= 0:
-                self._follow_producer(header, marker_or_none(view, header, position))
-            end += header.size
-        self._segments.active.write([view[start:end]])
-
-    def _follow_producer(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
-        """An aborted transaction is noted in the segment that holds its marker (IX-19)."""
-        aborted = self.producers.update(header, marker)
-        if aborted is not None:
-            self._segments.active.transaction_index.append(aborted)
+                self._writer.write_all(records, checked.batches)
+                self._appended(checked.batches[-1][1])
+        if checked.fault is not None:
+            raise checked.fault
+        return checked.info(self.log_start_offset)
 
     def _appended(self, last: BatchHeader) -> None:
         self.log_end_offset = last.next_offset
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-
-    def _appended_before(self, batch: BatchMetadata) -> AppendInfo:
-        """What is said of a duplicate (LG-2)."""
-        return AppendInfo(
-            batch.first_offset, batch.last_offset, batch.timestamp, batch.timestamp, self.log_start_offset, 0
-        )
-
-    def _appended_nothing(self) -> AppendInfo:
-        return AppendInfo(-1, -1, NO_TIMESTAMP, NO_TIMESTAMP, self.log_start_offset, 0)
 
     # -- reading
 
@@ -261,8 +212,8 @@ class Log:
         """Up to `max_bytes` of whole log from the batch that holds `offset`, below the bound of `isolation` (LG-7).
 
         With `min_one_message` the first batch comes whole, however large. Empty at or past the bound. TXN_COMMITTED
-        names the aborted transactions that are to be passed over (LG-9). Raises
-        OffsetOutOfRange below the log start and above the log end.
+        names the aborted transactions that are to be passed over (LG-9). Raises OffsetOutOfRange below the log start
+        and above the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
@@ -277,13 +228,6 @@ class Log:
             if isolation is Isolation.TXN_COMMITTED:
                 data = replace(data, aborted=aborted_transactions(self._segments, data))
             return data
-
-    def _bound(self, isolation: Isolation) -> OffsetMetadata:
-        if isolation is Isolation.LOG_END:
-            return self._segments.end()
-        if isolation is Isolation.HIGH_WATERMARK:
-            return self._resolved_high_watermark()
-        return self._resolved_last_stable_offset()
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
@@ -360,7 +304,7 @@ class Log:
             self._high_watermark = self._segments.end()
             self.epochs.clear_and_flush()
             self._snapshots.clear()
-            self.producers = ProducerStateManager()
+            self.producers.clear()
             self.on_recovery_point_lowered()
 
     def _ended_at(self, offset: int) -> None:
@@ -374,9 +318,8 @@ class Log:
         """As of the log end, after a truncation (PS-8, PS-10)."""
         self._snapshots.keep_only(self.log_start_offset, self.log_end_offset)
         if not self.producers.empty:
-            before = self.producers
-            self.producers = rebuild(self._snapshots, self._segments.all(), self.log_start_offset, self.log_end_offset)
-            self.producers.keep_unreplicated(before, self.log_end_offset)
+            segments = self._segments.all()
+            rebuild(self.producers, self._snapshots, segments, self.log_start_offset, self.log_end_offset)
             self.producers.replicated_to(self.high_watermark)
         self._snapshots.take(self.log_end_offset, self.producers)
 
@@ -387,12 +330,7 @@ class Log:
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
         with self._working():
-            self._start_segment(self.log_end_offset)
-
-    def _start_segment(self, base_offset: int) -> None:
-        """Go on in a new segment; what is known of the producers by then lies beside it (LG-5)."""
-        self._segments.start(base_offset)
-        self._snapshots.take(base_offset, self.producers, fsync=False)  # `flush_task` does it
+            self._writer.start_segment(self.log_end_offset)
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
@@ -409,7 +347,7 @@ class Log:
                 now_ms,
             )
             if expired == len(self._segments):
-                self._start_segment(self.log_end_offset)
+                self._writer.start_segment(self.log_end_offset)
             if expired:
                 first_kept = self._segments.all()[expired].base_offset
                 self.log_start_offset = max(self.log_start_offset, first_kept)
@@ -418,11 +356,6 @@ class Log:
                 self._segments.remove_first(expired)
             self.delete_expired_files(now_ms)
         return expired
-
-    def delete_expired_files(self, now_ms: int) -> int:
-        """Remove the `.deleted` files whose delay has passed (LG-15); returns how many. The delay of files set aside
-        by a truncation begins with the first call after it."""
-        return self._segments.deleted.delete_expired(now_ms, self.config.file_delete_delay_ms)
 
     # -- flushing, closing
 
@@ -436,11 +369,8 @@ class Log:
             return None
         unflushed = self._segments.since(self.recovery_point)
         paths = [path for segment in unflushed if segment.base_offset < up_to for path in segment.paths]
-        paths += [
-            self._snapshots.path(segment.base_offset)
-            for segment in unflushed
-            if self.recovery_point < segment.base_offset <= up_to
-        ]
+        begun = [segment.base_offset for segment in unflushed if self.recovery_point < segment.base_offset <= up_to]
+        paths += [self._snapshots.path(base_offset) for base_offset in begun]
         return FlushTask(self.directory, paths, up_to, self._generation)
 
     def flushed(self, task: FlushTask) -> None:
@@ -486,18 +416,16 @@ class Log:
             self._failure = storage_error(self.directory, error)
             raise self._failure from error
 
-    def _resolved_high_watermark(self) -> OffsetMetadata:
-        """With its place, found once (LG-6: that of the batch that holds it)."""
+    def _bound(self, isolation: Isolation) -> OffsetMetadata:
+        """Up to where one may read, with its place, found once (LG-6: that of the batch that holds it)."""
+        if isolation is Isolation.LOG_END:
+            return self._segments.end()
+        if isolation is Isolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
+            if self._last_stable.offset != self.last_stable_offset:
+                self._last_stable = self._segments.locate(self.last_stable_offset)
+            return self._last_stable
         if self._high_watermark.offset == self.log_end_offset:
             return self._segments.end()
         if self._high_watermark.message_only:
             self._high_watermark = self._segments.locate(self._high_watermark.offset)
         return self._high_watermark
-
-    def _resolved_last_stable_offset(self) -> OffsetMetadata:
-        offset = self.last_stable_offset
-        if offset == self._high_watermark.offset:
-            return self._resolved_high_watermark()
-        if offset != self._last_stable.offset:
-            self._last_stable = self._segments.locate(offset)
-        return self._last_stable

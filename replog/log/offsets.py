@@ -80,6 +80,10 @@ class AppendInfo:
     log_start_offset: int
     size: int  # bytes
 
+    @classmethod
+    def nothing(cls, log_start_offset: int) -> "AppendInfo":
+        return cls(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, NO_TIMESTAMP, log_start_offset, 0)
+
 
 @dataclass(frozen=True, slots=True)
 class FetchData:

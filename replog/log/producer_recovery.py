@@ -8,7 +8,7 @@ from replog.log.batch import CONTROL, BatchHeader
 from replog.log.control import EndTransactionMarker, marker_or_none
 from replog.log.errors import CorruptRecord, CorruptSnapshot
 from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, read_exactly, segment_file_name, write_fully
-from replog.log.producer_snapshot import format_snapshot, read_snapshot, snapshot_offsets
+from replog.log.producer_snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
 from replog.log.producer_state import ProducerStateManager
 from replog.log.segment import Segment
 
@@ -48,8 +48,8 @@ class ProducerSnapshots:
             fsync_directory(self._directory)
         self._latest = offset
 
-    def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, ProducerStateManager]:
-        """The newest usable state in (log start, end], and its offset; else none as of the log start.
+    def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
+        """The newest usable snapshot in (log start, end], its offset first; else none as of the log start.
 
         Those that cannot be used are removed (PS-7).
         """
@@ -57,11 +57,11 @@ class ProducerSnapshots:
             if not log_start_offset < offset <= end_offset:
                 continue
             try:
-                return offset, ProducerStateManager.of_snapshot(read_snapshot(self.path(offset)))
+                return offset, read_snapshot(self.path(offset))
             except CorruptSnapshot as damage:
                 self._report(f"{damage.message}; removing it and using an older one")
                 self._remove([offset])
-        return log_start_offset, ProducerStateManager()
+        return log_start_offset, []
 
     def keep_only(self, log_start_offset: int, end_offset: int) -> None:
         """Remove those that are not in (log start, end] (PS-8)."""
@@ -99,9 +99,9 @@ def load_producers(
     """
     end = segments[-1].next_offset
     bases = [segment.base_offset for segment in segments]
+    producers = ProducerStateManager()
     snapshots.remove_stray(bases)
     if clean and not recovered and not snapshots.exist:
-        producers = ProducerStateManager()
         for offset in bases[-2:]:
             snapshots.take(offset, producers)
     else:
@@ -110,25 +110,32 @@ def load_producers(
         at = None
         for segment in recovered:
             if segment.base_offset != at:
-                producers = rebuild(snapshots, segments, log_start_offset, segment.base_offset)
+                rebuild(producers, snapshots, segments, log_start_offset, segment.base_offset)
             replay(segment, producers, log_start_offset, segment.next_offset, fill_index=True)
             at = segment.next_offset
             snapshots.take(at, producers)  # LD-5
         snapshots.keep_only(log_start_offset, end)
         if at != end:
-            producers = rebuild(snapshots, segments, log_start_offset, end)
+            rebuild(producers, snapshots, segments, log_start_offset, end)
     snapshots.take(end, producers)
     return producers
 
 
 def rebuild(
-    snapshots: ProducerSnapshots, segments: Sequence[Segment], log_start_offset: int, end_offset: int
-) -> ProducerStateManager:
-    """The state at `end_offset`: from the newest usable snapshot up to there, and the batches behind it (PS-10).
+    producers: ProducerStateManager,
+    snapshots: ProducerSnapshots,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+    end_offset: int,
+) -> None:
+    """Set the state to that at `end_offset`: from the newest usable snapshot up to there, and the batches behind it
+    (PS-10).
 
     Snapshots are taken at the bases of the last two segments if they are passed.
     """
-    start, producers = snapshots.newest(log_start_offset, end_offset)
+    start, entries = snapshots.newest(log_start_offset, end_offset)
+    producers.clear(end_offset)
+    producers.load(entries)
     last_two = [segment.base_offset for segment in segments[-2:]]
     for segment in segments:
         if segment.next_offset <= start or segment.base_offset >= end_offset:
@@ -138,7 +145,6 @@ def rebuild(
         replay(segment, producers, start, end_offset)
         if segment is not segments[-1]:
             segment.close()
-    return producers
 
 
 def replay(

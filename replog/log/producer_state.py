@@ -234,18 +234,16 @@ class ProducerStateManager:
     def snapshot_entries(self) -> list[ProducerSnapshotEntry]:
         return [state.snapshot_entry() for state in self._producers.values()]
 
-    @classmethod
-    def of_snapshot(cls, entries: list[ProducerSnapshotEntry]) -> "ProducerStateManager":
-        manager = cls()
+    def load(self, entries: list[ProducerSnapshotEntry]) -> None:
+        """Add what a snapshot holds; ended transactions are not in it."""
         states = [ProducerState.of_snapshot(entry) for entry in entries]
-        manager._producers = {state.producer_id: state for state in states}
-        open_transactions = sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0)
-        manager._ongoing = dict(open_transactions)
-        manager._find_first_unstable()
-        return manager
+        self._producers = {state.producer_id: state for state in states}
+        self._ongoing = dict(sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0))
+        self._find_first_unstable()
 
-    def keep_unreplicated(self, before: "ProducerStateManager", end_offset: int) -> None:
-        """Take over what a snapshot does not hold from the state before a truncation to `end_offset`."""
-        kept = {first: marker for first, marker in before._unreplicated.items() if marker < end_offset}
-        self._unreplicated = kept | self._unreplicated
+    def clear(self, end_offset: int = 0) -> None:
+        """Forget everything, but for the transactions whose unreplicated end lies below `end_offset`."""
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated = {first: marker for first, marker in self._unreplicated.items() if marker < end_offset}
         self._find_first_unstable()

@@ -33,7 +33,7 @@ from replog.log.errors import (
     RecordTooLarge,
     UnexpectedAppendOffset,
 )
-from replog.log.offsets import AppendOrigin, Buffer
+from replog.log.offsets import NO_TIMESTAMP, AppendInfo, AppendOrigin, Buffer
 
 
 def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
@@ -97,6 +97,20 @@ class ReplicatedBatches(NamedTuple):
 
     batches: list[tuple[int, BatchHeader]]
     fault: ReplogError | None
+
+    def info(self, log_start_offset: int) -> AppendInfo:
+        """What their append did."""
+        if not self.batches:
+            return AppendInfo.nothing(log_start_offset)
+        position, last = self.batches[-1]
+        return AppendInfo(
+            self.batches[0][1].base_offset,
+            last.last_offset,
+            max(header.max_timestamp for _, header in self.batches),
+            NO_TIMESTAMP,
+            log_start_offset,
+            position + last.size,
+        )
 
 
 def check_replicated_batches(
