@@ -1,32 +1,72 @@
-"""The work of `replog log dump`: one line a row, as `name: value` pairs in the manner of Kafka's DumpLogSegments."""
+"""The work of `replog log dump`: a table on a terminal; `name: value` pairs, as Kafka's DumpLogSegments has them, in a
+pipe; or one JSON object a line. Rows come out as they are read.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
 from cluster.cli.consume_records import text_or_base64
-from replog.log.dump import BatchRow, Row, Unreadable, dump_file
+from cluster.cli.options import Format
+from cluster.cli.output import print_rows
+from replog.errors import ErrorCode, ReplogError
+from replog.log.dump import BatchRow, CheckpointRow, Row, Unreadable, dump_file, files_of
 from replog.log.records import Record
 
+ROWS_OF_A_TABLE = 500
 
-def dump_files(files: Sequence[Path], deep: bool, as_json: bool) -> bool:
+
+def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
     """Print every row; whether any of them is damage. Raises OSError, ReplogError."""
+    missing = [str(path) for path in paths if not path.is_file() and not path.is_dir()]
+    if missing:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no such file or directory: {', '.join(missing)}")
     damaged = False
-    for path in files:
-        if not as_json:
-            print(f"Dumping {path}")
-        for row in dump_file(path, records=deep):
-            damaged |= isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
-            fields = _fields(row)
-            print(json.dumps({"file": str(path), **fields}, ensure_ascii=False) if as_json else _line(fields))
+    for path in chain.from_iterable(map(files_of, paths)):
+        rows = dump_file(path, records=deep)
+        if as_json:
+            for row in rows:
+                damaged |= _is_damage(row)
+                print(json.dumps({"file": str(path), **_fields(row)}, ensure_ascii=False))
+            continue
+        print(f"Dumping {path}")
+        damaged |= _print_tables(rows) if sys.stdout.isatty() else _print_lines(rows)
+    return damaged
+
+
+def _is_damage(row: Row) -> bool:
+    return isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
+
+
+def _print_lines(rows: Iterator[Row]) -> bool:
+    damaged = False
+    for row in rows:
+        damaged |= _is_damage(row)
+        print(_line(_fields(row)))
+    return damaged
+
+
+def _print_tables(rows: Iterator[Row]) -> bool:
+    """A table for each run of rows of a kind, of bounded length."""
+    damaged = False
+    for kind, run in groupby(rows, key=type):
+        while group := list(islice(run, ROWS_OF_A_TABLE)):
+            damaged |= any(map(_is_damage, group))
+            shown = [_fields(row) for row in group]
+            columns = {name: name for fields in shown for name in fields if name != "kind"}
+            if kind is Unreadable:
+                columns = {"kind": "", **columns}
+            print_rows([{**dict.fromkeys(columns), **fields} for fields in shown], columns, Format.TABLE)
     return damaged
 
 
 def _fields(row: Row) -> dict[str, Any]:
     if isinstance(row, BatchRow):
         header = row.header
-        return {
+        fields = {
             "kind": "batch",
             "position": row.position,
             "baseOffset": header.base_offset,
@@ -42,10 +82,12 @@ def _fields(row: Row) -> dict[str, Any]:
             "producerEpoch": header.producer_epoch,
             "baseSequence": header.base_sequence,
             "isTransactional": row.transactional,
-            "isControl": row.control,
+            "isControl": row.control is not None,
+            "deleteHorizonMs": row.delete_horizon,
             "crc": header.crc,
             "isValid": row.crc_valid,
         }
+        return fields if row.control is None else {**fields, "control": row.control}
     if isinstance(row, Record):
         return {
             "kind": "record",
@@ -55,12 +97,14 @@ def _fields(row: Row) -> dict[str, Any]:
             "value": text_or_base64(row.value),
             "headers": [[name, text_or_base64(value)] for name, value in row.headers],
         }
+    if isinstance(row, CheckpointRow):
+        return {"kind": "checkpoint", **row.partition._asdict(), "offset": row.offset}
     kind = "damage" if isinstance(row, Unreadable) else type(row).__name__
     return {"kind": kind, **row._asdict()}
 
 
 def _line(fields: Mapping[str, Any]) -> str:
     indent = "| " if fields["kind"] == "record" else ""
-    mark = "DAMAGE " if fields["kind"] == "damage" else ""
+    mark = {"damage": "DAMAGE ", "Unused": "unused "}.get(fields["kind"], "")
     shown = (f"{name}: {value}" for name, value in fields.items() if name != "kind" and value not in ([], None))
     return indent + mark + " ".join(shown)

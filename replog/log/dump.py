@@ -1,30 +1,68 @@
-"""What is in the files of a partition directory, row by row; read only, ours or Apache Kafka's.
+"""What is in the files of a partition or of a log directory, row by row; read only, ours or Apache Kafka's.
 
-Damage is a row too (`Unreadable`), so that a dump shows all that there is before it.
+Damage is a row too (`Unreadable`), so that a dump shows all that there is before it. Memory stays bounded, whatever
+the size of a file and whatever it says of itself.
 """
 
+import os
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader, validate_crc
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
+from replog.log.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+)
 from replog.log.compression import CODEC_NAMES
 from replog.log.epoch_cache import LeaderEpochCache
-from replog.log.errors import CorruptRecord, storage_errors
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, base_offset_of
-from replog.log.index import DigestEntry, DigestIndex, Index, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from replog.log.errors import CorruptSnapshot, LogStorageError, storage_errors
+from replog.log.files import (
+    DIGEST_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    base_offset_of,
+)
+from replog.log.index import DigestEntry, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
+from replog.log.producer_snapshot import ProducerSnapshotEntry, read_snapshot
 from replog.log.records import Record, iterate_records
-from replog.log.scan import BatchReader
+from replog.log.transaction_index import ENTRY as TRANSACTION_ENTRY
+from replog.log.transaction_index import AbortedTxn
+from replog.log.verify.index_file import IndexFile
+from replog.log.verify.log_walk import Batch, LogWalk, open_readonly
+from replog.topic import TopicPartition
+
+_Row = TypeVar("_Row")
+
+LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
+CONTROL_TYPES = (
+    "ABORT",
+    "COMMIT",
+    "LEADER_CHANGE",
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)
 
 
 class BatchRow(NamedTuple):
-    """One batch of a `.log` file."""
+    """One batch of a `.log` file; `control` is what kind of control batch it is, if it is one (2.3)."""
 
     position: int
     header: BatchHeader
     crc_valid: bool
+    control: str | None = None
 
     @property
     def codec(self) -> str:
@@ -40,8 +78,9 @@ class BatchRow(NamedTuple):
         return bool(self.header.attributes & TRANSACTIONAL)
 
     @property
-    def control(self) -> bool:
-        return bool(self.header.attributes & CONTROL)
+    def delete_horizon(self) -> int | None:
+        """From when on the batch's tombstones may go, if the cleaner has set that (CL-6)."""
+        return self.header.base_timestamp if self.header.attributes & DELETE_HORIZON else None
 
 
 class EpochRow(NamedTuple):
@@ -49,6 +88,26 @@ class EpochRow(NamedTuple):
 
     epoch: int
     start_offset: int
+
+
+class CheckpointRow(NamedTuple):
+    """One line of an offset checkpoint."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class TopicIdRow(NamedTuple):
+    """The content of `partition.metadata`."""
+
+    topic_id: str
+
+
+class Unused(NamedTuple):
+    """Zeros at an index's end: space for entries to come, which Kafka allocates ahead (IX-2)."""
+
+    position: int
+    size: int
 
 
 class Unreadable(NamedTuple):
@@ -59,38 +118,88 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-Row = BatchRow | Record | OffsetPosition | TimestampOffset | DigestEntry | EpochRow | Unreadable
+Row = (
+    BatchRow
+    | Record
+    | OffsetPosition
+    | TimestampOffset
+    | DigestEntry
+    | AbortedTxn
+    | ProducerSnapshotEntry
+    | EpochRow
+    | CheckpointRow
+    | TopicIdRow
+    | Unused
+    | Unreadable
+)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that `dump_file` takes: `path` itself, or those of a directory and of its directories, in order."""
+    if not path.is_dir():
+        return [path]
+    children = sorted(path.iterdir(), key=_order)
+    here = [child for child in children if child.is_file() and _dumper(child) is not None]
+    return here + [file for child in children if child.is_dir() for file in files_of(child)]
+
+
+def _order(path: Path) -> tuple[bool, str, int, str]:
+    """Segments by base offset, each with its `.log` first; then the rest by name."""
+    base = base_offset_of(path.name)
+    suffixes = list(_SEGMENT_FILES)
+    rank = suffixes.index(_suffix(path)) if _suffix(path) in suffixes else len(suffixes)
+    return base is None, path.name.partition(".")[0], rank, path.name
+
+
+def _suffix(path: Path) -> str:
+    """The file's own suffix, whatever it is waiting for."""
+    return Path(path.stem).suffix if path.suffix in LEFTOVER_SUFFIXES else path.suffix
 
 
 def dump_file(path: Path, *, records: bool = False) -> Iterator[Row]:
     """The rows of a file, by its name. INVALID_REQUEST for a file of another kind; `records` adds those of a `.log`."""
-    if path.name == LEADER_EPOCH_CHECKPOINT:
-        return dump_epochs(path)
-    if base_offset_of(path.name) is None or path.suffix not in _KINDS:
+    dumper = _dumper(path)
+    if dumper is None:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
-            f"{path} is not <20 digits>.log, .index, .timeindex or .digest, and not {LEADER_EPOCH_CHECKPOINT}",
+            f"{path} is not <20 digits>{', '.join(_SEGMENT_FILES)}, and not {', '.join(_NAMED_FILES)}",
         )
-    return dump_log(path, records=records) if path.suffix == LOG_SUFFIX else _KINDS[path.suffix](path)
+    return dump_log(path, records=True) if records and dumper is dump_log else dumper(path)
+
+
+def _dumper(path: Path) -> "Callable[[Path], Iterator[Row]] | None":
+    if base_offset_of(path.name) is not None:
+        return _SEGMENT_FILES.get(_suffix(path))
+    return _NAMED_FILES.get(path.name)
 
 
 def dump_log(path: Path, *, records: bool = False) -> Iterator[BatchRow | Record | Unreadable]:
     """Every batch, each followed by its records if asked for."""
-    with storage_errors(path), path.open("rb") as file:
-        end = path.stat().st_size
-        position = 0
-        try:
-            for position, header, data in BatchReader(file.fileno(), end).batches(0):
-                crc_valid = validate_crc(data, 0, header)
-                yield BatchRow(position, header, crc_valid)
-                if records:
-                    yield from _records(position, header, data)
-                position += header.size
-        except CorruptRecord as damage:
-            yield Unreadable(position, end - position, damage.message)
-        else:
-            if position < end:
-                yield Unreadable(position, end - position, "part of a batch")
+    with storage_errors(path), open_readonly(path) as fd:
+        end = os.fstat(fd).st_size
+        for batch in LogWalk(fd, end).batches(lambda _: iter(())):
+            if not isinstance(batch, Batch):
+                reason = f"part of a batch: {batch.reason}" if batch.cut_short else batch.reason
+                yield Unreadable(batch.position, end - batch.position, reason)
+                return
+            position, header, data = batch.position, batch.header, batch.data
+            control = None
+            if header.attributes & CONTROL:
+                control = _control_type(header, data)
+            yield BatchRow(position, header, batch.sound, control)
+            if records and data is None:
+                yield Unreadable(position, header.size, "the batch is too large for its records to be shown")
+            elif records and data is not None:
+                yield from _records(position, header, data)
+
+
+def _control_type(header: BatchHeader, data: memoryview | None) -> str:
+    try:
+        record = next(iterate_records(data, header), None) if data is not None else None
+        number = struct.unpack_from(">hh", (record and record.key) or b"")[1]
+    except (ReplogError, struct.error):
+        return "unknown"
+    return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else f"unknown({number})"
 
 
 def _records(position: int, header: BatchHeader, data: memoryview) -> Iterator[Record | Unreadable]:
@@ -100,50 +209,90 @@ def _records(position: int, header: BatchHeader, data: memoryview) -> Iterator[R
         yield Unreadable(position, header.size, damage.message)
 
 
-def _entries(path: Path, kind: type[Index]) -> Iterator[tuple[int, ...] | Unreadable]:
-    """The entries as stored, up to the zeros that a preallocating writer leaves behind in a crash (IX-2)."""
-    with storage_errors(path):
-        content = path.read_bytes()
-    size = kind.layout.size
-    whole = len(content) // size * size
-    for position in range(0, whole, size):
-        if position and not any(content[position : position + size]):
-            yield Unreadable(position, len(content) - position, "preallocated space")
-            return
-        yield kind.layout.unpack_from(content, position)
-    if whole < len(content):
-        yield Unreadable(whole, len(content) - whole, "part of an entry")
+def _entries(path: Path, layout: struct.Struct) -> Iterator[tuple[int, ...] | Unused | Unreadable]:
+    """The entries as stored."""
+    with storage_errors(path), open_readonly(path) as fd:
+        file = IndexFile(path, fd, layout)
+        for entry in file.entries():
+            yield entry.fields
+        size = os.fstat(fd).st_size
+    used, whole = file.count * layout.size, size // layout.size * layout.size
+    if used < whole:
+        yield Unused(used, whole - used)
+    if whole < size:
+        yield Unreadable(whole, size - whole, "part of an entry")
 
 
-def dump_index(path: Path) -> Iterator[OffsetPosition | Unreadable]:
+def dump_index(path: Path) -> Iterator[OffsetPosition | Unused | Unreadable]:
     """Offset index entries, with absolute offsets."""
     base = base_offset_of(path.name) or 0
-    for entry in _entries(path, OffsetIndex):
-        yield entry if isinstance(entry, Unreadable) else OffsetPosition(entry[0] + base, entry[1])
+    for entry in _entries(path, OffsetIndex.layout):
+        yield entry if isinstance(entry, Unused | Unreadable) else OffsetPosition(entry[0] + base, entry[1])
 
 
-def dump_time_index(path: Path) -> Iterator[TimestampOffset | Unreadable]:
+def dump_time_index(path: Path) -> Iterator[TimestampOffset | Unused | Unreadable]:
     """Time index entries, with absolute offsets."""
     base = base_offset_of(path.name) or 0
-    for entry in _entries(path, TimeIndex):
-        yield entry if isinstance(entry, Unreadable) else TimestampOffset(entry[0], entry[1] + base)
+    for entry in _entries(path, TimeIndex.layout):
+        yield entry if isinstance(entry, Unused | Unreadable) else TimestampOffset(entry[0], entry[1] + base)
 
 
-def dump_digest(path: Path) -> Iterator[DigestEntry | Unreadable]:
+def dump_digest(path: Path) -> Iterator[DigestEntry | Unused | Unreadable]:
     """Digest index entries, with absolute offsets."""
     base = base_offset_of(path.name) or 0
-    for entry in _entries(path, DigestIndex):
-        yield entry if isinstance(entry, Unreadable) else DigestEntry(entry[0] + base, entry[1])
+    for entry in _entries(path, DigestIndex.layout):
+        yield entry if isinstance(entry, Unused | Unreadable) else DigestEntry(entry[0] + base, entry[1])
 
 
-def dump_epochs(path: Path) -> Iterator[EpochRow]:
-    """Leader epochs and their start offsets. Raises DamagedCheckpoint if the file does not read as a checkpoint."""
-    yield from (EpochRow(*entry) for entry in LeaderEpochCache.load(path).entries)
+def dump_transaction_index(path: Path) -> Iterator[AbortedTxn | Unused | Unreadable]:
+    """Aborted transactions (3.5)."""
+    for entry in _entries(path, TRANSACTION_ENTRY):
+        yield entry if isinstance(entry, Unused | Unreadable) else AbortedTxn._make(entry[1:])
 
 
-_KINDS: dict[str, Callable[[Path], Iterator[Row]]] = {
+def dump_snapshot(path: Path) -> Iterator[ProducerSnapshotEntry | Unreadable]:
+    """What was known of each producer (7.5)."""
+    yield from _readable(path, lambda: iter(read_snapshot(path)))
+
+
+def dump_epochs(path: Path) -> Iterator[EpochRow | Unreadable]:
+    """Leader epochs and their start offsets."""
+    yield from _readable(path, lambda: (EpochRow(*entry) for entry in LeaderEpochCache.load(path).entries))
+
+
+def dump_checkpoint(path: Path) -> Iterator[CheckpointRow | Unreadable]:
+    """An offset of every partition."""
+    yield from _readable(path, lambda: (CheckpointRow(*entry) for entry in OffsetCheckpoint(path).read().items()))
+
+
+def dump_topic_id(path: Path) -> Iterator[TopicIdRow | Unreadable]:
+    """The id of the topic (1.4)."""
+    yield from _readable(path, lambda: iter([TopicIdRow(format_topic_id(read_topic_id(path.parent) or b""))]))
+
+
+def _readable(path: Path, read: Callable[[], Iterator[_Row]]) -> Iterator[_Row | Unreadable]:
+    """The rows of a file that is read as a whole, or why it does not read."""
+    with storage_errors(path):
+        size = path.stat().st_size
+        try:
+            yield from read()
+        except (LogStorageError, CorruptSnapshot) as damage:
+            yield Unreadable(0, size, damage.message)
+
+
+_SEGMENT_FILES: dict[str, Callable[[Path], Iterator[Row]]] = {
     LOG_SUFFIX: dump_log,
     INDEX_SUFFIX: dump_index,
     TIME_INDEX_SUFFIX: dump_time_index,
+    TRANSACTION_INDEX_SUFFIX: dump_transaction_index,
     DIGEST_SUFFIX: dump_digest,
+    SNAPSHOT_SUFFIX: dump_snapshot,
+}
+_NAMED_FILES: dict[str, Callable[[Path], Iterator[Row]]] = {
+    LEADER_EPOCH_CHECKPOINT: dump_epochs,
+    PARTITION_METADATA: dump_topic_id,
+    RECOVERY_POINT_CHECKPOINT: dump_checkpoint,
+    LOG_START_CHECKPOINT: dump_checkpoint,
+    HIGH_WATERMARK_CHECKPOINT: dump_checkpoint,
+    CLEANER_CHECKPOINT: dump_checkpoint,
 }

@@ -1,0 +1,63 @@
+"""The leader epoch checkpoint against the batches: it says of each offset what the batch there says (EP-1)."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+
+from replog.log.batch import BatchHeader
+from replog.log.checkpoint import DamagedCheckpoint
+from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
+from replog.log.offsets import NO_EPOCH
+from replog.log.verify.findings import Finding, Kind
+
+_start = itemgetter(1)
+
+
+class EpochCheck:
+    """A run of batches that disagree is one finding. Without usable entries nothing is asserted of batches."""
+
+    def __init__(self, path: Path, entries: Sequence[EpochEntry] | None, log_start: int) -> None:
+        self._path = path
+        self._entries = entries
+        self._log_start = log_start
+        self._disagrees = False
+        self._epochs_seen = False
+
+    @classmethod
+    def load(cls, path: Path, log_start: int) -> tuple["EpochCheck", list[Finding]]:
+        """The check, and what is wrong with the file itself. Raises LogStorageError."""
+        try:
+            return cls(path, LeaderEpochCache.load(path).entries, log_start), []
+        except DamagedCheckpoint as damage:
+            return cls(path, None, log_start), [Kind.MALFORMED.at(path, damage.message)]
+
+    def see(self, log: Path, position: int, header: BatchHeader) -> Iterator[Finding]:
+        """A batch whose header can be trusted."""
+        epoch = header.leader_epoch
+        self._epochs_seen |= epoch != NO_EPOCH
+        if not self._entries or header.last_offset < self._log_start:
+            return
+        said = {self._epoch_at(max(header.base_offset, self._log_start)), self._epoch_at(header.last_offset)}
+        agrees = said == {epoch}
+        if not agrees and not self._disagrees:
+            words = " and ".join("none" if one == NO_EPOCH else str(one) for one in sorted(said))
+            found = f"leader epoch {words}, and the batch at {position} of {log.name} has {epoch}"
+            yield Kind.EPOCHS.at(self._path, found, offset=header.base_offset)
+        self._disagrees = not agrees
+
+    def _epoch_at(self, offset: int) -> int:
+        entries = self._entries or ()
+        slot = bisect_right(entries, offset, key=_start) - 1
+        return entries[slot][0] if slot >= 0 else NO_EPOCH
+
+    def finish(self, end_offset: int) -> Iterator[Finding]:
+        """The log ends before `end_offset`: at it a leader's newest epoch may begin (EP-3), beyond it none."""
+        if self._entries is None:
+            return
+        if not self._entries and self._epochs_seen:
+            yield Kind.EPOCHS.at(self._path, "no leader epoch, and the batches have some")
+        for epoch, start in self._entries:
+            if start > end_offset:
+                found = f"epoch {epoch} begins at {start}, and the log ends at {end_offset}"
+                yield Kind.EPOCHS_AHEAD.at(self._path, found, offset=start)

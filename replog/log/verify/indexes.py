@@ -1,0 +1,174 @@
+"""A segment's offset, time and digest index against its batches.
+
+An index need not have any particular entry, and which ones it has differs between writers (SG-2): so what is asserted
+is what holds on any replica (11), that each entry leads a lookup to the right place.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from replog.log.batch import BatchHeader
+from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
+from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
+from replog.log.offsets import NO_TIMESTAMP
+from replog.log.verify.findings import Finding, Kind
+from replog.log.verify.index_file import Entry, Fields, IndexCheck, told
+
+
+class OffsetIndexCheck(IndexCheck):
+    """(o, p): a batch begins at p, those before it end below o, and a batch at p or later ends with o."""
+
+    def __init__(self, path: Path, fd: int | None, base: int, *, compacted: bool) -> None:
+        super().__init__(path, fd, OffsetIndex.layout)
+        self._base = base
+        self.indexed = False  # the batch seen last has an entry of its own
+        self._compacted = compacted
+        self._last_offset = base - 1
+        self._pending: deque[Entry] = deque()  # a batch is at their position; the one with their offset is to come
+
+    def _follows(self, before: Fields | None, fields: Fields) -> bool:
+        return (fields[0] >= 0 <= fields[1]) if before is None else before[0] < fields[0] and before[1] < fields[1]
+
+    def positions_after(self, position: int) -> Iterator[int]:
+        """Where batches are said to begin, behind `position`; those entries are used up."""
+        self._pending.clear()
+        while self._next is not None:
+            if self._next.fields[1] > position:
+                yield self._next.fields[1]
+            self._advance()
+
+    def see(self, position: int, header: BatchHeader) -> Iterator[Finding]:
+        """A sound batch."""
+        yield from self._drained()
+        while self._next is not None and self._next.fields[1] <= position:
+            yield from self._position(self._next, position)
+            self._advance()
+        self.indexed = False
+        while self._pending and self._pending[0].fields[0] + self._base <= header.last_offset:
+            entry = self._pending.popleft()
+            offset = entry.fields[0] + self._base
+            self.indexed = (offset, entry.fields[1]) == (header.last_offset, position)
+            if offset != header.last_offset and not (self._compacted and offset >= header.base_offset):
+                found = f"{told(entry)}: no batch ends with offset {offset}"
+                yield Kind.INDEX_ENTRY.at(self.path, found, position=entry.position, offset=offset)
+        self._last_offset = header.last_offset
+
+    def _position(self, entry: Entry, position: int) -> Iterator[Finding]:
+        offset = entry.fields[0] + self._base
+        if entry.fields[1] < position:
+            found = f"{told(entry)}: no batch begins at {entry.fields[1]}"
+        elif offset <= self._last_offset:
+            found = f"{told(entry)}: the batches before that place reach up to offset {self._last_offset}"
+        else:
+            self._pending.append(entry)
+            return
+        yield Kind.INDEX_ENTRY.at(self.path, found, position=entry.position, offset=offset)
+
+    def skip_to(self, position: int, header: BatchHeader) -> None:
+        """Nothing is known of what lies before this batch."""
+        while self._next is not None and self._next.fields[1] < position:
+            self._advance()
+        self._pending.clear()
+        self._last_offset = header.base_offset - 1
+
+    def finish(self, beyond: Kind) -> Iterator[Finding]:
+        for entry in self._pending:
+            yield beyond.at(self.path, f"{told(entry)} is beyond the last batch", position=entry.position)
+        yield from super().finish(beyond)
+
+
+class TimeIndexCheck(IndexCheck):
+    """⟨t, o⟩: the batch that ends with o has the timestamp t, and none up to there has a greater one."""
+
+    def __init__(self, path: Path, fd: int | None, base: int, *, compacted: bool) -> None:
+        super().__init__(path, fd, TimeIndex.layout)
+        self._base = base
+        self._compacted = compacted
+        self._greatest = (NO_TIMESTAMP, base)  # with the last offset of the first batch that has it
+        self._latest = (NO_TIMESTAMP, base)  # entry
+
+    def _follows(self, before: Fields | None, fields: Fields) -> bool:
+        return fields[1] >= 0 if before is None else before[0] < fields[0] and before[1] <= fields[1]
+
+    def see(self, header: BatchHeader) -> Iterator[Finding]:
+        """A sound batch."""
+        yield from self._drained()
+        if header.max_timestamp > self._greatest[0]:
+            self._greatest = header.max_timestamp, header.last_offset
+        while self._next is not None and self._next.fields[1] + self._base <= header.last_offset:
+            timestamp, offset = self._latest = self._next.fields[0], self._next.fields[1] + self._base
+            wrong = None
+            if offset != header.last_offset and not (self._compacted and offset >= header.base_offset):
+                wrong = f"no batch ends with offset {offset}"
+            elif timestamp != header.max_timestamp:
+                wrong = f"the greatest timestamp of that batch is {header.max_timestamp}"
+            elif timestamp < self._greatest[0]:
+                wrong = f"an earlier batch has timestamp {self._greatest[0]}"
+            if wrong:
+                found = f"{told(self._next)}: {wrong}"
+                yield Kind.INDEX_ENTRY.at(self.path, found, position=self._next.position, offset=offset)
+            self._advance()
+
+    def see_indexed(self, header: BatchHeader) -> Iterator[Finding]:
+        """In a directory of ours, an entry of the offset index has the greatest timestamp up to there beside it."""
+        if self._latest != self._greatest:
+            found = f"the greatest timestamp up to there is {self._greatest}, the entry before it {self._latest}"
+            yield Kind.INDEX_ENTRY.at(self.path, found, offset=header.last_offset)
+            self._latest = self._greatest
+
+    def skip_to(self, header: BatchHeader) -> None:
+        """Nothing is known of what lies before this batch."""
+        while self._next is not None and self._next.fields[1] + self._base < header.base_offset:
+            self._latest = self._greatest = self._next.fields[0], self._next.fields[1] + self._base
+            self._advance()
+
+
+class DigestCheck(IndexCheck):
+    """A digest is the sum of the batches' hashes so far; one lies beside each offset-index entry (divergence 3)."""
+
+    def __init__(self, path: Path, fd: int, base: int) -> None:
+        super().__init__(path, fd, DigestIndex.layout)
+        self._base = base
+        self._sum = 0
+        self._drift: int | None = 0  # what the entries are known to be off by; None: to be seen
+        self._last_offset = base - 1
+        self._reached = base - 1  # offset of the last entry
+
+    def _follows(self, before: Fields | None, fields: Fields) -> bool:
+        return before is None or before[0] < fields[0]
+
+    def see(self, header: BatchHeader, *, indexed: bool) -> Iterator[Finding]:
+        """A sound batch, and whether the offset index has an entry for it."""
+        yield from self._drained()
+        self._sum = add_digests(self._sum, batch_digest(header))
+        while self._next is not None and self._next.fields[0] + self._base <= header.last_offset:
+            entry = self._next
+            offset = self._reached = entry.fields[0] + self._base
+            drift = (entry.fields[1] - self._sum) & MODULUS_MASK
+            wrong = None
+            if offset != header.last_offset:
+                wrong = f"no batch ends with offset {offset}"
+            elif self._drift is not None and drift not in (0, self._drift):
+                wrong = f"the batches up to offset {offset} make {self._sum:016x}, not {entry.fields[1]:016x}"
+            if offset == header.last_offset:
+                self._drift = drift  # a batch that was changed puts all later digests off: say it once
+            if wrong:
+                found = f"{told(entry)}: {wrong}"
+                yield Kind.DIGEST.at(self.path, found, position=entry.position, offset=offset)
+            self._advance()
+        if indexed and self._reached != header.last_offset:
+            found = f"no digest at offset {header.last_offset}, where the offset index has an entry"
+            yield Kind.DIGEST.at(self.path, found, offset=header.last_offset)
+        self._last_offset = header.last_offset
+
+    def skip_to(self, header: BatchHeader) -> None:
+        """Nothing is known of what lies before this batch."""
+        self._drift = None
+        while self._next is not None and self._next.fields[0] + self._base < header.base_offset:
+            self._advance()
+
+    def finish_sealed(self) -> Iterator[Finding]:
+        """A segment that is not the newest one has a digest at its end."""
+        if self._reached != self._last_offset and self._drift is not None:
+            yield Kind.DIGEST.at(self.path, f"no digest at the segment's last offset {self._last_offset}")

@@ -1,0 +1,75 @@
+"""The names of files: which belong where (FN-1, 1.1, 1.2), leftovers, and strays."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from replog.log.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.files import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from replog.log.meta_properties import META_PROPERTIES
+from replog.log.partition_metadata import PARTITION_METADATA
+from replog.log.verify.findings import Finding, Kind
+from replog.topic import parse_directory_name
+
+LOCK = ".lock"
+CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)
+LOG_DIRECTORY_FILES = frozenset({*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, LOCK, "bootstrap.checkpoint"})
+PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
+SEGMENT_FILE = re.compile(r"(?P<base>[0-9]{20})(?P<suffix>\.(log|index|timeindex|txnindex|digest|snapshot))")
+_LEFTOVER = re.compile(r".+\.(deleted|cleaned|swap|tmp)")
+_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")  # of Kafka's __cluster_metadata
+_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
+
+
+def segment_bases(directory: Path) -> list[int]:
+    """The base offsets of the segments, ascending. Raises OSError."""
+    names = [SEGMENT_FILE.fullmatch(path.name) for path in directory.iterdir()]
+    return sorted(int(name["base"]) for name in names if name is not None and name["suffix"] == LOG_SUFFIX)
+
+
+def snapshot_files(directory: Path) -> list[tuple[int, Path]]:
+    """Offset and path of each producer snapshot, ascending. Raises OSError."""
+    names = [(SEGMENT_FILE.fullmatch(path.name), path) for path in directory.iterdir()]
+    return sorted((int(name["base"]), path) for name, path in names if name and name["suffix"] == SNAPSHOT_SUFFIX)
+
+
+def check_partition_names(paths: Iterable[Path], bases: list[int]) -> Iterator[Finding]:
+    """The files of a partition directory that has segments at `bases`."""
+    for path in sorted(paths):
+        name = SEGMENT_FILE.fullmatch(path.name)
+        if name is not None:
+            if int(name["base"]) not in bases and name["suffix"] != SNAPSHOT_SUFFIX:
+                yield Kind.ORPHAN.at(path, f"no {name['base']}{LOG_SUFFIX}")
+        elif _LEFTOVER.fullmatch(path.name):
+            yield Kind.LEFTOVER.at(path, f"a {path.suffix} file")
+        elif path.name not in PARTITION_FILES and not _METADATA_SNAPSHOT.fullmatch(path.name):
+            yield Kind.STRAY.at(path, "not a file of a partition")
+
+
+def check_log_directory_names(paths: Iterable[Path]) -> Iterator[Finding]:
+    """What is in a log directory beside partitions."""
+    for path in sorted(paths):
+        if _SET_ASIDE.fullmatch(path.name) and path.is_dir():
+            yield Kind.SET_ASIDE.at(path, f"a -{path.name.rpartition('-')[2]} directory")
+        elif _LEFTOVER.fullmatch(path.name):
+            yield Kind.LEFTOVER.at(path, f"a {path.suffix} file")
+        elif path.is_dir():
+            if not is_partition_name(path.name):
+                yield Kind.STRAY.at(path, "a directory that is not <topic>-<partition>")
+        elif path.name not in LOG_DIRECTORY_FILES:
+            yield Kind.STRAY.at(path, "not a file of a log directory")
+
+
+def is_partition_name(name: str) -> bool:
+    try:
+        parse_directory_name(name)
+    except ValueError:
+        return False
+    return True

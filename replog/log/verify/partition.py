@@ -1,0 +1,106 @@
+"""One partition directory: its files' names, its segments in order, and what is said of them as a whole."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.errors import CorruptSnapshot, LogStorageError
+from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id
+from replog.log.producer_snapshot import read_snapshot
+from replog.log.verify.batches import Continuity
+from replog.log.verify.epochs import EpochCheck
+from replog.log.verify.findings import Finding, Kind
+from replog.log.verify.names import check_partition_names, segment_bases, snapshot_files
+from replog.log.verify.segment import Progress, Totals, check_segment
+from replog.log.verify.transactions import Producers
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to verify."""
+
+    deep: bool = False  # decode every record
+    compacted: bool = False  # take every log for one that the cleaner was at
+    on_bytes: Callable[[int], None] = lambda _: None  # told how many bytes of `.log` files were done
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the log directory says of a partition; None where it says nothing."""
+
+    log_start: int | None = None
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    compacted: bool = False
+    unclean: bool = True  # a broker runs on it, or did not stop in order
+
+
+def verify_partition(
+    directory: Path, surroundings: Surroundings, options: Options, totals: Totals
+) -> Iterator[Finding]:
+    """Everything about one partition directory and what the checkpoints beside it say. Raises OSError."""
+    bases = segment_bases(directory)
+    yield from check_partition_names(directory.iterdir(), bases)
+    yield from check_topic_id(directory)
+    first = bases[0] if bases else 0
+    log_start = max(surroundings.log_start or 0, first)
+    epochs, malformed = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT, log_start)
+    yield from malformed
+    continuity = Continuity(compacted=surroundings.compacted or options.compacted)
+    progress = Progress(
+        continuity,
+        Producers(continuity, log_start),
+        epochs,
+        totals,
+        options.on_bytes,
+        options.deep,
+        surroundings.unclean,
+        snapshot_files(directory)[::-1],
+    )
+    for slot, base in enumerate(bases):
+        yield from check_segment(directory, base, bases[slot + 1] if slot + 1 < len(bases) else None, progress)
+        totals.segments += 1
+    yield from progress.check_snapshots(continuity.end_offset)
+    for offset, path in reversed(progress.snapshots):
+        yield from check_snapshot_file(path)
+        found = f"a snapshot at {offset}, and the log ends at {continuity.end_offset}"
+        yield Kind.SNAPSHOT_AHEAD.at(path, found, offset=offset)
+    yield from epochs.finish(continuity.end_offset)
+    yield from _check_bounds(directory, surroundings, log_start, continuity.end_offset)
+
+
+def check_topic_id(directory: Path) -> Iterator[Finding]:
+    """`partition.metadata`, which old Kafka partitions do not have (1.4)."""
+    path = directory / PARTITION_METADATA
+    try:
+        if read_topic_id(directory) is None:
+            yield Kind.NO_TOPIC_ID.at(path, "there is no such file")
+    except LogStorageError as error:
+        yield Kind.MALFORMED.at(path, error.message)
+
+
+def check_snapshot_file(path: Path) -> Iterator[Finding]:
+    """A producer snapshot by itself (7.5)."""
+    try:
+        read_snapshot(path)
+    except CorruptSnapshot as damage:
+        yield Kind.SNAPSHOT.at(path, damage.message)
+
+
+def _check_bounds(directory: Path, said: Surroundings, log_start: int, end_offset: int) -> Iterator[Finding]:
+    """Recovery point, log start and high watermark lie in the log (13.1)."""
+    if said.log_start is not None and said.log_start > end_offset:
+        found = f"log start {said.log_start} is beyond the log end {end_offset}"
+        yield Kind.CHECKPOINT.at(directory, found, offset=said.log_start)
+    if said.recovery_point is not None and said.recovery_point > end_offset:
+        found = (
+            f"recovery point {said.recovery_point}, up to which the log was on the disk, is beyond its end {end_offset}"
+        )
+        yield Kind.CHECKPOINT.at(directory, found, offset=said.recovery_point)
+    mark = said.high_watermark
+    if mark is not None and mark > end_offset:
+        kind = Kind.CHECKPOINT_AHEAD if said.unclean else Kind.CHECKPOINT
+        yield kind.at(directory, f"high watermark {mark} is beyond the log end {end_offset}", offset=mark)
+    if mark is not None and mark < log_start and not said.unclean:
+        yield Kind.CHECKPOINT.at(directory, f"high watermark {mark} is below the log start {log_start}", offset=mark)
