@@ -34,8 +34,8 @@ def compress(codec: int, data: bytes) -> bytes:
     return bytes(cramjam.zstd.compress(data, level=3))
 
 
-def decompress(codec: int, payload: bytes) -> bytes:
-    """The records section, uncompressed (2.4). Raises InvalidRecord if it is not of the codec, or too large.
+def decompress(codec: int, payload: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
+    """The records section, uncompressed (2.4). Raises InvalidRecord if it is not of the codec, or exceeds `limit`.
 
     Memory stays within a small multiple of what comes out, whatever a damaged or hostile payload claims.
     """
@@ -44,25 +44,25 @@ def decompress(codec: int, payload: bytes) -> bytes:
     if not 0 < codec < len(CODEC_NAMES):
         raise InvalidRecord(f"codec {codec} is not known (known: 0 to {len(CODEC_NAMES) - 1})")
     try:
-        return _unsnap(payload) if codec == 2 else _inflate(codec, payload)
+        return _unsnap(payload, limit) if codec == 2 else _inflate(codec, payload, limit)
     except (cramjam.DecompressionError, struct.error) as error:
         raise InvalidRecord(
             f"{len(payload)} bytes of {CODEC_NAMES[codec]} do not decompress "
-            f"(to at most {MAX_UNCOMPRESSED_BYTES} bytes): {error}"
+            f"(to at most {limit} bytes): {error}"
         ) from error
 
 
-def _inflate(codec: int, payload: bytes) -> bytes:
+def _inflate(codec: int, payload: bytes, limit: int) -> bytes:
     """gzip (any number of members), lz4 frames, zstd frames. Frames need not tell their size, so the buffer grows."""
-    size = min(MAX_UNCOMPRESSED_BYTES, max(_SMALLEST_BUFFER, _GROWTH * len(payload)))
+    size = min(limit, max(_SMALLEST_BUFFER, _GROWTH * len(payload)))
     while True:
         buffer = bytearray(size)
         try:
             written = _STREAMS[codec].decompress_into(payload, buffer)
         except cramjam.DecompressionError as error:
-            if _NO_ROOM not in str(error) or size == MAX_UNCOMPRESSED_BYTES:
+            if _NO_ROOM not in str(error) or size == limit:
                 raise
-            size = min(MAX_UNCOMPRESSED_BYTES, _GROWTH * size)
+            size = min(limit, _GROWTH * size)
         else:
             return bytes(memoryview(buffer)[:written])
 
@@ -75,10 +75,10 @@ def _snap(data: bytes) -> bytes:
     return bytes(framed)
 
 
-def _unsnap(payload: bytes) -> bytes:
+def _unsnap(payload: bytes, limit: int) -> bytes:
     """Snappy in xerial's framing, of length-prefixed blocks; or one bare block, as Kafka reads it too."""
     if not payload.startswith(_XERIAL_MAGIC):
-        return _unsnap_block(payload, MAX_UNCOMPRESSED_BYTES)
+        return _unsnap_block(payload, limit)
     if len(payload) < _XERIAL_HEADER_BYTES:
         raise InvalidRecord(f"{len(payload)} bytes are too few for the header of snappy's framing")
     data = bytearray()
@@ -88,7 +88,7 @@ def _unsnap(payload: bytes) -> bytes:
         position += 4
         if size > len(payload) - position:
             raise InvalidRecord(f"a snappy block of {size} bytes does not fit the {len(payload) - position} left")
-        data += _unsnap_block(payload[position : position + size], MAX_UNCOMPRESSED_BYTES - len(data))
+        data += _unsnap_block(payload[position : position + size], limit - len(data))
         position += size
     return bytes(data)
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
+from replog.log.compacting import LogCompaction
 from replog.log.control import end_transaction_marker
 from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
 from replog.log.flushing import FlushTask
+from replog.log.keys import check_keys
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
@@ -55,8 +57,8 @@ class Log:
         self._writer = LogWriter(config, loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
-        self._generation = 0  # counts truncations
         self._failure: LogStorageError | None = None
+        self.compaction = LogCompaction(self, self._segments, self._working)
 
     @classmethod
     def open(
@@ -160,6 +162,8 @@ class Log:
             )
         with self._working():
             header = check_leader_batch(records, self.config, origin)
+            if self.config.compacted and origin is AppendOrigin.CLIENT:
+                check_keys(records, header, self.config)
             marker = None
             if header.producer_id >= 0:
                 marker = end_transaction_marker(records, header) if header.attributes & CONTROL else None
@@ -308,7 +312,6 @@ class Log:
             self.on_recovery_point_lowered()
 
     def _ended_at(self, offset: int) -> None:
-        self._generation += 1
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self._high_watermark = OffsetMetadata(min(self.high_watermark, offset))
@@ -326,6 +329,11 @@ class Log:
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers that were silent for so long (PS-11); returns how many."""
         return self.producers.remove_expired(now_ms, expiration_ms)
+
+    def forget_places(self) -> None:
+        """Segments were replaced: where the bounds lie is found again."""
+        self._high_watermark = OffsetMetadata(self.high_watermark)
+        self._last_stable = OffsetMetadata(-1)
 
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
@@ -357,6 +365,11 @@ class Log:
             self.delete_expired_files(now_ms)
         return expired
 
+    def delete_expired_files(self, now_ms: int) -> int:
+        """Remove the `.deleted` files whose delay has passed (LG-15); returns how many. The delay of files set aside
+        by a truncation begins with the first call after it."""
+        return self._segments.deleted.delete_expired(now_ms, self.config.file_delete_delay_ms)
+
     # -- flushing, closing
 
     def flush_task(self, up_to: int | None = None) -> FlushTask | None:
@@ -371,11 +384,11 @@ class Log:
         paths = [path for segment in unflushed if segment.base_offset < up_to for path in segment.paths]
         begun = [segment.base_offset for segment in unflushed if self.recovery_point < segment.base_offset <= up_to]
         paths += [self._snapshots.path(base_offset) for base_offset in begun]
-        return FlushTask(self.directory, paths, up_to, self._generation)
+        return FlushTask(self.directory, paths, up_to, self._segments.generation)
 
     def flushed(self, task: FlushTask) -> None:
         """The task has run: raise the recovery point, unless a truncation came in between."""
-        if task.generation == self._generation:
+        if task.generation == self._segments.generation:
             self.recovery_point = max(self.recovery_point, task.up_to)
 
     def flush(self, up_to: int | None = None) -> None:

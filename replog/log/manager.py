@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from uuid import uuid4
@@ -13,6 +14,7 @@ from uuid import uuid4
 from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.checkpoint import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -20,6 +22,7 @@ from replog.log.checkpoint import (
     OffsetCheckpoint,
 )
 from replog.log.clean_shutdown import take_marker, write_marker
+from replog.log.cleaned_offsets import CleanedOffsets
 from replog.log.errors import InconsistentTopicId, LogStorageError, storage_errors
 from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
@@ -46,6 +49,7 @@ class LogManager:
         """
         self.directory = directory
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
+        self.cleaned_offsets = CleanedOffsets(directory / CLEANER_CHECKPOINT)
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
@@ -125,6 +129,10 @@ class LogManager:
         for tp in recovery_points.keys() - self._logs.keys() - self.failed.keys():
             report(f"{self.directory / tp.directory_name} is missing")
             self.previous_broker_epoch = -1
+        try:
+            self.cleaned_offsets.load(self._logs.keys() | self.failed.keys())
+        except DamagedCheckpoint as damage:
+            report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
         self._loaded = True
         return dict(self._logs)
 
@@ -143,9 +151,14 @@ class LogManager:
             return None
 
     def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
-        log.on_recovery_point_lowered = self.checkpoint_recovery_points
+        log.on_recovery_point_lowered = partial(self._truncated, tp, log)
         self._logs[tp] = log
         self._topic_ids[tp] = topic_id
+
+    def _truncated(self, tp: TopicPartition, log: Log) -> None:
+        """What has become lower must be so after a crash too."""
+        self.checkpoint_recovery_points()
+        self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)
 
     # -- replicas
 
@@ -186,6 +199,7 @@ class LogManager:
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         self.checkpoint_high_watermarks()
+        self.cleaned_offsets.forget(tp)
 
     def delete_expired(self, now_ms: int) -> int:
         """Remove deleted replicas and segments whose delay has passed; returns how many directories and files."""

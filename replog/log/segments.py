@@ -31,6 +31,7 @@ class Segments:
         self._directory = directory
         self._segments = segments
         self.deleted = DeletedFiles()
+        self.generation = 0  # counts truncations
         self._swap: Swap | None = None  # begun
 
     def __iter__(self) -> Iterator[Segment]:
@@ -89,6 +90,7 @@ class Segments:
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active."""
         self._cancel_swap()
+        self.generation += 1
         kept = bisect_right(self._segments, offset, key=_base)
         self._set_aside(reversed(self._segments[kept:]))
         del self._segments[kept:]
@@ -97,6 +99,7 @@ class Segments:
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""
         self._cancel_swap()
+        self.generation += 1
         self._set_aside(reversed(self._segments))
         self._segments = [new_segment(self._directory, base_offset)]
 

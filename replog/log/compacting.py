@@ -1,0 +1,70 @@
+"""A log's side of its compaction: what a cleaner may do, and the swaps of what it has done (CL-1, CL-9)."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from replog.log.cleanable import Cleanable, find_cleanable
+from replog.log.cleaning import CleanTask
+from replog.log.segments import Segments
+from replog.log.swap import Swap
+
+if TYPE_CHECKING:
+    from replog.log.log import Log
+
+
+class LogCompaction:
+    """Belongs to a log, and to the log's thread."""
+
+    def __init__(self, log: "Log", segments: Segments, working: Callable[[], AbstractContextManager[None]]) -> None:
+        self._log = log
+        self._segments = segments
+        self._working = working  # refuses after a disk error, and is one's end
+
+    def cleanable(self, checkpoint: int | None, now_ms: int) -> Cleanable:
+        """What the cleaner may touch, if the last cleaning came up to `checkpoint`."""
+        with self._working():
+            return find_cleanable(
+                self._segments.all(),
+                self._log.config,
+                checkpoint=checkpoint,
+                log_start_offset=self._log.log_start_offset,
+                last_stable_offset=self._log.last_stable_offset,
+                log_end_offset=self._log.log_end_offset,
+                now_ms=now_ms,
+            )
+
+    def task(self, cleanable: Cleanable, now_ms: int, map_bytes: int) -> CleanTask:
+        """What cleans that, anywhere (`cleaning`)."""
+        return CleanTask.of(
+            self._log.directory,
+            self._log.config,
+            self._segments.all(),
+            cleanable,
+            self._log.producers,
+            now_ms,
+            map_bytes,
+            self._segments.generation,
+        )
+
+    def is_void(self, task: CleanTask) -> bool:
+        """Whether the log was truncated since (CL-2)."""
+        return task.generation != self._segments.generation
+
+    def begin_swap(self, task: CleanTask, swap: Swap) -> bool:
+        """Let a cleaned segment begin to replace its sources; make the directory durable, then `finish_swap`.
+
+        False, and the segment is thrown away, if the task is void or its sources were removed since.
+        """
+        with self._working():
+            if not self.is_void(task):
+                return self._segments.begin_swap(swap)
+            swap.cancel()
+            return False
+
+    def finish_swap(self, swap: Swap) -> bool:
+        """Put it into their place; False if a truncation or a removal came in between, which has thrown it away."""
+        with self._working():
+            finished = self._segments.finish_swap(swap)
+        self._log.forget_places()
+        return finished
