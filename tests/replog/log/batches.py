@@ -75,7 +75,7 @@ def layout(log: Log) -> list[tuple[int, int]]:
 
 def files_of(directory: Path) -> dict[str, bytes]:
     """Every segment file's bytes by name; those waiting for deletion are left out."""
-    suffixes = (".log", ".index", ".timeindex", ".digest")
+    suffixes = (".log", ".index", ".timeindex", ".digest", ".txnindex")
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.suffix in suffixes}
 
 
