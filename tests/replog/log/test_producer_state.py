@@ -1,0 +1,299 @@
+"""What a leader takes from producers (PS-1 to PS-4), worked case by worked case (W-P1 to W-P10); expiry (PS-11)."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import BatchHeader, parse_header
+from replog.log.control import EndTransactionMarker
+from replog.log.errors import (
+    InvalidProducerEpoch,
+    InvalidRecord,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
+from replog.log.log import Log
+from replog.log.offsets import AppendOrigin
+from replog.log.producer_snapshot import ProducerSnapshotEntry
+from replog.log.producer_state import ProducerStateManager
+from tests.replog.log.batches import client_batch, files_of, open_log, stamped
+from tests.replog.log.producers import batch, end, marker, produce, send, transact
+from tests.replog.log.test_log_append import changed
+
+MAX = 2**31 - 1
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return open_log(tmp_path)
+
+
+def entry(log: Log, pid: int = 1) -> ProducerSnapshotEntry:
+    (found,) = [entry for entry in log.producers.snapshot_entries() if entry.producer_id == pid]
+    return found
+
+
+def cached(log: Log, pid: int = 1) -> list[tuple[int, int]]:
+    """First sequence and first offset of the batches that a producer's duplicates are told by."""
+    return [(known.first_sequence, known.first_offset) for known in log.producers._producers[pid].batches]
+
+
+def w_p1(log: Log) -> None:
+    """Batches of producer 1: offsets 0, 1-2, 3, 4-6, 7, 8."""
+    rows = [(0, 1), (1, 2), (3, 1), (4, 3), (7, 1), (8, 1)]
+    assert [send(log, 0, first, count) for first, count in rows] == [(0, 0), (1, 2), (3, 3), (4, 6), (7, 7), (8, 8)]
+
+
+def refused(log: Log, error: type[ReplogError], *rows: tuple[int, int, int]) -> None:
+    """Each (epoch, first sequence, count) is, and leaves no trace."""
+    before, end_offset, states = files_of(log.directory), log.log_end_offset, log.producers.snapshot_entries()
+    for epoch, sequence, count in rows:
+        with pytest.raises(error):
+            log.append_as_leader(batch(epoch, sequence, count), leader_epoch=9, now_ms=0)
+        after = files_of(log.directory), log.log_end_offset, log.producers.snapshot_entries()
+        assert after == (before, end_offset, states), (epoch, sequence, count)
+        assert log.latest_epoch == 0, "a refused append leaves no epoch behind"
+
+
+def test_w_p1_a_run_of_sequences(log: Log) -> None:
+    """W-P1, PS-1, PS-2: five batches are kept."""
+    w_p1(log)
+    assert cached(log) == [(1, 1), (3, 3), (4, 4), (7, 7), (8, 8)]
+
+
+def test_w_p2_duplicates_are_answered_with_the_first_offsets(log: Log) -> None:
+    """W-P2, PS-3, LG-2: nothing is written."""
+    w_p1(log)
+    before = files_of(log.directory)
+    assert [send(log, 0, *row) for row in [(8, 1), (4, 3), (1, 2)]] == [(8, 8), (4, 6), (1, 2)]
+    assert (log.log_end_offset, files_of(log.directory)) == (9, before)
+    (info,) = produce(log, batch(0, 8))
+    assert (info.size, info.log_append_time) == (0, 1000)
+
+
+def test_w_p3_what_is_neither_next_nor_a_duplicate_is_refused(log: Log) -> None:
+    """W-P3, PS-2: a duplicate too old, one that overlaps two ways, one too long, a gap."""
+    w_p1(log)
+    refused(log, OutOfOrderSequence, (0, 0, 1), (0, 4, 2), (0, 5, 2), (0, 4, 5), (0, 10, 1))
+    with pytest.raises(ReplogError, match="sequence 10 after epoch 0, sequence 8") as caught:
+        send(log, 0, 10)
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_w_p4_new_epochs(log: Log) -> None:
+    """W-P4, PS-1, PS-2."""
+    w_p1(log)
+    send(log, 0, 9)
+    refused(log, OutOfOrderSequence, (1, 5, 1))
+    send(log, 1, 0)
+    assert cached(log) == [(0, 10)], "a new epoch forgets the batches of the one before"
+    refused(log, InvalidProducerEpoch, (0, 10, 1), (0, 9, 1))
+    assert send(log, 3, 0, 2) == (11, 12)
+    refused(log, OutOfOrderSequence, (4, 1, 1))
+
+
+def test_w_p5_an_unknown_producer_begins_anywhere(log: Log) -> None:
+    """W-P5, PS-2: its earlier batches may be deleted."""
+    send(log, 0, 17)
+    refused(log, OutOfOrderSequence, (0, 19, 1))
+    assert send(log, 0, 18) == (1, 1)
+
+
+def test_w_p6_sequences_wrap(log: Log) -> None:
+    """W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch too."""
+    send(log, 0, MAX - 1)
+    assert send(log, 0, MAX, 3) == (1, 3)
+    assert entry(log).last_sequence == 1
+    assert send(log, 0, MAX, 3) == (1, 3)
+    assert send(log, 0, 2) == (4, 4)
+    refused(log, OutOfOrderSequence, (0, 4, 1))
+
+
+def test_ps_2_the_successor_of_the_greatest_sequence_is_0(log: Log) -> None:
+    """PS-2."""
+    send(log, 0, MAX)
+    refused(log, OutOfOrderSequence, (0, 1, 1), (0, MAX, 2))
+    assert send(log, 0, 0) == (1, 1)
+
+
+def test_w_p7_a_follower_accepts_what_its_leader_had(log: Log) -> None:
+    """W-P7, PS-2: the same batch twice, a gap, an old epoch, a plain batch within a transaction; the state follows."""
+    rows = [(2, 0, 2, False), (2, 0, 2, False), (2, 9, 1, False), (1, 5, 1, True), (1, 6, 1, False)]
+    for epoch, sequence, count, transactional in rows:
+        data = batch(epoch, sequence, count, transactional=transactional)
+        log.append_as_follower(stamped(data, log.log_end_offset, 0))
+    assert log.log_end_offset == 7
+    assert entry(log) == (1, 1, 6, 6, 0, 1000, -1, 5)
+
+
+def test_w_p8_the_last_stable_offset_through_an_abort_and_a_commit(log: Log) -> None:
+    """W-P8, PS-5, PS-6, LG-0."""
+    transact(log, 1, 0, 2)
+    produce(log, client_batch(b"plain"))
+    transact(log, 2, 0)
+    assert end(log, 1, commit=False) == 4
+    assert list(log._segments.active.transaction_index.entries()) == [(1, 0, 4, 3)]
+    stable = []
+    for high_watermark in (2, 4, 5):
+        log.update_high_watermark(high_watermark)
+        stable.append(log.last_stable_offset)
+    assert stable == [0, 0, 3]
+    assert log.snapshot().last_stable_offset == (3, 0, log._segments.locate(3).position)
+    assert end(log, 2, commit=True) == 5
+    assert log.last_stable_offset == 3
+    assert log.maybe_increment_high_watermark(6)
+    assert log.last_stable_offset == 6
+    bounds = log.snapshot()
+    assert bounds.last_stable_offset == bounds.high_watermark == bounds.log_end_offset
+
+
+def test_w_p9_a_plain_batch_within_a_transaction(log: Log) -> None:
+    """W-P9, PS-2."""
+    transact(log, 2, 0)
+    with pytest.raises(InvalidTxnState, match="open transaction, which began at offset 0"):
+        send(log, 0, 1, pid=2)
+    assert send(log, 0, 0, pid=1) == (1, 1), "others are not concerned"
+    end(log, 2, commit=True)
+    assert send(log, 0, 1, pid=2) == (3, 3)
+
+
+def test_w_p10_a_marker_that_raises_the_epoch(log: Log) -> None:
+    """W-P10, PS-4: after a lone marker data begins at sequence 0."""
+    send(log, 0, 0)
+    end(log, 1, commit=False, epoch=3)
+    refused(log, InvalidProducerEpoch, (0, 1, 1))
+    refused(log, OutOfOrderSequence, (3, 5, 1))
+    assert send(log, 3, 0) == (2, 2)
+
+
+def test_ps_4_stale_markers_are_refused(log: Log) -> None:
+    """PS-4."""
+    transact(log, 1, 0)
+    end(log, 1, commit=True, epoch=2, coordinator_epoch=5)
+    with pytest.raises(InvalidProducerEpoch, match="sent epoch 1 and is at 2"):
+        end(log, 1, commit=True, epoch=1, coordinator_epoch=5)
+    with pytest.raises(TransactionCoordinatorFenced, match="coordinator epoch 4, below 5"):
+        end(log, 1, commit=True, epoch=2, coordinator_epoch=4)
+    assert log.log_end_offset == 2
+    assert end(log, 1, commit=True, epoch=2, coordinator_epoch=5) == 2
+
+
+def test_ps_4_a_follower_takes_stale_markers(log: Log) -> None:
+    """PS-4: the leader has them; the state follows."""
+    transact(log, 1, 0)
+    end(log, 1, commit=True, epoch=2, coordinator_epoch=5)
+    log.append_as_follower(stamped(marker(1, commit=False, epoch=1, coordinator_epoch=4), 2, 0))
+    assert entry(log) == (1, 1, -1, -1, 0, 1000, 4, -1)
+
+
+def test_ps_4_a_marker_without_a_transaction_completes_none(log: Log) -> None:
+    """PS-4."""
+    end(log, 1, commit=False)
+    send(log, 0, 0)
+    end(log, 1, commit=False)
+    assert log._segments.active.transaction_index.count == 0
+    assert log.last_stable_offset == log.high_watermark
+    assert entry(log).current_txn_first_offset == -1
+
+
+def test_ps_4_a_marker_without_a_record_has_no_effect() -> None:
+    """PS-4: compaction may leave the bare header."""
+    producers = ProducerStateManager()
+    producers.update(parse_header(batch(0, 0, transactional=True)))
+    assert producers.update(parse_header(marker(1, commit=False)), None) is None
+    assert producers.first_unstable_offset == 0
+
+
+def test_ps_5_the_first_unstable_offset_is_the_oldest(log: Log) -> None:
+    """PS-5: three transactions, ended in another order than they began, then replicated."""
+    for pid in (1, 2, 3):
+        transact(log, pid, 0)
+    found = []
+    for pid in (2, 1, 3):
+        end(log, pid, commit=True)
+        found.append(log.producers.first_unstable_offset)
+    for high_watermark in (4, 5, 6):
+        log.update_high_watermark(high_watermark)
+        found.append(log.producers.first_unstable_offset)
+    assert found == [0, 0, 0, 0, 2, None]
+
+
+def test_ps_5_the_log_start_raises_it(log: Log) -> None:
+    """PS-5, LG-16."""
+    transact(log, 1, 0, 4)
+    produce(log, client_batch(b"plain"))
+    log.update_high_watermark(5)
+    assert log.last_stable_offset == 0
+    log.maybe_increment_log_start_offset(2)
+    assert log.last_stable_offset == 2
+    assert log.snapshot().last_stable_offset == (2, 0, 0)
+
+
+def test_ps_6_an_abort_remembers_where_stability_ends(log: Log) -> None:
+    """PS-6: at the oldest other open transaction, or behind the marker."""
+    for pid in (1, 2, 3):
+        transact(log, pid, 0)
+    for pid in (1, 3, 2):
+        end(log, pid, commit=False)
+    assert list(log._segments.active.transaction_index.entries()) == [(1, 0, 3, 1), (3, 2, 4, 1), (2, 1, 5, 6)]
+
+
+def test_ps_11_idle_producers_are_forgotten(log: Log) -> None:
+    """PS-11: unless they have an open transaction."""
+    produce(log, batch(0, 5, pid=1, timestamp=1000), batch(0, 5, pid=2, timestamp=2000))
+    produce(log, batch(0, 5, pid=3, timestamp=1000, transactional=True))
+    assert log.remove_expired_producers(1999, 1000) == 0
+    assert log.remove_expired_producers(2000, 1000) == 1
+    assert [known.producer_id for known in log.producers.snapshot_entries()] == [2, 3]
+    assert send(log, 0, 99, pid=1) == (3, 3)
+    end(log, 3, commit=True)
+    assert log.remove_expired_producers(10**6, 1000) == 3
+
+
+def test_only_coordinators_write_control_batches(log: Log) -> None:
+    """2.7."""
+    with pytest.raises(InvalidRecord, match="clients may not append control batches"):
+        produce(log, marker(1, commit=True))
+
+
+def test_a_coordinators_data_is_checked_by_its_epoch_alone(log: Log) -> None:
+    """PS-2: it has no sequences."""
+    produce(log, batch(4, 0))
+    produce(log, batch(4, 7), batch(4, 3), origin=AppendOrigin.COORDINATOR)
+    with pytest.raises(InvalidProducerEpoch):
+        produce(log, batch(3, 8), origin=AppendOrigin.COORDINATOR)
+
+
+def test_a_malformed_marker_is_refused_by_a_leader_and_passed_over_by_a_follower(log: Log) -> None:
+    """2.3."""
+    good = marker(1, commit=False)
+    assert good[66:70] == bytes(4), "version and type, in the key"
+    broken = changed(good, 66, ">h", -1)
+    with pytest.raises(InvalidRecord):
+        produce(log, broken, origin=AppendOrigin.COORDINATOR)
+    assert log.log_end_offset == 0
+    log.append_as_follower(stamped(broken, 0, 0))
+    assert (log.log_end_offset, log.producers.snapshot_entries()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "header", [parse_header(batch(0, 0)), parse_header(batch(0, 0, transactional=True))], ids=["plain", "transactional"]
+)
+def test_a_check_changes_nothing(header: BatchHeader) -> None:
+    producers = ProducerStateManager()
+    assert producers.check(header, AppendOrigin.CLIENT) is None
+    assert producers.empty
+    producers.update(header)
+    before = producers.snapshot_entries()
+    producers.check(header, AppendOrigin.CLIENT)
+    producers.check(parse_header(marker(1, commit=True)), AppendOrigin.COORDINATOR, EndTransactionMarker(True, 9))
+    assert producers.snapshot_entries() == before
+
+
+@pytest.mark.parametrize(("pid", "epoch", "sequence"), [(1, -1, 0), (1, 0, -1)])
+def test_a_producer_has_an_epoch_and_a_sequence(log: Log, pid: int, epoch: int, sequence: int) -> None:
+    """2.7."""
+    with pytest.raises(InvalidRecord, match="neither may be negative"):
+        send(log, epoch, sequence, pid=pid)
