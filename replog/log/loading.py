@@ -12,7 +12,7 @@ from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, base_offset_of, fsync_d
 from replog.log.offsets import NO_EPOCH
 from replog.log.producer_recovery import ProducerSnapshots, load_producers
 from replog.log.producer_state import ProducerStateManager
-from replog.log.recovery import load_epochs, recover
+from replog.log.recovery import ends_soundly, first_epoch, load_epochs, recover, suspect_before
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
 from replog.log.segments import Segments, new_segment
 from replog.log.swap import finish_swaps
@@ -34,8 +34,23 @@ class LoadedLog(NamedTuple):
 def load_log(
     directory: Path, config: TopicConfig, *, clean: bool, recovery_point: int, log_start_offset: int, report: Report
 ) -> LoadedLog:
-    """Load what `directory` holds, as `load_segments` does; it is created if missing."""
+    """Load what `directory` holds, as `load_segments` does; it is created if missing.
+
+    Headers that contradict each other where nobody meant to look have all segments recovered.
+    """
     directory.mkdir(parents=True, exist_ok=True)
+    try:
+        loaded = _load(directory, config, clean, recovery_point, log_start_offset, report)
+    except CorruptRecord as damage:
+        report(f"recovering all of {directory}: {damage.message}")
+        loaded = _load(directory, config, False, 0, log_start_offset, report)
+    missing = loaded.segments.active.next_offset < recovery_point  # what was durable is gone
+    return loaded._replace(lost_data=loaded.lost_data or missing)
+
+
+def _load(
+    directory: Path, config: TopicConfig, clean: bool, recovery_point: int, log_start_offset: int, report: Report
+) -> LoadedLog:
     loaded, recovered, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
     segments = Segments(directory, loaded or [new_segment(directory, log_start_offset)])
     snapshots = ProducerSnapshots(directory, report)
@@ -46,10 +61,13 @@ def load_log(
         snapshots.clear()
         recovered = []
     start = max(log_start_offset, segments.first.base_offset)
-    epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), start, report)
+    try:
+        epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), start, report)
+    except CorruptRecord:
+        segments.close()
+        raise
     producers = load_producers(snapshots, segments.all(), recovered, start, clean=clean)
-    lost = segments.active.next_offset < recovery_point  # what was durable is gone
-    return LoadedLog(segments, epochs, producers, snapshots, start, cut or lost)
+    return LoadedLog(segments, epochs, producers, snapshots, start, cut)
 
 
 class LoadedSegments(NamedTuple):
@@ -78,28 +96,24 @@ def load_segments(
     epoch = NO_EPOCH
     for slot, base in enumerate(bases):
         segment = Segment(directory, base)
-        removed = None
-        try:
-            if not clean and base >= unflushed:
-                removed = _recover(segment, config, epoch, "the broker did not stop cleanly", report)
-            else:
-                segment.restore(config)
-        except CorruptIndex as damage:
-            removed = _recover(segment, config, epoch, damage.message, report, check_crc=False)
-        except CorruptRecord as damage:
-            removed = _recover(segment, config, epoch, damage.message, report)
+        following = bases[slot + 1 :]
+        doubt = None if clean or base < unflushed else "the broker did not stop cleanly"
+        first = first_epoch(segment)
+        if segments and first is not None and first < epoch:
+            suspect = suspect_before(segments, first)
+            if suspect is not None:
+                segment.close()
+                report(f"{segments[-1].path}: its last batch has leader epoch {epoch}, and {first} follows: cutting it")
+                segments[-1].truncate_to(suspect)
+                return _ended(directory, segments, recovered, bases[slot:], report)
+            doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"
+        removed = _load_segment(segment, config, epoch, following, doubt, report)
         segments.append(segment)
         if removed is not None:
             recovered.append(segment)
         epoch = max(epoch, segment.last_epoch)
-        following = bases[slot + 1 :]
         if following and (removed or not _reaches(segment, following[0], config)):
-            report(
-                f"{segment.path} ends at offset {segment.next_offset}: setting aside {len(following)} later segments"
-            )
-            _set_aside(directory, following)
-            segment.unseal()
-            return LoadedSegments(segments, recovered, True)
+            return _ended(directory, segments, recovered, following, report)
         if following:
             segment.seal()
             segment.close()
@@ -107,6 +121,39 @@ def load_segments(
             segment.unseal()
             return LoadedSegments(segments, recovered, bool(removed))
     return LoadedSegments(segments, recovered, False)
+
+
+def _load_segment(
+    segment: Segment, config: TopicConfig, epoch: int, following: list[int], doubt: str | None, report: Report
+) -> int | None:
+    """Recover the segment if there is a `doubt`, or if one arises; returns the bytes removed, None if it was as it is.
+
+    What decides where the next segment or the next record belongs is not taken on trust: a last batch that fits.
+    """
+    removed = None
+    if doubt is None:
+        try:
+            segment.restore(config)
+        except CorruptIndex as damage:
+            removed = _recover(segment, config, epoch, damage.message, report, check_crc=False)
+        except CorruptRecord as damage:
+            doubt = damage.message
+    if doubt is None and not (_reaches(segment, following[0], config) if following else ends_soundly(segment)):
+        doubt = f"its last batch cannot end at offset {segment.next_offset - 1}"
+    if doubt is not None:
+        removed = (removed or 0) + _recover(segment, config, epoch, doubt, report)
+    return removed
+
+
+def _ended(
+    directory: Path, segments: list[Segment], recovered: list[Segment], later: list[int], report: Report
+) -> LoadedSegments:
+    """The log ends with the last of `segments`; those of the bases `later` are set aside (LD-6)."""
+    active = segments[-1]
+    report(f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments")
+    _set_aside(directory, later)
+    active.unseal()
+    return LoadedSegments(segments, recovered, True)
 
 
 def _reaches(segment: Segment, following: int, config: TopicConfig) -> bool:

@@ -6,7 +6,7 @@ compacted, and leader epochs that never go back, because those bytes lie outside
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from replog.log.batch import BatchHeader, validate_crc
 from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
+from replog.log.files import read_exactly
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 from replog.log.validation import continues, epoch_starts, fault_of
@@ -63,6 +64,33 @@ def _add_sound_batches(segment: Segment, end: int, config: TopicConfig, epoch: i
     except (CorruptRecord, IndexOffsetOverflow):
         pass  # what follows is no batch of this segment
     return None
+
+
+def ends_soundly(segment: Segment) -> bool:
+    """Whether the CRC of the last batch holds: it is what says where the log ends."""
+    found = segment.translate(segment.next_offset - 1) if segment.size else None
+    if found is None:
+        return not segment.size
+    position, header = found
+    return validate_crc(read_exactly(segment.fd(), position, header.size), 0, header)
+
+
+def first_epoch(segment: Segment) -> int | None:
+    """The leader epoch that a segment which is not loaded yet begins with; None if it begins with no batch."""
+    try:
+        _, header = next(BatchReader(segment.fd(), os.fstat(segment.fd()).st_size).headers(0), (0, None))
+    except CorruptRecord:
+        return None
+    return None if header is None else header.leader_epoch
+
+
+def suspect_before(segments: Sequence[Segment], epoch: int) -> int | None:
+    """Where the last batch of `segments` begins, if it is the one whose leader epoch stands out before `epoch`."""
+    last = segments[-1].last_below(segments[-1].next_offset)
+    before = None if last is None else _last_below(segments, last.base_offset)
+    if last is None or epoch < (0 if before is None else before.leader_epoch):
+        return None
+    return last.base_offset
 
 
 def load_epochs(
@@ -121,10 +149,18 @@ def _last_below(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
 
 
 def epochs_of(segments: Sequence[Segment]) -> list[EpochEntry]:
-    """Every leader epoch and where it begins, read from all batch headers; see `epoch_starts` for holes."""
-    entries: list[EpochEntry] = []
-    batches = chain.from_iterable(segment.batches_from(0) for segment in segments)
-    for epoch, start in epoch_starts(batches, segments[0].base_offset):
-        if epoch >= 0 and (not entries or epoch > entries[-1][0]):
-            entries.append((epoch, start))
-    return entries
+    """Every leader epoch and where it begins, read from all batch headers; see `epoch_starts` for holes.
+
+    Raises CorruptRecord if they contradict each other.
+    """
+    batches = _in_order(chain.from_iterable(segment.batches_from(0) for segment in segments))
+    return list(epoch_starts(batches, segments[0].base_offset))
+
+
+def _in_order(batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
+    next_offset = epoch = 0
+    for position, header in batches:
+        if fault := fault_of(header, next_offset, epoch, holes=True):
+            raise CorruptRecord(fault)
+        yield position, header
+        next_offset, epoch = header.next_offset, header.leader_epoch

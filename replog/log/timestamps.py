@@ -21,10 +21,18 @@ def find_offset_by_timestamp(
 
 
 def find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-    """As `find_offset_by_timestamp`, in one segment: the indexes say from where to look."""
-    known = segment.time_index.lookup(timestamp).offset
-    start = segment.index.lookup(max(known, start_offset)).position
-    for position, header in segment.batches_from(start):
+    """As `find_offset_by_timestamp`, in one segment: the indexes say from where to look.
+
+    A time entry that its batch does not confirm is done without: nothing has checked it since it was written.
+    """
+    known = segment.time_index.lookup(timestamp)
+    entry = segment.translate(known.offset)
+    confirmed = entry is not None and known == (entry[1].max_timestamp, entry[1].last_offset)
+    first = known.offset if confirmed and known.timestamp <= timestamp else segment.base_offset
+    start = segment.translate(max(first, start_offset))
+    if start is None:
+        return None
+    for position, header in segment.batches_from(start[0]):
         if header.max_timestamp < timestamp or header.last_offset < start_offset:
             continue
         reader = BatchReader(segment.fd(), position + header.size)
