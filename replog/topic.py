@@ -7,6 +7,7 @@ from replog.errors import ErrorCode, ReplogError
 
 MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: leaves room for "-<partition>.<32 hex>-delete" in a 255-character file name
 MAX_PARTITIONS = 100_000
+MAX_PARTITION = 2**31 - 1
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})")
 
@@ -48,7 +49,7 @@ def validate_topic_name(name: str) -> str:
 def parse_directory_name(name: str) -> TopicPartition:
     """The partition that lives in a directory of this name, split at the last '-' (FN-1); ValueError if none does."""
     match = _DIRECTORY.fullmatch(name)
-    if match is None:
+    if match is None or int(match["partition"]) > MAX_PARTITION:
         raise ValueError(f"{name!r} is not <topic>-<partition>")
     try:
         topic = validate_topic_name(match["topic"])

@@ -24,6 +24,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40  # the base timestamp says until when tombstones, or the marker, must stay (CL-6)
 MAX_CODEC = 4  # zstd
+MAX_BASE_OFFSET = 2**63 - 2**32  # so that whatever follows from it fits 64 bits
 
 
 class BatchHeader(NamedTuple):
@@ -71,8 +72,8 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptRecord(f"batch length {header.length} is less than the {HEADER_SIZE - LOG_OVERHEAD} of a header")
     if header.magic != MAGIC:
         raise CorruptRecord(f"batch magic {header.magic} is not 2")
-    if header.base_offset < 0:
-        raise CorruptRecord(f"batch base offset {header.base_offset} is negative")
+    if not 0 <= header.base_offset < MAX_BASE_OFFSET:
+        raise CorruptRecord(f"batch base offset {header.base_offset} is negative, or has no room for offsets after it")
     if header.last_offset_delta < 0:
         raise CorruptRecord(f"batch last offset delta {header.last_offset_delta} is negative")
     if not 0 <= header.records_count <= header.last_offset_delta + 1:

@@ -3,7 +3,8 @@
 A version line `0`, a line with the number of entries, one entry a line.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
@@ -37,27 +38,25 @@ def read_entries(path: Path, fields: int) -> list[list[str]]:
     if len(raw) > MAX_CHECKPOINT_BYTES:
         raise DamagedCheckpoint(f"{path} is larger than {MAX_CHECKPOINT_BYTES} bytes")
     try:
-        lines = raw.decode("utf-8").split("\n")
+        return list(_entries(path, BytesIO(raw), fields))
     except UnicodeDecodeError as error:
         raise DamagedCheckpoint(f"{path} is not UTF-8 text: {error}") from None
-    if lines[-1] == "":
-        lines.pop()
-    if not lines:
-        return []
-    if lines[0].strip() != "0":
-        raise DamagedCheckpoint(f"{path}: version {lines[0][:40]!r} is not 0")
-    if len(lines) == 1:
-        return []
-    count = lines[1].strip()
-    if not (count.isascii() and count.isdigit()):
-        raise DamagedCheckpoint(f"{path}: number of entries {count[:40]!r} is not a number")
-    entries = [line.split() for line in lines[2:]]
-    if len(entries) != int(count):
-        raise DamagedCheckpoint(f"{path} announces {count} entries and has {len(entries)}")
-    for number, entry in enumerate(entries, 3):
+
+
+def _entries(path: Path, lines: BytesIO, fields: int) -> Iterator[list[str]]:
+    version, count = lines.readline().decode(), lines.readline().decode()
+    if version and version.strip() != "0":
+        raise DamagedCheckpoint(f"{path}: version {version.strip()[:40]!r} is not 0")
+    if not count:
+        return
+    announced, found = parse_number(path, count.strip()), 0
+    for found, line in enumerate(lines, 1):
+        entry = line.decode().split()
         if len(entry) != fields:
-            raise DamagedCheckpoint(f"{path}:{number}: {lines[number - 1][:80]!r} has not {fields} fields")
-    return entries
+            raise DamagedCheckpoint(f"{path}:{found + 2}: {line[:80]!r} has not {fields} fields")
+        yield entry
+    if found != announced:
+        raise DamagedCheckpoint(f"{path} announces {announced} entries and has {found}")
 
 
 def write_entries(path: Path, entries: Iterable[Sequence[object]]) -> None:
@@ -68,11 +67,10 @@ def write_entries(path: Path, entries: Iterable[Sequence[object]]) -> None:
 
 
 def parse_number(path: Path, word: str) -> int:
-    """A decimal that fits 64 bits, or DamagedCheckpoint."""
-    digits = word.removeprefix("-")
-    if digits.isascii() and digits.isdigit() and len(digits) <= 19 and int(digits) < 2**63:
+    """A decimal from 0 to 2^63 - 1, or DamagedCheckpoint: nothing in these files is negative."""
+    if word.isascii() and word.isdigit() and len(word) <= 19 and int(word) < 2**63:
         return int(word)
-    raise DamagedCheckpoint(f"{path}: {word[:40]!r} is not a 64-bit number")
+    raise DamagedCheckpoint(f"{path}: {word[:40]!r} is not a 64-bit number of 0 or more")
 
 
 class OffsetCheckpoint:

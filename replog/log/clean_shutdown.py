@@ -29,10 +29,10 @@ def _broker_epoch(content: bytes) -> int:
     """Only the marker's existence counts for recovery; what it says may be missing."""
     try:
         marker = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return -1
     epoch = marker.get("brokerEpoch") if isinstance(marker, dict) else None
-    return epoch if isinstance(epoch, int) and 0 <= epoch < 2**63 else -1
+    return epoch if type(epoch) is int and 0 <= epoch < 2**63 else -1
 
 
 def write_marker(directory: Path, broker_epoch: int) -> None:

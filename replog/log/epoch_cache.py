@@ -30,7 +30,7 @@ class LeaderEpochCache:
         entries = [(parse_number(path, epoch), parse_number(path, start)) for epoch, start in read_entries(path, 2)]
         previous = (-1, -1)
         for entry in entries:
-            if entry[0] <= previous[0] or entry[1] <= previous[1]:
+            if not previous[0] < entry[0] < 2**31 or entry[1] <= previous[1]:
                 raise DamagedCheckpoint(f"{path}: entry {entry} does not follow {previous}")
             previous = entry
         return cls(path, entries)

@@ -23,7 +23,9 @@ def segment_file_name(base_offset: int, suffix: str) -> str:
 def base_offset_of(name: str) -> int | None:
     """The base offset in a segment file's name, or None if it is no such name."""
     digits = name.partition(".")[0]
-    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+    if len(digits) != 20 or not digits.isascii() or not digits.isdigit() or int(digits) >= 2**63:
+        return None
+    return int(digits)
 
 
 def read_exactly(fd: int, position: int, size: int) -> bytes:

@@ -77,6 +77,10 @@ def _decode(cursor: _Cursor, batch: BatchHeader) -> Record:
     cursor.take(1)  # attributes: unused
     timestamp = batch.base_timestamp + cursor.varint()
     offset = batch.base_offset + cursor.varint()
+    if not batch.base_offset <= offset <= batch.last_offset or not -(2**63) <= timestamp < 2**63:
+        raise InvalidRecord(
+            f"offset {offset}, timestamp {timestamp}: no record of batch {batch.base_offset} to {batch.last_offset}"
+        )
     key = cursor.nullable()
     value = cursor.nullable()
     count = cursor.varint()

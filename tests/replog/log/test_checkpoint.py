@@ -33,8 +33,8 @@ def test_one_entry_in_several_spellings(tmp_path: Path, content: str) -> None:
     [
         (b"1\n0\n", "version '1'"),
         (b"x\n0\n", "version 'x'"),
-        (b"0\nmany\n", "'many' is not a number"),
-        (b"0\n-1\n", "'-1' is not a number"),
+        (b"0\nmany\n", "'many' is not a 64-bit number"),
+        (b"0\n-1\n", "'-1' is not a 64-bit number"),
         (b"0\n2\nt 0 5\n", "announces 2 entries and has 1"),
         (b"0\n1\nt 0 5\nt 1 5\n", "announces 1 entries and has 2"),
         (b"0\n1\nt 0\n", "has not 3 fields"),

@@ -150,5 +150,5 @@ def test_row_35_the_file_is_a_checkpoint(tmp_path: Path) -> None:
 def test_a_file_whose_columns_do_not_grow_is_damaged(tmp_path: Path, content: str) -> None:
     """EP-1."""
     (tmp_path / "leader-epoch-checkpoint").write_text(content)
-    with pytest.raises(DamagedCheckpoint, match="does not follow"):
+    with pytest.raises(DamagedCheckpoint, match=r"does not follow|is not a 64-bit number"):
         cache_of(tmp_path, ())

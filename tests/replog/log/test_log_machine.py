@@ -197,7 +197,7 @@ class Histories(RuleBasedStateMachine):
             self.model.first_base = first
             self.model.batches = self.model.within(first, self.model.log_end)
             self.model.log_start = max(self.model.log_start, first)
-            self.model.recovery_point = max(self.model.recovery_point, self.model.log_start)
+            self.model.recovery_point = max(self.model.recovery_point, first)
             self.forget_durable()
 
     # -- bounds
@@ -223,9 +223,7 @@ class Histories(RuleBasedStateMachine):
                 self.log.maybe_increment_log_start_offset(offset)
         else:
             assert self.log.maybe_increment_log_start_offset(offset) == (offset > self.model.log_start)
-            if offset > self.model.log_start:
-                self.model.log_start = offset
-                self.model.recovery_point = max(offset, self.model.recovery_point)
+            self.model.log_start = max(offset, self.model.log_start)
 
     # -- durability
 

@@ -1,0 +1,312 @@
+"""Every parser of bytes from outside, each as a call that may raise nothing but what it promises.
+
+A target takes any bytes. What it returns or refuses is right if it comes back at all: a typed error or a read.
+"""
+
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crc32c import crc32c
+from google.protobuf.message import DecodeError
+
+from replog.client.records import decode_fetched
+from replog.config import TopicConfig, load_properties
+from replog.errors import ReplogError
+from replog.log.batch import iterate_batches, parse_header, validate_crc
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
+from replog.log.compression import compress, decompress
+from replog.log.control import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
+from replog.log.dump import dump_file
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.errors import CorruptIndex
+from replog.log.files import base_offset_of, segment_file_name
+from replog.log.index import DigestIndex, Index, OffsetIndex, TimeIndex
+from replog.log.meta_properties import META_PROPERTIES, verify_or_create
+from replog.log.offsets import AppendOrigin
+from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
+from replog.log.producer_snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
+from replog.log.records import iterate_records
+from replog.log.transaction_index import ENTRY as TXN_ENTRY
+from replog.log.transaction_index import TransactionIndex
+from replog.log.validation import check_leader_batch, check_replicated_batches
+from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
+from replog.rpc.v1 import log_pb2
+from replog.topic import parse_directory_name
+from tests.replog.log.batches import client_batch, leader_batch, stamped
+
+BASE = 100
+OFFSETS = (0, BASE - 1, BASE, BASE + 1, BASE + 50, BASE + 2**31, 2**63 - 1)
+
+
+class Target(NamedTuple):
+    run: Callable[[bytes], Any]
+    seeds: Callable[[], Sequence[bytes]]
+
+
+@cache
+def scratch() -> Path:
+    """A directory in memory if there is one, for parsers that read files; gone with the process."""
+    memory = Path("/dev/shm")
+    made = tempfile.TemporaryDirectory(prefix="replog-fuzz-", dir=memory if memory.is_dir() else None)
+    _kept.append(made)
+    return Path(made.name)
+
+
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def as_file(name: str, parse: Callable[[Path], Any]) -> Callable[[bytes], Any]:
+    """The bytes as a file of that name, gone afterwards."""
+
+    def run(data: bytes) -> Any:
+        path = scratch() / name
+        path.write_bytes(data)
+        try:
+            with suppress(ReplogError):
+                return parse(path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    return run
+
+
+# -- batches
+
+
+@cache
+def batches() -> list[bytes]:
+    plain = client_batch(b"a", (b"k", b"v" * 40), (b"k", None), timestamps=[5, 7, 6])
+    marker = EndTransactionMarker(committed=False, coordinator_epoch=3)
+    control = build_end_transaction_marker(marker, producer_id=9, producer_epoch=0, timestamp=50)
+    packed = [with_payload(plain, compress(codec, plain[61:]), codec) for codec in range(1, 5)]
+    producer = client_batch(b"x", producer_id=9, producer_epoch=0, base_sequence=5, transactional=1)
+    several = b"".join(leader_batch(BASE + 2 * i, i, b"one", b"two") for i in range(3))
+    return [plain, control, producer, several, stamped(plain, BASE, 3), *packed]
+
+
+def with_payload(batch: bytes, payload: bytes, attributes: int) -> bytes:
+    data = bytearray(batch[:61] + payload)
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">h", data, 21, attributes)
+    return with_crc(bytes(data))
+
+
+def with_crc(data: bytes) -> bytes:
+    """The first batch with the length and the CRC that its bytes have, so that what lies behind them is looked at."""
+    if len(data) < 61:
+        return data
+    return data[:8] + struct.pack(">i", len(data) - 12) + data[12:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
+
+
+def walk_batches(data: bytes) -> None:
+    with suppress(ReplogError):
+        for position, header in iterate_batches(data):
+            validate_crc(data, position, header)
+    for fixed in (data, with_crc(data)):
+        for origin in AppendOrigin:
+            with suppress(ReplogError):
+                check_leader_batch(fixed, TopicConfig(), origin)
+        for holes in (False, True):
+            found = check_replicated_batches(fixed, BASE, 0, holes=holes)
+            assert found.fault is None or isinstance(found.fault, ReplogError)
+
+
+def decode_records(data: bytes) -> None:
+    with suppress(ReplogError):
+        fixed = with_crc(data)
+        header = parse_header(fixed)
+        with suppress(ReplogError):
+            end_transaction_marker(fixed, header)
+        for record in iterate_records(fixed, header):
+            struct.pack(">qq", record.offset, record.timestamp)  # what everything behind takes for granted
+
+
+def decode_for_a_consumer(data: bytes) -> None:
+    for fixed in (data, with_crc(data)):
+        with suppress(ReplogError):
+            for record in decode_fetched(fixed, "t", 0, BASE).records:
+                struct.pack(">qq", record.offset, record.timestamp)
+
+
+def unpack(data: bytes) -> None:
+    if data:
+        with suppress(ReplogError):
+            decompress(data[0] % 8, data[1:])
+
+
+def packed() -> list[bytes]:
+    return [bytes([codec]) + compress(codec, text) for codec in range(5) for text in (b"", b"abc" * 99, bytes(70_000))]
+
+
+# -- files of a segment
+
+
+def search(kind: type[Index]) -> Callable[[Path], None]:
+    def run(path: Path) -> None:
+        index = kind(path, BASE)
+        try:
+            with suppress(CorruptIndex):
+                index.check_shape()
+            for offset in OFFSETS:
+                index.slot_up_to(offset)
+                index.lookup(offset)
+            with suppress(ReplogError):
+                index.append(BASE + 99, 7) if not isinstance(index, TimeIndex) else index.maybe_append(7, BASE + 99)
+                index.write()
+            index.truncate_to(BASE + 10)
+        finally:
+            index.close()
+
+    return run
+
+
+def search_transactions(path: Path) -> None:
+    index = TransactionIndex(path, BASE)
+    try:
+        index.check(BASE + 1000)
+        for offset in OFFSETS:
+            index.collect(offset, offset + 10)
+        index.truncate_to(BASE + 10)
+    finally:
+        index.close()
+
+
+def entries(layout: str, *rows: tuple[int, ...]) -> list[bytes]:
+    data = b"".join(struct.pack(layout, *row) for row in rows)
+    return [data, data * 400]
+
+
+@cache
+def snapshots() -> list[bytes]:
+    rows = [ProducerSnapshotEntry(9, 1, 5, 104, 4, 1000, 2, -1), ProducerSnapshotEntry(10, 0, -1, -1, 0, -1, -1, 103)]
+    return [format_snapshot([]), format_snapshot(rows)]
+
+
+def read_snapshot_bytes(data: bytes) -> None:
+    fixed = data[:2] + struct.pack(">I", crc32c(data[6:])) + data[6:]
+    for snapshot in (data, fixed):
+        with suppress(ReplogError):
+            format_snapshot(parse_snapshot(snapshot))
+    as_file(segment_file_name(BASE, ".snapshot"), read_snapshot)(data)
+
+
+# -- files of a directory
+
+
+def identity_seeds() -> list[bytes]:
+    return [b"# c\n#\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAABQ\nnode.id=3\nversion=1\n"]
+
+
+def topic_ids(path: Path) -> None:
+    read_topic_id(path.parent)
+
+
+def topic_id_seeds() -> list[bytes]:
+    write_topic_id(scratch(), b"0123456789abcdef")
+    return [(scratch() / PARTITION_METADATA).read_bytes()]
+
+
+def epochs(path: Path) -> None:
+    cache = LeaderEpochCache.load(path)
+    for epoch in (-1, 0, 5, 2**31 - 1):
+        cache.end_offset_for(epoch, 100)
+        cache.epoch_for_offset(epoch)
+
+
+def offsets(path: Path) -> None:
+    for (_, partition), offset in OffsetCheckpoint(path).read().items():
+        assert partition >= 0
+        assert 0 <= offset < 2**63
+
+
+def dump(name: str) -> Callable[[bytes], Any]:
+    return as_file(name, lambda path: list(dump_file(path, records=True)))
+
+
+def names(data: bytes) -> None:
+    name = data.decode("utf-8", "surrogateescape")
+    with suppress(ValueError):
+        assert parse_directory_name(name).directory_name == name
+    base = base_offset_of(name)
+    assert base is None or 0 <= base < 2**63
+
+
+def wire(data: bytes) -> None:
+    try:
+        decoded = RecordsDecoder(log_pb2.ProduceRequest)(data)
+    except DecodeError:
+        return
+    whole = log_pb2.ProduceRequest.FromString(data)
+    assert b"".join(decoded.records) == whole.records
+    whole.ClearField("records")
+    assert decoded.head == whole
+
+
+def messages() -> list[bytes]:
+    head = log_pb2.ProduceRequest(
+        correlation_id=7, acks=-1, partitions=[log_pb2.ProducePartition(topic="t", partition=1, records_size=3)]
+    )
+    return [encode_with_records(WithRecords(head, (b"abc",))), head.SerializeToString()]
+
+
+LOG = segment_file_name(BASE, ".log")
+INDEX, TIMES, DIGESTS = (segment_file_name(BASE, suffix) for suffix in (".index", ".timeindex", ".digest"))
+TRANSACTIONS = segment_file_name(BASE, ".txnindex")
+
+
+def index_seeds() -> list[bytes]:
+    return entries(">ii", (0, 0), (5, 70), (9, 140))
+
+
+def time_seeds() -> list[bytes]:
+    return entries(">qi", (1, 0), (1000, 5), (1001, 9))
+
+
+def digest_seeds() -> list[bytes]:
+    return entries(">IQ", (0, 2**64 - 1), (5, 1), (9, 77))
+
+
+def transaction_seeds() -> list[bytes]:
+    return [b"".join(TXN_ENTRY.pack(0, *row) for row in ((9, 101, 104, 105), (10, 103, 108, 104)))]
+
+
+def epoch_seeds() -> list[bytes]:
+    return [b"0\n2\n0 0\n7 105\n", b"0\n0\n", b"0\n1\n2147483647 9223372036854775807"]
+
+
+TARGETS: dict[str, Target] = {
+    "batches": Target(walk_batches, batches),
+    "records": Target(decode_records, batches),
+    "records of a consumer": Target(decode_for_a_consumer, batches),
+    "compression": Target(unpack, packed),
+    "offset index": Target(as_file(INDEX, search(OffsetIndex)), index_seeds),
+    "time index": Target(as_file(TIMES, search(TimeIndex)), time_seeds),
+    "digest index": Target(as_file(DIGESTS, search(DigestIndex)), digest_seeds),
+    "transaction index": Target(as_file(TRANSACTIONS, search_transactions), transaction_seeds),
+    "producer snapshot": Target(read_snapshot_bytes, snapshots),
+    "leader epochs": Target(as_file(LEADER_EPOCH_CHECKPOINT, epochs), epoch_seeds),
+    "offset checkpoint": Target(as_file("checkpoint", offsets), lambda: [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]),
+    "partition metadata": Target(as_file(PARTITION_METADATA, topic_ids), topic_id_seeds),
+    "meta.properties": Target(
+        as_file(META_PROPERTIES, lambda path: verify_or_create(path.parent, cluster_id="c", node_id=3)), identity_seeds
+    ),
+    "clean shutdown marker": Target(
+        as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent)), lambda: [b'{"version":0,"brokerEpoch":17}']
+    ),
+    "properties": Target(as_file("server.properties", load_properties), identity_seeds),
+    "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),
+    "wire": Target(wire, messages),
+    "dump of a log": Target(dump(LOG), batches),
+    "dump of an offset index": Target(dump(INDEX), index_seeds),
+    "dump of a time index": Target(dump(TIMES), time_seeds),
+    "dump of a digest index": Target(dump(DIGESTS), digest_seeds),
+    "dump of a transaction index": Target(dump(TRANSACTIONS), transaction_seeds),
+    "dump of a snapshot": Target(dump(segment_file_name(BASE, ".snapshot")), snapshots),
+    "dump of leader epochs": Target(dump(LEADER_EPOCH_CHECKPOINT), epoch_seeds),
+}

@@ -1,0 +1,87 @@
+"""What fuzzing has found, one test for each: bytes that were once answered with the wrong error, or none."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from replog.log.batch import parse_header
+from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.errors import CorruptRecord, InvalidRecord
+from replog.log.files import base_offset_of
+from replog.log.records import iterate_records
+from replog.topic import parse_directory_name
+from tests.replog.fuzz.targets import with_crc
+from tests.replog.log.batches import client_batch, stamped
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, "9" * 19, "-1", "0x1", "²"])
+def test_a_checkpoint_may_announce_any_number_of_entries(tmp_path: Path, count: str) -> None:
+    """5000 digits are more than Python turns into a number."""
+    path = tmp_path / "checkpoint"
+    path.write_text(f"0\n{count}\nt 0 5\n")
+    with pytest.raises(DamagedCheckpoint):
+        OffsetCheckpoint(path).read()
+
+
+@pytest.mark.parametrize("entry", ["t -1 5", "t 0 -5"])
+def test_no_offset_or_partition_in_a_checkpoint_is_negative(tmp_path: Path, entry: str) -> None:
+    """A negative log start would have named the first segment's files."""
+    path = tmp_path / "checkpoint"
+    path.write_text(f"0\n1\n{entry}\n")
+    with pytest.raises(DamagedCheckpoint, match="not a 64-bit number of 0 or more"):
+        OffsetCheckpoint(path).read()
+
+
+def test_a_leader_epoch_has_31_bits(tmp_path: Path) -> None:
+    """EP-1: a larger one would not fit the messages that carry it."""
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_text("0\n1\n2147483648 0\n")
+    with pytest.raises(DamagedCheckpoint):
+        LeaderEpochCache.load(path)
+
+
+@pytest.mark.parametrize("content", ["[" * 4096, '{"brokerEpoch":' * 200, "9" * 4096, '{"brokerEpoch":true}'])
+def test_a_clean_shutdown_marker_may_hold_anything(tmp_path: Path, content: str) -> None:
+    """1.4: only that it is there counts. Brackets nested this deep are more than the JSON reader takes."""
+    (tmp_path / CLEAN_SHUTDOWN).write_text(content)
+    assert take_marker(tmp_path) == (True, -1)
+
+
+def test_a_base_offset_has_63_bits() -> None:
+    assert base_offset_of("09223372036854775807.log") == 2**63 - 1
+    assert base_offset_of("09223372036854775808.log") is None
+    assert base_offset_of("99999999999999999999.log") is None
+
+
+def test_a_partition_has_31_bits() -> None:
+    assert parse_directory_name("t-2147483647").partition == 2**31 - 1
+    with pytest.raises(ValueError, match="is not <topic>-<partition>"):
+        parse_directory_name("t-2147483648")
+
+
+def test_a_batch_at_the_end_of_all_offsets_is_corrupt() -> None:
+    """Its last offset, or the one after it, would not fit 64 bits: digests and indexes cannot hold it."""
+    with pytest.raises(CorruptRecord, match="no room for offsets after it"):
+        parse_header(stamped(client_batch(b"x"), 2**63 - 1, 0))
+
+
+@pytest.mark.parametrize(("field", "value"), [(27, 2**63 - 1), (27, -(2**63))])
+def test_no_record_has_a_timestamp_of_more_than_64_bits(field: int, value: int) -> None:
+    """RB-3: base timestamp and delta add up."""
+    data = bytearray(client_batch(b"x", b"y", timestamps=[1000, 1001 if value > 0 else 999]))
+    struct.pack_into(">q", data, field, value)
+    batch = with_crc(bytes(data))
+    with pytest.raises(InvalidRecord, match="no record of batch"):
+        list(iterate_records(batch, parse_header(batch)))
+
+
+def test_no_record_has_an_offset_outside_of_its_batch() -> None:
+    """RB-3: the first record's offset delta is the fourth byte of the record."""
+    data = bytearray(client_batch(b"x"))
+    data[61 + 3] = 2  # zigzag of 1
+    batch = with_crc(bytes(data))
+    with pytest.raises(InvalidRecord, match="offset 1, timestamp 1000: no record of batch 0 to 0"):
+        list(iterate_records(batch, parse_header(batch)))
