@@ -1,0 +1,403 @@
+"""Producer state through stops, crashes, truncation and retention: snapshots and what lies behind them."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replog.log import producer_recovery
+from replog.log.log import Log
+from replog.log.producer_snapshot import ProducerSnapshotEntry, parse_snapshot, snapshot_offsets
+from replog.log.transaction_index import AbortedTxn
+from tests.replog.log.batches import client_batch, files_of, layout, open_log
+from tests.replog.log.producers import batch, end, produce, send, transact
+
+SIZE = 69  # of a batch of one record; a marker has 78 bytes
+SETTINGS = {"segment_bytes": 3 * SIZE, "index_interval_bytes": 100}
+
+
+def reopen(directory: Path, **overrides: object) -> Log:
+    options: dict[str, object] = {"clean": True, **SETTINGS, **overrides}
+    return open_log(directory, **options)  # type: ignore[arg-type]
+
+
+def states(log: Log) -> list[ProducerSnapshotEntry]:
+    return sorted(log.producers.snapshot_entries())
+
+
+def snapshot(directory: Path, offset: int) -> Path:
+    return directory / f"{offset:020d}.snapshot"
+
+
+def content(directory: Path, offset: int) -> list[ProducerSnapshotEntry]:
+    return parse_snapshot(snapshot(directory, offset).read_bytes())
+
+
+def aborts(log: Log) -> dict[int, list[AbortedTxn]]:
+    """By segment."""
+    return {
+        segment.base_offset: list(segment.transaction_index.entries())
+        for segment in log._segments
+        if segment.transaction_index.path.exists()
+    }
+
+
+def flip(path: Path, position: int = -1) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """(segment, offset) where scanning began."""
+    begun: list[tuple[int, int]] = []
+    replay = producer_recovery.replay
+
+    def noting(segment: producer_recovery.Segment, producers: object, start: int, *args: int, **kw: bool) -> None:
+        begun.append((segment.base_offset, max(start, segment.base_offset)))
+        replay(segment, producers, start, *args, **kw)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(producer_recovery, "replay", noting)
+    return begun
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Ten batches in [0:207 3:207 6:207 9:69] by producers 1 (0 to 4) and 2 (5 to 9)."""
+    log = reopen(tmp_path)
+    produce(log, *(batch(0, n, pid=1) for n in range(5)), *(batch(7, n, pid=2) for n in range(5)))
+    assert layout(log) == [(0, 207), (3, 207), (6, 207), (9, 69)]
+    return log
+
+
+LAST = [(1, 0, 4, 4, 0, 1000, -1, -1), (2, 7, 4, 9, 0, 1000, -1, -1)]
+
+
+def test_ps_8_snapshots_are_taken_on_roll_and_on_close(log: Log, tmp_path: Path) -> None:
+    """PS-7, PS-8, LG-5: each holds what was so before its offset, by producer id."""
+    assert snapshot_offsets(tmp_path) == [3, 6, 9]
+    log.close()
+    assert snapshot_offsets(tmp_path) == [3, 6, 9, 10]
+    assert [[(e.producer_id, e.last_sequence) for e in content(tmp_path, at)] for at in (3, 6, 9, 10)] == [
+        [(1, 2)],
+        [(1, 4), (2, 0)],
+        [(1, 4), (2, 3)],
+        [(1, 4), (2, 4)],
+    ]
+    assert content(tmp_path, 10) == LAST
+
+
+def test_a_log_without_batches_has_no_snapshot(tmp_path: Path) -> None:
+    open_log(tmp_path).close()
+    assert snapshot_offsets(tmp_path) == []
+
+
+def test_the_snapshot_of_a_roll_is_synced_by_the_next_flush(log: Log, tmp_path: Path) -> None:
+    """PS-8, LG-5: not by the roll, which an append waits for."""
+    task = log.flush_task(6)
+    assert task is not None
+    assert [path.name[18:] for path in task.paths if path.suffix == ".snapshot"] == ["03.snapshot", "06.snapshot"]
+    log.flushed(task)
+    task = log.flush_task()
+    assert task is not None
+    assert [path.name[18:] for path in task.paths if path.suffix == ".snapshot"] == ["09.snapshot"]
+
+
+def test_after_a_clean_stop_only_the_snapshot_is_read(log: Log, tmp_path: Path, scans: list[tuple[int, int]]) -> None:
+    """PS-7, PS-10, LD-11: it knows each producer's last batch, and no earlier one."""
+    log.close()
+    again = reopen(tmp_path)
+    assert scans == []
+    assert states(again) == LAST
+    assert send(again, 7, 4, pid=2) == (9, 9), "a duplicate of the last batch is known"
+    with pytest.raises(Exception, match="OUT_OF_ORDER"):
+        send(again, 7, 3, pid=2)
+    assert send(again, 7, 5, pid=2) == (10, 10)
+
+
+@pytest.mark.parametrize(("damaged", "begin"), [((10,), [(9, 9)]), ((10, 9), [(6, 6), (9, 9)])])
+@pytest.mark.parametrize("damage", [flip, Path.unlink, lambda path: path.write_bytes(b"")])
+def test_ps_7_ps_10_an_older_snapshot_and_the_batches_behind_it(
+    log: Log,
+    tmp_path: Path,
+    scans: list[tuple[int, int]],
+    damaged: tuple[int, ...],
+    begin: list[tuple[int, int]],
+    damage: Callable[[Path], object],
+) -> None:
+    """PS-7, PS-10: the newest usable one is taken; what cannot be used is removed, and written anew."""
+    log.close()
+    for offset in damaged:
+        damage(snapshot(tmp_path, offset))
+    again = reopen(tmp_path)
+    assert (states(again), scans) == (LAST, begin)
+    assert snapshot_offsets(tmp_path) == [3, 6, 9, 10]
+    assert content(tmp_path, 10) == LAST
+
+
+def test_ps_10_without_any_snapshot_a_clean_stop_means_no_producers(
+    log: Log, tmp_path: Path, scans: list[tuple[int, int]]
+) -> None:
+    """PS-10: the directory may come from a log that has none; nothing is scanned, and empty ones are written."""
+    log.close()
+    for offset in snapshot_offsets(tmp_path):
+        snapshot(tmp_path, offset).unlink()
+    again = reopen(tmp_path)
+    assert (states(again), scans) == ([], [])
+    assert [(at, content(tmp_path, at)) for at in snapshot_offsets(tmp_path)] == [(6, []), (9, []), (10, [])]
+
+
+def test_ps_10_if_all_snapshots_are_damaged_the_log_is_scanned(log: Log, tmp_path: Path) -> None:
+    """PS-10."""
+    log.close()
+    for offset in snapshot_offsets(tmp_path):
+        flip(snapshot(tmp_path, offset))
+    lines: list[str] = []
+    assert states(reopen(tmp_path, on_progress=lines.append)) == LAST
+    assert snapshot_offsets(tmp_path) == [6, 9, 10]
+    assert sum("CRC of the producer snapshot" in line for line in lines) == 4, lines
+
+
+@pytest.mark.parametrize("recovery_point", [0, 3, 5, 8, 9, 10])
+@pytest.mark.parametrize("lost", [(), (9,), (3, 6, 9)])
+def test_ps_10_after_a_crash_the_state_is_what_the_batches_say(
+    log: Log, tmp_path: Path, recovery_point: int, lost: tuple[int, ...]
+) -> None:
+    """PS-8, PS-10, LD-5: from the newest snapshot that the crash cannot have torn; one follows each recovery."""
+    log.abandon()
+    for offset in lost:
+        snapshot(tmp_path, offset).unlink()
+    again = reopen(tmp_path, clean=False, recovery_point=recovery_point)
+    assert states(again) == LAST
+    recovered = [base for base in (3, 6, 9) if base > recovery_point]
+    assert set(snapshot_offsets(tmp_path)) >= {*recovered, 10}
+    assert content(tmp_path, 10) == LAST
+    assert send(again, 7, 4, pid=2) == (9, 9)
+
+
+def test_a_snapshot_newer_than_what_is_recovered_is_not_trusted(log: Log, tmp_path: Path) -> None:
+    """LD-5: it may describe batches that the crash took, and others took their place."""
+    log.abandon()
+    other = open_log(tmp_path / "other", **SETTINGS)  # type: ignore[arg-type]
+    produce(other, *(batch(3, n, pid=8) for n in range(10)))
+    snapshot(tmp_path, 9).write_bytes(snapshot(tmp_path / "other", 9).read_bytes())
+    assert states(reopen(tmp_path, clean=False, recovery_point=8)) == LAST
+
+
+def test_ps_9_stray_snapshots_are_removed(log: Log, tmp_path: Path) -> None:
+    """PS-9: those of no segment's base, but for the one of the close."""
+    log.close()
+    kept = snapshot(tmp_path, 10).read_bytes()
+    for offset in (1, 4, 8):
+        snapshot(tmp_path, offset).write_bytes(kept)
+    reopen(tmp_path).close()
+    assert snapshot_offsets(tmp_path) == [3, 6, 9, 10]
+    snapshot(tmp_path, 10).rename(snapshot(tmp_path, 7))
+    again = reopen(tmp_path)
+    assert snapshot_offsets(tmp_path) == [3, 6, 9, 10]
+    assert states(again) == LAST
+
+
+def test_ps_8_a_snapshot_beyond_the_log_end_is_removed(log: Log, tmp_path: Path) -> None:
+    """PS-8: the log lost its end, and with it what the snapshot says."""
+    log.abandon()
+    snapshot(tmp_path, 12).write_bytes(snapshot(tmp_path, 3).read_bytes())
+    (tmp_path / "00000000000000000009.log").write_bytes(b"")
+    again = reopen(tmp_path, clean=False, recovery_point=9)
+    assert again.log_end_offset == 9
+    assert snapshot_offsets(tmp_path) == [3, 6, 9]
+    assert [(e.producer_id, e.last_sequence) for e in states(again)] == [(1, 4), (2, 3)]
+
+
+def test_ps_8_a_checkpointed_log_start_beyond_the_end_drops_everything(log: Log, tmp_path: Path) -> None:
+    """LD-8, PS-8."""
+    log.close()
+    again = reopen(tmp_path, log_start_offset=50)
+    assert (states(again), snapshot_offsets(tmp_path)) == ([], [50])
+
+
+@pytest.mark.parametrize("target", range(11))
+def test_ps_8_ps_10_truncation_takes_the_state_back(log: Log, tmp_path: Path, target: int) -> None:
+    """LG-10, PS-8, PS-10: snapshots beyond are gone, there is one at the new end, duplicates are those of the rest."""
+    log.truncate_to(target)
+    kept = [n for n in range(10) if n < target]
+    expected = [(1, 0, n, n, 0, 1000, -1, -1) for n in kept if n < 5][-1:]
+    expected += [(2, 7, n - 5, n, 0, 1000, -1, -1) for n in kept if n >= 5][-1:]
+    assert states(log) == expected
+    bases = {base for base, _ in layout(log)} | ({target} if target < 10 else set())
+    assert snapshot_offsets(tmp_path) == sorted(bases - {0})
+    for number in range(target, 10):
+        pid, sequence = (1, number) if number < 5 else (2, number - 5)
+        assert send(log, 0 if pid == 1 else 7, sequence, pid=pid) == (number, number)
+    assert states(log) == LAST
+
+
+def test_truncation_of_a_log_without_producers_reads_nothing(tmp_path: Path, scans: list[tuple[int, int]]) -> None:
+    """PS-10."""
+    log = open_log(tmp_path)
+    produce(log, *[client_batch(b"x")] * 9)
+    log.truncate_to(5)
+    assert scans == []
+    assert snapshot_offsets(tmp_path) == [5]
+
+
+def test_full_truncation_drops_the_state(log: Log, tmp_path: Path) -> None:
+    """LG-12."""
+    transact(log, 5, 0)
+    log.truncate_fully_and_start_at(50)
+    assert (states(log), snapshot_offsets(tmp_path), log.last_stable_offset) == ([], [], 50)
+    assert send(log, 3, 77) == (50, 50)
+
+
+def test_ps_8_snapshots_go_with_their_segments(tmp_path: Path) -> None:
+    """PS-8, LG-15, W-L7; what is known of the producers stays."""
+    log = reopen(tmp_path, retention_bytes=100)
+    produce(log, *(batch(0, n, pid=1) for n in range(5)), *(batch(7, n, pid=2) for n in range(5)))
+    log.update_high_watermark(10)
+    assert log.delete_old_segments(0) == 2
+    assert snapshot_offsets(tmp_path) == [6, 9]
+    assert snapshot(tmp_path, 3).with_name(snapshot(tmp_path, 3).name + ".deleted").exists()
+    assert states(log) == LAST
+    log.close()
+    assert states(reopen(tmp_path)) == LAST
+
+
+def test_when_every_segment_goes_the_producers_stay(tmp_path: Path) -> None:
+    """LG-15, PS-8: the roll before the deletion takes a snapshot; after a restart they are gone with their data."""
+    log = reopen(tmp_path, retention_bytes=0)
+    produce(log, *(batch(0, n) for n in range(4)))
+    log.update_high_watermark(4)
+    log.delete_old_segments(0)
+    assert (layout(log), snapshot_offsets(tmp_path)) == ([(4, 0)], [4])
+    assert send(log, 0, 3) == (3, 3)
+    log.close()
+    assert states(reopen(tmp_path, log_start_offset=4)) == []
+
+
+# -- transactions
+
+
+@pytest.fixture
+def transactions(tmp_path: Path) -> Log:
+    """Open ones of producers 1 (from 0), 2 (from 1), 3 (from 3); 2 is aborted at 4, 4 from 5 at 6, 1 at 8."""
+    log = reopen(tmp_path)
+    for pid in (1, 2):
+        transact(log, pid, 0)
+    produce(log, client_batch(b"x"))
+    transact(log, 3, 0)
+    assert end(log, 2, commit=False) == 4
+    transact(log, 4, 0)
+    assert end(log, 4, commit=False) == 6
+    produce(log, client_batch(b"x"))
+    assert end(log, 1, commit=False) == 8
+    produce(log, client_batch(b"x"))
+    assert layout(log) == [(0, 207), (3, 147), (5, 147), (7, 147), (9, 69)]
+    assert aborts(log) == ABORTS
+    return log
+
+
+ABORTS = {3: [AbortedTxn(2, 1, 4, 0)], 5: [AbortedTxn(4, 5, 6, 0)], 7: [AbortedTxn(1, 0, 8, 3)]}
+
+
+@pytest.mark.parametrize("recovery_point", [0, 3, 5, 7, 9, 10])
+@pytest.mark.parametrize("lost", [".txnindex", ".snapshot", ".*index"])
+def test_a_crash_costs_no_transaction_index(transactions: Log, tmp_path: Path, recovery_point: int, lost: str) -> None:
+    """SG-8, PS-6: those of recovered segments are written again, as they were."""
+    transactions.abandon()
+    before = files_of(tmp_path)
+    for path in tmp_path.glob(f"*{lost}"):
+        if int(path.name[:20]) >= recovery_point:
+            path.unlink()
+    again = reopen(tmp_path, clean=False, recovery_point=recovery_point)
+    assert aborts(again) == ABORTS
+    assert files_of(tmp_path) == before
+    assert again.producers.first_unstable_offset in (0, 3)
+    again.update_high_watermark(10)
+    assert again.last_stable_offset == 3
+
+
+@pytest.mark.parametrize("segment", [3, 5, 7])
+@pytest.mark.parametrize("damage", ["flipped", "short", "long", "zeros"])
+def test_ld_3_a_damaged_transaction_index_is_written_again(
+    transactions: Log, tmp_path: Path, segment: int, damage: str
+) -> None:
+    """LD-3, IX-19: after a clean stop too."""
+    transactions.close()
+    before = files_of(tmp_path)
+    path = tmp_path / f"{segment:020d}.txnindex"
+    data = path.read_bytes()
+    changed = {"flipped": data[:18] + b"\x7f" + data[19:], "short": data[:-1], "long": data + b"x", "zeros": bytes(34)}
+    path.write_bytes(changed[damage])
+    lines: list[str] = []
+    again = reopen(tmp_path, on_progress=lines.append)
+    assert files_of(tmp_path) == before
+    assert aborts(again) == ABORTS
+    assert any(re.search(r"recovering .*: .*txnindex", line) for line in lines), lines
+    assert not again.lost_data
+    again.update_high_watermark(10)
+    assert again.last_stable_offset == 3
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_open_transaction_outlives_a_stop(transactions: Log, tmp_path: Path, clean: bool) -> None:
+    """PS-5, PS-7."""
+    transactions.close() if clean else transactions.abandon()
+    again = reopen(tmp_path, clean=clean, high_watermark=10)
+    assert again.last_stable_offset == 3
+    assert end(again, 3, commit=True) == 10
+    again.update_high_watermark(11)
+    assert again.last_stable_offset == 11
+
+
+@pytest.mark.parametrize(
+    ("target", "unstable", "kept"),
+    [(9, 0, [3, 5, 7]), (8, 0, [3, 5]), (6, 0, [3]), (5, 0, [3]), (4, 0, []), (2, 0, []), (1, 0, []), (0, None, [])],
+)
+def test_truncation_into_an_open_transaction(
+    transactions: Log, tmp_path: Path, target: int, unstable: int | None, kept: list[int]
+) -> None:
+    """LG-10, SG-10, PS-5: its end is cut off, it is open again, and the index entry is gone."""
+    transactions.truncate_to(target)
+    assert aborts(transactions) == {base: ABORTS[base] for base in kept}
+    assert transactions.producers.first_unstable_offset == unstable
+    ongoing = {state.producer_id for state in states(transactions) if state.current_txn_first_offset >= 0}
+    began = {1: 0, 2: 1, 3: 3, 4: 5}
+    ended = {2: 4, 4: 6, 1: 8}
+    assert ongoing == {pid for pid, at in began.items() if at < target and ended.get(pid, 99) >= target}
+    reference = states(transactions)
+    transactions.abandon()
+    assert states(reopen(tmp_path, clean=False)) == reference
+
+
+def test_truncation_keeps_what_ended_unreplicated(tmp_path: Path) -> None:
+    """PS-5: a snapshot does not hold it."""
+    log = open_log(tmp_path)
+    transact(log, 1, 0)
+    end(log, 1, commit=True)
+    log.roll()
+    produce(log, client_batch(b"x"))
+    log.update_high_watermark(1)
+    log.truncate_to(2)
+    assert log.last_stable_offset == 0
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 2
+
+
+def test_damage_that_loading_does_not_look_at_ends_the_walk_and_not_the_start(tmp_path: Path) -> None:
+    """PS-10: the log opens, as it would without producers; the state is that of the batches before."""
+    log = reopen(tmp_path, segment_bytes=1000, index_interval_bytes=1)
+    produce(log, *(batch(0, n) for n in range(10)))
+    log.roll()
+    produce(log, batch(0, 0, pid=2))
+    log.close()
+    for offset in snapshot_offsets(tmp_path):
+        flip(snapshot(tmp_path, offset))
+    path = tmp_path / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[4 * SIZE + 16] = 9  # magic
+    path.write_bytes(data)
+    again = reopen(tmp_path, segment_bytes=1000, index_interval_bytes=1)
+    assert (again.log_end_offset, again.lost_data) == (11, False)
+    assert [(e.producer_id, e.last_sequence) for e in states(again)] == [(1, 3), (2, 0)]
