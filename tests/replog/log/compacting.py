@@ -1,0 +1,72 @@
+"""Compacted logs for tests: a cleaning from beginning to end, and what is left of a log."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from replog.log.batch import CONTROL, BatchHeader
+from replog.log.cleaning import Cleaning
+from replog.log.files import fsync_directory
+from replog.log.log import Log
+from replog.log.records import Record, iterate_records
+from replog.log.scan import BatchReader
+
+MAP_BYTES = 1 << 20
+
+
+def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes: int = MAP_BYTES) -> int:
+    """One cleaning of all that is cleanable; where the next begins."""
+    cleanable = log.compaction.cleanable(checkpoint, now_ms)
+    task = log.compaction.task(cleanable, now_ms, map_bytes)
+    cleaning = Cleaning(task, lambda: None)
+    cleaning.map_keys()
+    for group in cleaning.groups():
+        swap = cleaning.rewrite(group)
+        if swap is not None:
+            assert log.compaction.begin_swap(task, swap)
+            fsync_directory(log.directory)
+            assert log.compaction.finish_swap(swap)
+            fsync_directory(log.directory)
+    return cleaning.end_offset
+
+
+def batches_of(log: Log) -> Iterator[tuple[BatchHeader, bytes]]:
+    """Every batch in the files of the log."""
+    for segment in log.segments:
+        with segment.path.open("rb") as file:
+            for _, header, data in BatchReader(file.fileno(), segment.size).batches(0):
+                yield header, bytes(data)
+
+
+def records_of(log: Log) -> list[Record]:
+    """Every data record in the log."""
+    return [
+        record
+        for header, data in batches_of(log)
+        if not header.attributes & CONTROL
+        for record in iterate_records(data, header)
+    ]
+
+
+def offsets_of(log: Log) -> list[int]:
+    return [record.offset for record in records_of(log)]
+
+
+def ranges_of(log: Log) -> list[tuple[int, int]]:
+    """(base, last) offset of every batch."""
+    return [(header.base_offset, header.last_offset) for header, _ in batches_of(log)]
+
+
+def latest_of(log: Log) -> dict[bytes, bytes]:
+    """The latest value of each key that has one."""
+    latest: dict[bytes, bytes] = {}
+    for record in records_of(log):
+        assert record.key is not None
+        if record.value is None:
+            latest.pop(record.key, None)
+        else:
+            latest[record.key] = record.value
+    return latest
+
+
+def names_in(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}

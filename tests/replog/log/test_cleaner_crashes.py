@@ -1,0 +1,162 @@
+"""A cleaning killed at every step: the log is then as it was before, or after, and no latest value is lost (CL-9)."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from replog.log.cleaning import Cleaning
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from replog.log.swap import finish_swaps
+from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
+from tests.replog.log.compacting import clean, latest_of, names_in, offsets_of, records_of
+
+SETTINGS = {"cleanup_policy": "compact", "segment_bytes": 450, "index_interval_bytes": 100}
+
+
+@contextmanager
+def states(directory: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """A copy of the directory as it was before each change of a name in it, and at the end."""
+    found: list[Path] = []
+
+    def copy() -> None:
+        found.append(copies / str(len(found)))
+        shutil.copytree(directory, found[-1])
+
+    def copying(change: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*arguments: object, **options: object) -> object:
+            copy()
+            return change(*arguments, **options)
+
+        return wrapped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", copying(Path.rename))
+        patch.setattr(Path, "unlink", copying(Path.unlink))
+        patch.setattr(os, "replace", copying(os.replace))
+        yield found
+    copy()
+
+
+def written(directory: Path) -> Log:
+    """Several segments that are merged in groups, tombstones, a producer."""
+    log = open_log(directory, **SETTINGS)
+    for number in range(12):
+        key = b"%d" % (number % 4)
+        value = None if number % 7 == 3 else b"%d" % number
+        append(log, client_batch((key, value), (b"x%d" % number, b"y"), timestamps=[number, number]))
+        if number % 2:
+            log.roll()
+    append(log, client_batch((b"last", b"1"), producer_id=7, producer_epoch=0, base_sequence=0))
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def test_cl_9_a_cleaning_killed_between_any_two_steps_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = written(tmp_path / "log")
+    before, latest, end = records_of(log), latest_of(log), log.log_end_offset
+    epochs = log.epochs.entries
+    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as found:
+        assert clean(log, 100) == 24
+    after = records_of(log)
+    assert len(found) > 40, "the swap of several groups"
+    assert len(layout(log)) >= 3
+    for state in found:
+        again = open_log(state, **SETTINGS, clean=False, high_watermark=end, recovery_point=0)
+        seen = records_of(again)
+        assert set(after) <= set(seen) <= set(before), state
+        assert (latest_of(again), again.log_end_offset, again.epochs.entries) == (latest, end, epochs), state
+        assert not again.lost_data
+        assert not [name for name in names_in(state) if name.endswith((".cleaned", ".swap", ".deleted"))], state
+        assert clean(again, 100) == 24
+        assert records_of(again) == after, f"{state}: cleaned again it is what it would have been"
+        again.close()
+
+
+def test_cl_9_a_crash_while_a_crash_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = written(tmp_path / "log")
+    latest, end = latest_of(log), log.log_end_offset
+    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as found:
+        clean(log, 100)
+    for state in found[::5]:
+        with states(state, tmp_path / f"second{state.name}", monkeypatch) as twice:
+            finish_swaps(state)
+        for second in twice:
+            again = open_log(second, **SETTINGS, clean=True)
+            assert (latest_of(again), again.log_end_offset, again.lost_data) == (latest, end, False), second
+            again.close()
+
+
+def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At worst the log is as if it had not been truncated yet."""
+    log = written(tmp_path / "log")
+    task = log.compaction.task(log.compaction.cleanable(None, 0), 0, 1 << 16)
+    cleaning = Cleaning(task, lambda: None)
+    cleaning.map_keys()
+    swap = cleaning.rewrite(cleaning.groups()[0])
+    assert swap is not None
+    assert log.compaction.begin_swap(task, swap)
+    before = {record.offset: record for record in records_of(log)}
+    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as found:
+        log.truncate_to(20)
+    assert len(found) > 8
+    for state in found:
+        again = open_log(state, **SETTINGS, clean=True)
+        assert all(before[record.offset] == record for record in records_of(again)), state
+        assert again.log_end_offset >= 20
+        assert again.read(0, 1 << 20, Isolation.LOG_END, min_one_message=True).records
+        again.close()
+
+
+# -- LD-1, LD-2
+
+
+def name(base: int, suffix: str) -> str:
+    return f"{base:020d}.{suffix}"
+
+
+def test_w_d11_leftovers_of_every_kind_are_removed(tmp_path: Path) -> None:
+    """LD-1: an unfinished set takes the swap files of its base and above with it."""
+    log = fixture_t(tmp_path)
+    log.close()
+    files = files_of(tmp_path)
+    kinds = ("log", "index", "timeindex", "digest", "txnindex")
+    strays = [name(6, f"{kind}.cleaned") for kind in kinds] + [name(12, f"{kind}.swap") for kind in kinds]
+    strays += [name(3, "log.deleted"), name(3, "snapshot.deleted"), name(77, "index"), name(77, "txnindex")]
+    for stray in strays:
+        (tmp_path / stray).write_bytes(b"")
+    again = open_log(tmp_path, segment_bytes=300)
+    assert (again.log_end_offset, files_of(tmp_path)) == (20, files)
+    assert names_in(tmp_path).isdisjoint(strays)
+
+
+def test_w_d12_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tmp_path: Path) -> None:
+    """LD-2: logs, indexes and producer snapshots from the set's base up to its end."""
+    log = fixture_t(tmp_path)
+    log.close()
+    (tmp_path / name(6, "snapshot")).write_bytes(b"old")
+    (tmp_path / name(6, "txnindex")).write_bytes(b"old")
+    files = files_of(tmp_path)
+    (tmp_path / name(0, "log.swap")).write_bytes(files[name(0, "log")] + files[name(6, "log")])
+    (tmp_path / name(0, "index.swap")).write_bytes(b"")
+    again = open_log(tmp_path, segment_bytes=500)
+    assert layout(again) == [(0, 468), (12, 234), (18, 78)]
+    assert not list(tmp_path.glob(name(6, "*")))
+    assert (again.log_end_offset, again.epochs.entries) == (20, ((0, 0), (1, 8), (2, 16)))
+    assert offsets_of(again) == list(range(20))
+
+
+def test_ld_2_an_index_that_has_lost_its_log_to_its_name_follows_it(tmp_path: Path) -> None:
+    """The log is renamed first: what is left over belongs to it and replaces nothing else."""
+    log = fixture_t(tmp_path)
+    log.close()
+    files = files_of(tmp_path)
+    (tmp_path / name(6, "index")).rename(tmp_path / name(6, "index.swap"))
+    open_log(tmp_path, segment_bytes=300).close()
+    assert files_of(tmp_path) == files
