@@ -1,0 +1,246 @@
+"""Reads of READ_COMMITTED consumers (LG-9), and transactions on followers."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replog.log.batch import CONTROL, TRANSACTIONAL, iterate_batches
+from replog.log.control import marker_or_none
+from replog.log.log import Log
+from replog.log.offsets import AbortedTransaction, FetchData, Isolation, OffsetMetadata
+from tests.replog.log.batches import client_batch, files_of, layout, open_log, stamped
+from tests.replog.log.producers import batch, end, marker, produce, send, transact
+
+SIZE = 69
+
+
+def read(log: Log, offset: int, max_bytes: int = 10_000) -> FetchData:
+    return log.read(offset, max_bytes, Isolation.TXN_COMMITTED, min_one_message=True)
+
+
+def visible(data: FetchData, offset: int) -> list[int]:
+    """Base offsets of the batches that a consumer hands out, having passed over what the answer says is aborted."""
+    aborted = sorted(data.aborted, key=lambda transaction: transaction.first_offset)
+    void: set[int] = set()
+    found = []
+    for position, header in iterate_batches(data.records):
+        while aborted and aborted[0].first_offset <= header.last_offset:
+            void.add(aborted.pop(0).producer_id)
+        if header.attributes & CONTROL:
+            ended = marker_or_none(data.records, header, position)
+            if ended is not None and not ended.committed:
+                void.discard(header.producer_id)
+        elif header.last_offset >= offset and not (header.attributes & TRANSACTIONAL and header.producer_id in void):
+            found.append(header.base_offset)
+    return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Producer 1 from 0, aborted at 3; producer 2 from 1, open; plain ones at 2 and 4. HW 5."""
+    log = open_log(tmp_path, index_interval_bytes=1)
+    transact(log, 1, 0)
+    transact(log, 2, 0)
+    produce(log, client_batch(b"x"))
+    end(log, 1, commit=False)
+    produce(log, client_batch(b"x"))
+    log.update_high_watermark(5)
+    return log
+
+
+def test_a_committed_read_ends_at_the_last_stable_offset(log: Log) -> None:
+    """LG-7, LG-9, LG-0: what is not decided is not given, even below the high watermark."""
+    assert log.last_stable_offset == 1
+    assert read(log, 0) == FetchData(OffsetMetadata(0, 0, 0), read(log, 0).records, False, (AbortedTransaction(1, 0),))
+    assert len(read(log, 0).records) == SIZE
+    assert read(log, 1) == FetchData(OffsetMetadata(1, 0, SIZE), b"")
+    assert read(log, 4) == FetchData(log._segments.locate(4), b"")
+    assert len(log.read(0, 10_000, Isolation.HIGH_WATERMARK, min_one_message=True).records) == 4 * SIZE + 78
+    end(log, 2, commit=True)
+    log.update_high_watermark(6)
+    assert len(read(log, 0).records) == 4 * SIZE + 2 * 78
+    assert visible(read(log, 0), 0) == [1, 2, 4]
+
+
+def test_other_reads_name_no_aborted_transactions(log: Log) -> None:
+    """LG-9."""
+    for isolation in (Isolation.HIGH_WATERMARK, Isolation.LOG_END):
+        assert log.read(0, 10_000, isolation, min_one_message=True).aborted == ()
+
+
+def test_lg_9_up_to_the_index_entry_behind_the_bytes(log: Log) -> None:
+    """LG-9, IX-12: transactions that begin behind it are not named."""
+    end(log, 2, commit=True)
+    for pid in (5, 6):
+        for _ in range(4):
+            produce(log, client_batch(b"x"))
+        transact(log, pid, 0)
+        end(log, pid, commit=False)
+    log.update_high_watermark(log.log_end_offset)
+    assert [transaction.first_offset for transaction in read(log, 0).aborted] == [0, 10, 16]
+    assert [transaction.first_offset for transaction in read(log, 4, SIZE).aborted] == []
+    assert [transaction.first_offset for transaction in read(log, 8, 2 * SIZE).aborted] == []
+    assert [transaction.first_offset for transaction in read(log, 8, 3 * SIZE).aborted] == [10]
+    assert [transaction.first_offset for transaction in read(log, 11).aborted] == [10, 16], "its marker is read"
+    assert [transaction.first_offset for transaction in read(log, 12).aborted] == [16]
+
+
+def test_lg_9_an_abort_in_a_later_segment_is_named(tmp_path: Path) -> None:
+    """LG-9: data in the first segment, markers in the second and the fourth; nothing beyond the one that decides."""
+    log = open_log(tmp_path, segment_bytes=200)
+    transact(log, 1, 0)
+    transact(log, 2, 0)
+    log.roll()
+    end(log, 1, commit=False)
+    log.roll()
+    produce(log, client_batch(b"x"))
+    log.roll()
+    end(log, 2, commit=False)
+    log.roll()
+    transact(log, 3, 0)
+    end(log, 3, commit=False)
+    log.update_high_watermark(log.log_end_offset)
+    assert layout(log) == [(0, 138), (2, 78), (3, 69), (4, 78), (5, 147)]
+    assert read(log, 0).aborted == (AbortedTransaction(1, 0), AbortedTransaction(2, 1))
+    assert read(log, 3).aborted == (AbortedTransaction(2, 1),)
+    assert read(log, 5).aborted == (AbortedTransaction(3, 5),)
+
+
+def test_a_commit_names_nothing(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    transact(log, 1, 0)
+    end(log, 1, commit=True)
+    log.update_high_watermark(2)
+    assert read(log, 0).aborted == ()
+    assert log._segments.active.transaction_index.path.exists() is False
+
+
+def follow(leader: Log, follower: Log, max_bytes: int) -> None:
+    """Fetch until nothing is left, by at most `max_bytes` and at least a batch."""
+    while follower.log_end_offset < leader.log_end_offset:
+        data = leader.read(follower.log_end_offset, max_bytes, Isolation.LOG_END, min_one_message=True)
+        follower.append_as_follower(data.records)
+
+
+def snapshots_of(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.glob("*.snapshot")}
+
+
+@pytest.mark.parametrize("max_bytes", [1, 200, 10**6])
+def test_a_follower_has_its_leaders_transaction_index(tmp_path: Path, max_bytes: int) -> None:
+    """IX-19, PS-6: in the segment that holds the marker, with the same stable offset, however the bytes came."""
+    leader = open_log(tmp_path / "leader", segment_bytes=500)
+    sequences = dict.fromkeys(range(4), 0)
+    for number in range(40):
+        pid = number * 7 % 4
+        transact(leader, pid, sequences[pid])
+        sequences[pid] += 1
+        if number % 3:
+            end(leader, (pid + 1) % 4, commit=number % 5 == 0)
+    follower = open_log(tmp_path / "follower", segment_bytes=500)
+    follow(leader, follower, max_bytes)
+    files = files_of(tmp_path / "leader")
+    assert sum(name.endswith(".txnindex") for name in files) > 3
+    assert files_of(tmp_path / "follower") == files
+    assert snapshots_of(tmp_path / "follower") == snapshots_of(tmp_path / "leader")
+
+
+def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path: Path) -> None:
+    """W-P7, PS-3: of what it replicated, with the same cached batches, open transactions and coordinators."""
+    leader = open_log(tmp_path / "leader")
+    infos = produce(leader, *(batch(0, n) for n in range(7)))
+    transact(leader, 2, 0)
+    end(leader, 3, commit=True, coordinator_epoch=5)
+    follower = open_log(tmp_path / "follower")
+    follow(leader, follower, 100)
+    assert [send(follower, 0, n) for n in range(2, 7)] == [(info.first_offset, info.last_offset) for info in infos[2:]]
+    assert follower.log_end_offset == leader.log_end_offset
+    assert follower.producers.snapshot_entries() == leader.producers.snapshot_entries()
+    follower.update_high_watermark(9)
+    assert follower.last_stable_offset == 7
+    assert send(follower, 0, 7) == (9, 9)
+
+
+def test_a_replica_that_missed_the_beginning_takes_the_rest(tmp_path: Path) -> None:
+    """PS-2, LG-12: it starts inside of a transaction; the abort still names what it has."""
+    leader = open_log(tmp_path / "leader")
+    transact(leader, 1, 0)
+    transact(leader, 1, 1)
+    end(leader, 1, commit=False)
+    late = open_log(tmp_path / "late")
+    late.truncate_fully_and_start_at(1)
+    follow(leader, late, 10**6)
+    late.update_high_watermark(3)
+    assert visible(read(late, 1), 1) == []
+    assert read(late, 1).aborted == (AbortedTransaction(1, 1),)
+
+
+actions = st.one_of(
+    st.tuples(st.sampled_from(["data"]), st.integers(1, 4)),
+    st.tuples(st.sampled_from(["plain", "commit", "abort", "roll", "reopen", "crash"]), st.integers(1, 4)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(actions, max_size=40),
+    high_watermark=st.integers(0, 60),
+    chunk=st.sampled_from([1, 150, 400, 10**6]),
+    interval=st.sampled_from([0, 100, 4096]),
+)
+def test_a_consumer_sees_what_was_committed_and_nothing_else(
+    steps: list[tuple[str, int]], high_watermark: int, chunk: int, interval: int
+) -> None:
+    """LG-9, PS-5, against a list: whatever the order of ends, the segments, the fetches and the restarts between."""
+    overrides = {"segment_bytes": 500, "index_interval_bytes": interval}
+    with TemporaryDirectory() as name:
+        log = open_log(Path(name), **overrides)
+        sequences = dict.fromkeys(range(1, 5), 0)
+        open_data: dict[int, list[int]] = {}
+        decided: dict[int, int] = {}  # data offset → of its marker, if committed
+        for step, pid in steps:
+            at = log.log_end_offset
+            if step == "data":
+                transact(log, pid, sequences[pid])
+                sequences[pid] += 1
+                open_data.setdefault(pid, []).append(at)
+            elif step == "plain":
+                produce(log, client_batch(b"x"))
+                decided[at] = at
+            elif step == "roll":
+                log.roll()
+            elif step in ("commit", "abort"):
+                end(log, pid, commit=step == "commit")
+                data = open_data.pop(pid, [])
+                decided |= dict.fromkeys(data, at) if step == "commit" else {}
+            else:
+                log.close() if step == "reopen" else log.abandon()
+                log = open_log(Path(name), clean=step == "reopen", **overrides)
+        log.update_high_watermark(high_watermark)
+        still_open = min((data[0] for data in open_data.values()), default=log.log_end_offset)
+        assert log.last_stable_offset <= min(log.high_watermark, still_open)
+        seen: list[int] = []
+        offset = 0
+        while (found := read(log, offset, chunk)).records:
+            seen += visible(found, offset)
+            offset = max(header.next_offset for _, header in iterate_batches(found.records))
+        assert offset == log.last_stable_offset
+        assert seen == [at for at in sorted(decided) if at < offset], (offset, log.last_stable_offset)
+        log.update_high_watermark(log.log_end_offset)
+        assert log.last_stable_offset == still_open
+        log.close()
+
+
+def test_markers_of_a_replicated_batch_are_read_from_the_fetch(tmp_path: Path) -> None:
+    """IX-19: several batches in one fetch, the marker not the first of them."""
+    data = [
+        stamped(batch(0, 0, transactional=True), 0, 0),
+        stamped(marker(1, commit=False), 1, 0),
+        stamped(batch(0, 0, pid=2), 2, 0),
+    ]
+    log = open_log(tmp_path)
+    log.append_as_follower(b"".join(data))
+    assert list(log._segments.active.transaction_index.entries()) == [(1, 0, 1, 2)]
