@@ -1,0 +1,279 @@
+"""Damage to the segments of a partition, row by row: where the log ends then, what is set aside, what is said.
+
+Whatever was cut is then fetched again, and every file must be what it was before (`assert_as_if_never_damaged`).
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.replog.log.batches import layout
+from tests.replog.log.damage import (
+    BATCH,
+    CLEAN,
+    END,
+    EPOCHS,
+    FULL,
+    Damage,
+    assert_as_if_never_damaged,
+    both,
+    cut,
+    flipped,
+    longer,
+    missing,
+    overwritten,
+    put_back,
+    reopen,
+    segment_file,
+    sparse,
+    swapped,
+    write_log,
+    written,
+)
+
+BASES = [base for base, _ in FULL]
+LOG0, LOG10, LOG20, LOG30 = (segment_file(base, "log") for base in BASES)
+NOT_CLEAN = "the broker did not stop cleanly"
+
+
+class Row(NamedTuple):
+    """One kind of damage, how the broker had stopped, and what is left then."""
+
+    damage: Damage
+    stop: int | None  # CLEAN, or the recovery point of a crash
+    end: int  # the log's end
+    bases: list[int]  # of its segments
+    said: list[str]  # patterns that lines match in this order; nothing is said if there are none
+    lost: bool = True  # whether records are gone that were there, or something that may have been records
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    return write_log(tmp_path_factory.mktemp("whole") / "t-0")
+
+
+def check(directory: Path, files: dict[str, bytes], row: Row) -> None:
+    put_back(directory, files)
+    row.damage(directory)
+    said: list[str] = []
+    log = reopen(directory, row.stop, said)
+    assert (log.log_end_offset, [base for base, _ in layout(log)]) == (row.end, row.bases), said
+    assert log.epochs.entries == tuple((epoch, start) for epoch, start in EPOCHS if start < row.end), said
+    assert log.recovery_point == (row.end if row.stop is CLEAN else min(row.stop, row.end))
+    assert log.lost_data is row.lost, said
+    lines = iter(said)
+    assert all(any(re.search(pattern, line) for line in lines) for pattern in row.said), "\n".join(said)
+    assert row.said or not said, said
+    for base in set(BASES) - set(row.bases):
+        if row.damage.__name__ != "missing":
+            assert (directory / f"{segment_file(base, 'log')}.deleted").exists(), base
+    assert_as_if_never_damaged(log, files, row.end)
+
+
+def cut_off(count: int, end: int) -> str:
+    return f": {count} bytes after offset {end - 1} were unsound and are cut off"
+
+
+def aside(end: int, count: int) -> str:
+    return f"ends at offset {end}: setting aside {count} later segments"
+
+
+STOPS = {"clean": CLEAN, "crash": 30}
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("byte", [b"Z", b"\0", b"\xff"])
+@pytest.mark.parametrize("count", [1, 11, 12, 17, 18, 40, 60, 61, 200, 5000])
+def test_what_is_behind_the_last_batch_is_cut_off(
+    memory: Path, files: dict[str, bytes], count: int, byte: bytes, stop: str
+) -> None:
+    """W-D7, RB-7, SG-8: too few bytes for a length, for a magic, for a header; and more than that."""
+    check(memory, files, Row(longer(LOG30, byte * count), STOPS[stop], END, BASES, [LOG30, cut_off(count, END)]))
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("count", [1, 16, 17, 18, 60, 61, 66, 67, 77])
+def test_a_torn_last_batch_is_cut_off(memory: Path, files: dict[str, bytes], count: int, stop: str) -> None:
+    """RB-7, SG-15: torn in its records or in its header."""
+    row = Row(cut(LOG30, count), STOPS[stop], 32, BASES, [LOG30, cut_off(BATCH - count, 32)])
+    check(memory, files, row)
+
+
+@pytest.mark.parametrize("count", [2, 17, 61, 78])
+def test_a_tail_of_zeros_in_place_of_records_is_cut_off(memory: Path, files: dict[str, bytes], count: int) -> None:
+    """What a file system may leave that lengthened the file before it wrote the bytes."""
+    row = Row(overwritten(LOG30, -count, bytes(count)), 30, 32, BASES, [NOT_CLEAN, cut_off(BATCH, 32)])
+    check(memory, files, row)
+
+
+def test_a_lost_last_batch_is_missed_only_if_it_was_durable(memory: Path, files: dict[str, bytes]) -> None:
+    """LD-9: cut exactly between two batches, which nothing in the log itself tells."""
+    check(memory, files, Row(cut(LOG30, BATCH), 32, 32, BASES, [NOT_CLEAN], lost=False))
+    check(memory, files, Row(cut(LOG30, BATCH), END, 32, BASES, [NOT_CLEAN]))
+    check(memory, files, Row(cut(LOG30, BATCH), CLEAN, 32, BASES, [f"{segment_file(30, 'index')}: no batch"]))
+
+
+# -- one bit of a batch. Batch 8 begins at offset 16, with leader epoch 1 before it and behind it.
+
+FIELDS = {
+    "base offset": (0, 8),
+    "length": (8, 4),
+    "leader epoch": (12, 4),
+    "magic": (16, 1),
+    "CRC": (17, 4),
+    "attributes": (21, 2),
+    "last offset delta": (23, 4),
+    "base timestamp": (27, 8),
+    "max timestamp": (35, 8),
+    "producer id": (43, 8),
+    "producer epoch": (51, 2),
+    "base sequence": (53, 4),
+    "number of records": (57, 4),
+    "records": (61, 17),
+}
+
+
+@pytest.mark.parametrize("recovery_point", [0, 10, 16])
+@pytest.mark.parametrize("field", FIELDS)
+def test_one_bit_of_a_batch_ends_the_log_there_after_a_crash(
+    memory: Path, files: dict[str, bytes], field: str, recovery_point: int
+) -> None:
+    """W-D3, W-D4, W-D6, W-D19, W-D20, W-D21, LD-5, LD-6, SG-9: every byte of the batch, its lowest and highest bit."""
+    start, size = FIELDS[field]
+    for position in range(start, start + size):
+        for bits in (0x01, 0x80):
+            said = [NOT_CLEAN, cut_off(2 * BATCH, 16), aside(16, 2)]
+            damage = flipped(LOG10, 3 * BATCH + position, bits)
+            check(memory, files, Row(damage, recovery_point, 16, [0, 10], said))
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_one_bit_of_the_first_batch_of_the_active_segment(memory: Path, files: dict[str, bytes], field: str) -> None:
+    """LD-5: an empty active segment is left."""
+    start, size = FIELDS[field]
+    for position in range(start, start + size):
+        damage = flipped(LOG30, position, 0x01)
+        check(memory, files, Row(damage, 30, 30, BASES, [NOT_CLEAN, cut_off(2 * BATCH, 30)]))
+
+
+EPOCH = 12  # position of the leader epoch in a batch, lowest byte last
+
+
+@pytest.mark.parametrize(
+    ("damage", "end", "said"),
+    [
+        (flipped(LOG10, 1 * BATCH + EPOCH + 1), 12, [NOT_CLEAN, cut_off(4 * BATCH, 12)]),
+        (flipped(LOG10, 2 * BATCH + EPOCH + 3), 12, [NOT_CLEAN, cut_off(4 * BATCH, 12)]),
+        (flipped(LOG0, 4 * BATCH + EPOCH), 8, [f"{LOG0}: its last batch has leader epoch 16777216, and 0 follows"]),
+        (flipped(LOG10, 4 * BATCH + EPOCH + 2), 18, [f"{LOG10}: its last batch has leader epoch 257, and 1 follows"]),
+        (flipped(LOG20, 0 * BATCH + EPOCH, 0x80), 20, [NOT_CLEAN, cut_off(5 * BATCH, 20)]),
+    ],
+    ids=[
+        "the first of an epoch, raised",
+        "the second of an epoch, lowered: it or the one before it is damaged, so both go",
+        "the last of a segment, raised",
+        "the last of a segment, raised, before older ones of its epoch",
+        "the first of a segment, negative",
+    ],
+)
+def test_a_leader_epoch_that_breaks_the_order_ends_the_log(
+    memory: Path, files: dict[str, bytes], damage: Damage, end: int, said: list[str]
+) -> None:
+    """W-D19: the order tells which of two batches stands out, across segments too."""
+    bases = [base for base in BASES if base <= end]
+    check(memory, files, Row(damage, 0, end, bases, [*said, aside(end, 4 - len(bases))]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "epochs"),
+    [
+        (flipped(LOG10, 0 * BATCH + EPOCH + 3), ((0, 0), (1, 10), (3, 24))),
+        (flipped(LOG10, 1 * BATCH + EPOCH + 3), ((0, 0), (1, 14), (3, 24))),
+        (flipped(LOG30, 1 * BATCH + EPOCH + 3, 4), ((0, 0), (1, 12), (3, 24), (7, 32))),
+    ],
+    ids=["0 to 1 before epoch 1", "1 to 0 behind epoch 0", "the last of the log, raised"],
+)
+@pytest.mark.parametrize("stop", [CLEAN, 0])
+def test_a_leader_epoch_that_keeps_the_order_is_left_to_audits(
+    memory: Path, files: dict[str, bytes], damage: Damage, epochs: tuple[tuple[int, int], ...], stop: int | None
+) -> None:
+    """W-D19: no rule that a replica can check alone is broken; its digests and epochs differ from its peers'."""
+    put_back(memory, files)
+    damage(memory)
+    log = reopen(memory, stop)
+    assert (log.log_end_offset, log.epochs.entries) == (END, epochs)
+
+
+# -- whole files of segments
+
+
+@pytest.mark.parametrize("stop", [CLEAN, 0, 30])
+@pytest.mark.parametrize(
+    ("damage", "end", "bases"),
+    [
+        (missing(LOG10), 10, [0]),
+        (missing(LOG30), 30, [0, 10, 20]),
+        (written(LOG10), 10, [0, 10]),
+        (written(LOG30), 30, BASES),
+        (cut(LOG10, BATCH), 18, [0, 10]),
+        (cut(LOG10, 1), 18, [0, 10]),
+        (longer(LOG10, b"Z" * 100), 20, [0, 10]),
+        (longer(LOG10, bytes(100)), 20, [0, 10]),
+        (written(LOG20, bytes(390)), 20, [0, 10, 20]),
+        (swapped(LOG10, LOG20), 10, [0, 10]),
+        (sparse(LOG10, 1 << 30), 20, [0, 10]),
+        (sparse(LOG30, 1 << 30), END, BASES),
+    ],
+    ids=[
+        "a .log in the middle missing",
+        "the active .log missing",
+        "a .log in the middle empty",
+        "the active .log empty",
+        "a sealed segment without its last batch",
+        "a sealed segment with a torn last batch",
+        "garbage behind a sealed segment",
+        "zeros behind a sealed segment",
+        "a segment of zeros",
+        "two segments under each other's names",
+        "a hole of a gigabyte behind a sealed segment",
+        "a hole of a gigabyte behind the active one",
+    ],
+)
+def test_a_segment_in_the_wrong_shape_ends_the_log_after_any_stop(
+    memory: Path, files: dict[str, bytes], damage: Damage, end: int, bases: list[int], stop: int | None
+) -> None:
+    """LD-6: no hole is ever served; a segment that lost bytes, even garbage, is the last one."""
+    put_back(memory, files)
+    damage(memory)
+    said: list[str] = []
+    log = reopen(memory, stop, said)
+    assert (log.log_end_offset, [base for base, _ in layout(log)]) == (end, bases), said
+    assert log.lost_data is not (end == 30 and stop is not CLEAN), "what a crash took from behind the recovery point"
+    assert_as_if_never_damaged(log, files, end)
+
+
+@pytest.mark.parametrize("stop", [CLEAN, 0, 30])
+def test_without_its_first_segment_a_log_begins_with_the_next(
+    memory: Path, files: dict[str, bytes], stop: int | None
+) -> None:
+    """LD-10: as after a deletion by retention, of which nothing else tells."""
+    put_back(memory, files)
+    (memory / LOG0).unlink()
+    log = reopen(memory, stop)
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (10, END, ((0, 10), *EPOCHS[1:]))
+    assert not (memory / segment_file(0, "index")).exists(), "LD-3: it goes with its log"
+
+
+def test_every_damage_at_once(memory: Path, files: dict[str, bytes]) -> None:
+    """The first one, in the order of offsets, decides where the log ends."""
+    damage = both(
+        flipped(LOG10, 3 * BATCH + 70),
+        written(segment_file(0, "index")),
+        missing(segment_file(0, "digest"), segment_file(20, "timeindex")),
+        written("leader-epoch-checkpoint", b"garbage"),
+        cut(LOG30, 5),
+        written(segment_file(30, "snapshot"), b"garbage"),
+    )
+    check(memory, files, Row(damage, 0, 16, [0, 10], [NOT_CLEAN, cut_off(2 * BATCH, 16), aside(16, 2)]))
