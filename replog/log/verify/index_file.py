@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -71,22 +72,29 @@ class IndexFile:
     def in_order(self, follows: Callable[[Fields | None, Fields], bool]) -> Iterator[Entry | Finding]:
         """The entries of which each `follows` the one before, and a finding for each that does not.
 
-        Between two that disagree, the one that the next or the previous neighbour contradicts too is at fault.
+        Of two that disagree, the first one is at fault if the second one follows the entry before them and the entry
+        after them does not follow the first.
         """
         before: Fields | None = None
-        following = self.entries()
-        current = next(following, None)
-        while current is not None:
-            after = next(following, None)
+        coming: Iterator[Entry | None] = chain(self.entries(), (None, None, None))
+        current, after = next(coming), next(coming)
+        for later in coming:
+            if current is None:
+                return
             fields = current.fields
-            stands_out = after is not None and not follows(fields, after.fields) and follows(before, after.fields)
-            if not follows(before, fields) or stands_out:
+            stands_out = (
+                after is not None
+                and not follows(fields, after.fields)
+                and follows(before, after.fields)
+                and not (later is not None and follows(fields, later.fields))
+            )
+            if stands_out or not follows(before, fields):
                 found = f"entry {current.slot} is {fields}, between {before} and {after and after.fields}"
                 yield Kind.INDEX_ORDER.at(self.path, found, position=current.position)
             else:
                 before = fields
                 yield current
-            current = after
+            current, after = after, later
 
 
 class IndexCheck:

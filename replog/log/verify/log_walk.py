@@ -30,7 +30,10 @@ class Batch(NamedTuple):
 
 
 class Break(NamedTuple):
-    """No batch is at `position`; the walk goes on at `resume`, or ends if that is None."""
+    """No batch is at `position`; the walk goes on at `resume`, or ends if that is None.
+
+    That may be before `position`, if the batch before had a wrong CRC, and so perhaps a wrong length.
+    """
 
     position: int
     resume: int | None
@@ -49,21 +52,25 @@ class LogWalk:
         self._window = memoryview(b"")
 
     def batches(self, resume_after: Callable[[int], Iterator[int]]) -> Iterator[Batch | Break]:
-        """Every batch in order. At a break, goes on at the first of `resume_after(position)` that has a sound batch."""
-        position = 0
+        """Every batch in order. At a break, goes on at the first of `resume_after(position)` that has a sound batch.
+
+        After a batch with a wrong CRC its length may be what was wrong, so the search begins at that batch.
+        """
+        position = suspect = 0
         while position < self.end:
             try:
                 batch = self._batch(position, self._header(position))
             except CorruptRecord as error:
-                resume = next((at for at in resume_after(position) if self._is_sound(at)), None)
+                resume = next((at for at in resume_after(suspect) if self._is_sound(at)), None)
                 cut_short = isinstance(error, _CutShort)
                 yield Break(position, resume, error.message, cut_short, resume is None and self._only_zeros(position))
                 if resume is None:
                     return
-                position = resume
+                position = suspect = resume
                 continue
             yield batch
             position += batch.header.size
+            suspect = position if batch.sound else batch.position
 
     def _header(self, position: int) -> BatchHeader:
         left = self.end - position

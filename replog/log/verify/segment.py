@@ -125,7 +125,7 @@ class _SegmentCheck:
 
     def _break(self, damage: Break) -> Iterator[Finding]:
         end = self._walk.end if damage.resume is None else damage.resume
-        size = end - damage.position
+        size = max(0, end - damage.position)
         self._progress.on_bytes(size)
         self._progress.totals.bytes += size
         self._unknown = True

@@ -1,0 +1,161 @@
+"""Names, snapshots, the epoch checkpoint and the checkpoints of a log directory."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.errors import ReplogError
+from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.producer_snapshot import format_snapshot, read_snapshot
+from tests.replog.log.verify.directories import faults, file, findings_in, flip, notes
+
+EPOCHS = "leader-epoch-checkpoint"
+
+
+def test_leftovers_and_strays_are_noted(data: Path, flights: Path) -> None:
+    """FN-1, W-D11"""
+    names = [f"{0:020d}.log.deleted", f"{6:020d}.log.cleaned", f"{0:020d}.log.swap", f"{77:020d}.index", "notes.txt"]
+    for name in names:
+        (flights / name).write_bytes(b"")
+    doomed = data / f"gone-0.{'0' * 32}-delete"
+    doomed.mkdir()
+    (data / "lost+found").mkdir()
+    (data / "recovery-point-offset-checkpoint.tmp").write_text("")
+    assert faults(data) == []
+    assert sorted((kind, name) for kind, name, *_ in notes(data)) == [
+        ("LEFTOVER", names[0]),
+        ("LEFTOVER", names[2]),
+        ("LEFTOVER", names[1]),
+        ("LEFTOVER", "recovery-point-offset-checkpoint.tmp"),
+        ("ORPHAN", names[3]),
+        ("SET_ASIDE", doomed.name),
+        ("STRAY", "lost+found"),
+        ("STRAY", "notes.txt"),
+    ]
+
+
+def test_a_snapshot_with_a_wrong_crc(data: Path, flights: Path) -> None:
+    """PS-7"""
+    flip(file(flights, 38, "snapshot"), 20)
+    assert [(kind, name) for kind, name, *_ in faults(data)] == [("SNAPSHOT", f"{38:020d}.snapshot")]
+    assert [kind for kind, *_ in faults(file(flights, 38, "snapshot"))] == ["SNAPSHOT"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("epoch", 9), ("last_sequence", 30), ("last_offset", 20), ("current_txn_first_offset", 12)]
+)
+def test_a_snapshot_that_says_what_the_batches_do_not(data: Path, flights: Path, field: str, value: int) -> None:
+    """PS-10: its state follows from the batches; here of one producer, under a right CRC."""
+    path = file(flights, 38, "snapshot")
+    first, *others = read_snapshot(path)
+    path.write_bytes(format_snapshot([first._replace(**{field: value}), *others]))
+    (finding,) = findings_in(data)
+    assert (finding.kind.name, finding.file) == ("SNAPSHOT_STATE", path)
+    assert field in finding.found
+
+
+def test_a_snapshot_beyond_the_log_end_is_noted(data: Path, flights: Path) -> None:
+    """PS-8"""
+    file(flights, 38, "snapshot").rename(file(flights, 99, "snapshot"))
+    assert faults(data) == []
+    assert notes(data) == [("SNAPSHOT_AHEAD", f"{99:020d}.snapshot", None, 99)]
+
+
+@pytest.mark.parametrize(
+    ("content", "offset"),
+    [
+        ("0\n3\n0 0\n1 6\n3 26\n", 26),
+        ("0\n3\n0 0\n1 8\n4 26\n", 6),
+        ("0\n3\n0 0\n1 4\n4 26\n", 4),
+        ("0\n2\n1 6\n4 26\n", 0),
+        ("0\n2\n0 0\n4 26\n", 6),
+        ("0\n4\n0 0\n1 6\n2 13\n4 26\n", 13),
+        ("", None),
+    ],
+)
+def test_epochs_that_the_batches_do_not_have(data: Path, flights: Path, content: str, offset: int | None) -> None:
+    """EP-1, LD-13: the checkpoint says (0, 0) (1, 6) (4, 26)."""
+    (flights / EPOCHS).write_text(content)
+    assert faults(data) == [("EPOCHS", EPOCHS, None, offset)], findings_in(data)
+
+
+def test_epochs_without_batches(data: Path, flights: Path) -> None:
+    """EP-3, W-D16: at the log end one may begin; beyond it a start cuts them."""
+    (flights / EPOCHS).write_text("0\n4\n0 0\n1 6\n4 26\n7 38\n")
+    assert findings_in(data) == []
+    (flights / EPOCHS).write_text("0\n4\n0 0\n1 6\n4 26\n7 39\n")
+    assert faults(data) == []
+    assert notes(data) == [("EPOCHS_AHEAD", EPOCHS, None, 39)]
+
+
+@pytest.mark.parametrize("content", ["1\n0\n", "0\n2\n0 0\n", "0\n1\nx y\n", "0\n2\n1 5\n0 6\n", "\xff\n"])
+def test_a_malformed_epoch_checkpoint(data: Path, flights: Path, content: str) -> None:
+    """1.3"""
+    (flights / EPOCHS).write_text(content, encoding="latin-1")
+    assert faults(data) == faults(flights / EPOCHS) == [("MALFORMED", EPOCHS, None, None)]
+
+
+def test_a_malformed_partition_metadata(data: Path, flights: Path) -> None:
+    """1.4"""
+    (flights / "partition.metadata").write_text("version: 0\ntopic_id: x\n")
+    assert faults(data) == [("MALFORMED", "partition.metadata", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "clean", "expected"),
+    [
+        ("recovery-point-offset-checkpoint", 39, True, ["CHECKPOINT"]),
+        ("recovery-point-offset-checkpoint", 39, False, ["CHECKPOINT"]),
+        ("replication-offset-checkpoint", 39, True, ["CHECKPOINT"]),
+        ("replication-offset-checkpoint", 39, False, ["CHECKPOINT_AHEAD"]),
+        ("log-start-offset-checkpoint", 39, True, ["CHECKPOINT", "CHECKPOINT"]),
+        ("log-start-offset-checkpoint", 38, True, []),
+        ("recovery-point-offset-checkpoint", -5, True, ["MALFORMED"]),
+    ],
+)
+def test_offsets_that_the_log_does_not_have(
+    data: Path, flights: Path, name: str, offset: int, clean: bool, expected: list[str]
+) -> None:
+    """13.1: log start ≤ high watermark ≤ log end, recovery point ≤ log end."""
+    (data / name).write_text(f"0\n1\nflights 0 {offset}\n")
+    if not clean:
+        (data / CLEAN_SHUTDOWN).unlink()
+    assert [kind for kind, *_ in faults(data) + notes(data)] == expected, findings_in(data)
+    if "CHECKPOINT" in expected:
+        assert "CHECKPOINT" in [kind for kind, *_ in faults(flights)]  # a partition alone is judged by them too
+
+
+@pytest.mark.parametrize("content", ["0\n2\nflights 0 1\n", "9\n0\n", "0\n1\nflights 0\n"])
+def test_a_malformed_checkpoint(data: Path, content: str) -> None:
+    """1.3"""
+    (data / RECOVERY_POINT_CHECKPOINT).write_text(content)
+    assert faults(data) == [("MALFORMED", RECOVERY_POINT_CHECKPOINT, None, None)]
+    assert faults(data / RECOVERY_POINT_CHECKPOINT) == [("MALFORMED", RECOVERY_POINT_CHECKPOINT, None, None)]
+
+
+def test_a_partition_that_only_a_checkpoint_knows(data: Path) -> None:
+    (data / RECOVERY_POINT_CHECKPOINT).write_text("0\n2\nflights 0 38\ngone 3 5\n")
+    assert faults(data) == []
+    assert notes(data) == [("MISSING_PARTITION", RECOVERY_POINT_CHECKPOINT, None, 5)]
+
+
+def test_a_malformed_identity(data: Path) -> None:
+    """1.4"""
+    (data / "meta.properties").write_text("version=1\n")
+    assert faults(data) == [("MALFORMED", "meta.properties", None, None)]
+
+
+def test_what_cannot_be_read_is_a_fault_and_the_rest_is_verified(data: Path, flights: Path) -> None:
+    file(flights, 22, "index").unlink()
+    file(flights, 22, "index").mkdir()
+    (data / RECOVERY_POINT_CHECKPOINT).write_text("bad")
+    assert {kind for kind, *_ in faults(data)} == {"UNREADABLE", "MALFORMED"}
+
+
+def test_other_paths_are_refused_before_anything_is_read(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other.txt").write_text("")
+    for path in (tmp_path / "other", tmp_path / "other.txt", tmp_path / "missing"):
+        with pytest.raises(ReplogError, match=r"INVALID_REQUEST: .*other|no such file"):
+            findings_in(data, path)

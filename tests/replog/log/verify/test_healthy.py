@@ -1,0 +1,181 @@
+"""A sound directory of every shape has no finding, whoever wrote it, and is left exactly as it was."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replog.log.batch import HEADER_SIZE
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.manager import LogManager
+from replog.log.verify.partition import Options
+from replog.log.verify.paths import log_bytes, verify
+from replog.log.verify.segment import Totals
+from tests.replog.log.batches import append, client_batch, config, fixture_t, leader_batch, open_log
+from tests.replog.log.verify.directories import (
+    FLIGHTS,
+    SETTINGS,
+    broker,
+    faults,
+    file,
+    findings_in,
+    notes,
+    places,
+)
+
+
+def test_a_log_directory_with_everything_in_it_is_clean(data: Path) -> None:
+    totals = Totals()
+    done: list[int] = []
+    assert list(verify([data], Options(deep=True, on_bytes=done.append), totals)) == []
+    assert totals == Totals(segments=4, batches=26, records=38, bytes=2055)
+    assert sum(done) == log_bytes(data) == 2055
+
+
+def test_paths_may_be_partitions_and_files(data: Path, flights: Path) -> None:
+    files = list(flights.iterdir())
+    assert findings_in(flights, *files, deep=True) == []
+    assert findings_in(*(data / name for name in ("recovery-point-offset-checkpoint", "meta.properties"))) == []
+
+
+def test_what_is_verified_is_not_written(data: Path) -> None:
+    """Not even a lock file; content, times, modes and names are as before."""
+    (data / ".lock").unlink()
+    before = _tree(data)
+    findings_in(data, deep=True)
+    assert _tree(data) == before
+
+
+def test_a_tree_without_write_permission_is_verified(data: Path) -> None:
+    paths = [data, *data.rglob("*")]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        assert findings_in(data) == []
+    finally:
+        for path in paths:
+            path.chmod(0o755)
+
+
+def test_an_empty_log_and_an_empty_directory(tmp_path: Path) -> None:
+    with broker(tmp_path / "data"):
+        pass
+    assert findings_in(tmp_path / "data") == []
+    (tmp_path / "empty-0").mkdir()
+    assert faults(tmp_path / "empty-0") == []
+
+
+def test_a_log_start_inside_of_a_segment(data: Path) -> None:
+    with broker(data) as log:
+        log.update_high_watermark(38)
+        log.maybe_increment_log_start_offset(17)
+    assert findings_in(data, deep=True) == []
+
+
+def test_after_retention(data: Path) -> None:
+    """The transaction began in a segment that is gone."""
+    with broker(data, retention_bytes=700, retention_ms=-1) as log:
+        log.update_high_watermark(38)
+        assert log.delete_old_segments(0) == 2
+    assert faults(data, deep=True) == []
+    assert {kind for kind, *_ in notes(data)} == {"LEFTOVER"}
+
+
+def test_after_a_truncation_and_new_epochs(data: Path) -> None:
+    with broker(data) as log:
+        log.truncate_to(30)
+        log.assign_epoch_start(6)
+        append(log, client_batch(b"new", timestamps=[50_000]), epoch=6)
+        log.assign_epoch_start(9)  # a leader's newest epoch has no batch yet
+    assert faults(data, deep=True) == []
+    assert {kind for kind, *_ in notes(data)} == {"LEFTOVER"}
+
+
+def test_after_a_crash_and_recovery(data: Path) -> None:
+    (data / CLEAN_SHUTDOWN).unlink()
+    with broker(data):
+        pass
+    assert findings_in(data, deep=True) == []
+
+
+def test_a_crash(data: Path) -> None:
+    """Nothing was lost: an unclean stop alone is nothing to tell of."""
+    settings = config(**SETTINGS)
+    manager = LogManager(data, cluster_id="c", node_id=1)
+    manager.load(lambda _: settings)
+    append(manager.logs[FLIGHTS], client_batch(b"x" * 200), epoch=4)
+    manager.abandon()
+    assert findings_in(data) == []
+
+
+def test_a_running_broker_is_noted(data: Path) -> None:
+    with broker(data):
+        assert [kind for kind, *_ in notes(data)] == ["IN_USE"]
+        assert faults(data) == []
+    assert notes(data) == []
+
+
+def test_a_follower_writes_what_a_leader_writes(tmp_path: Path) -> None:
+    with broker(tmp_path / "data") as log:
+        for base in range(0, 40, 2):
+            log.append_as_follower(leader_batch(base, base // 10, b"a", b"b", timestamps=[base, 7]))
+    assert findings_in(tmp_path / "data", deep=True) == []
+
+
+def test_kafkas_way_with_indexes(tmp_path: Path) -> None:
+    """W-S1: entries per append, here of 4 batches; W-I8: preallocated; IX-14; no digests."""
+    directory = tmp_path / "kafka-0"
+    log = open_log(directory, index_interval_bytes=100)
+    for number in range(20):
+        append(log, client_batch(b"test", timestamps=[1000 + number]))
+    log.close()
+    file(directory, 0, "digest").unlink()
+    entries = b"".join(last.to_bytes(4, "big") + (72 * (last - 3)).to_bytes(4, "big") for last in (7, 11, 15, 19))
+    file(directory, 0, "index").write_bytes(entries + bytes(80))
+    times = b"".join((1000 + last).to_bytes(8, "big") + last.to_bytes(4, "big") for last in (7, 11, 15, 19))
+    file(directory, 0, "timeindex").write_bytes(times + bytes(60))
+    assert faults(directory) == []
+    assert [kind for kind, *_ in notes(directory)] == ["NO_TOPIC_ID", "PREALLOCATED", "PREALLOCATED"]
+
+
+def test_compacted_by_the_cleaner(tmp_path: Path) -> None:
+    """CL-7, CL-8: batches without records, holes in batches, between batches and between segments."""
+    directory = tmp_path / "compacted-0"
+    log = fixture_t(directory)
+    log.close()
+    content = file(directory, 6, "log").read_bytes()
+    file(directory, 6, "log").write_bytes(content[78:])  # batch 6-7 has gone
+    for suffix in ("index", "timeindex", "digest"):
+        file(directory, 6, suffix).unlink()
+    assert faults(directory, compacted=True, deep=True) == []
+    assert faults(directory) == [("HOLE", f"{6:020d}.log", 0, 6)]
+    assert len(content) - 78 > HEADER_SIZE
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "digest"])
+def test_a_missing_index_is_a_note_at_most(data: Path, flights: Path, suffix: str) -> None:
+    """W-D8, W-D9: lookups do without."""
+    file(flights, 14, suffix).unlink()
+    assert faults(data) == []
+    expected = [] if suffix == "digest" else [("MISSING_INDEX", f"{14:020d}.{suffix}", None, None)]
+    assert notes(data) == expected
+
+
+def test_several_directories_at_once(data: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(data, tmp_path / "other")
+    file(other / FLIGHTS.directory_name, 0, "log").write_bytes(b"")
+    assert faults(data) == []
+    found = findings_in(data, other)
+    assert found
+    assert all(finding.file.is_relative_to(other) for finding in found), places(found)
+
+
+def _tree(directory: Path) -> dict[str, tuple[int, int, int, bytes]]:
+    """Everything that a write would change."""
+    found = {}
+    for path in [directory, *sorted(directory.rglob("*"))]:
+        status = os.stat(path)
+        content = path.read_bytes() if path.is_file() else b""
+        found[str(path)] = status.st_mtime_ns, status.st_ctime_ns, status.st_mode, content
+    return found
