@@ -184,7 +184,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     steps=st.lists(actions, max_size=40),
     high_watermark=st.integers(0, 60),
