@@ -7,7 +7,7 @@ from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 
-TIMEOUT_S = 3.0  # of one client's wait for its id
+TIMEOUT_S = 2.0  # of one client's wait for its id; less than it waits for a broker
 
 
 class ProducerIds:

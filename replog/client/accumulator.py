@@ -1,26 +1,34 @@
 """Records that wait to be sent: one queue of batches per partition, bounded together by bytes.
 
-At most one run of a partition's batches is in flight, all of it in one request, whose batches the leader appends in
-order within one step; what of it is to be sent again goes before anything newer. So a retry never overtakes nor is
-overtaken, and order holds without idempotence. (Duplicates are possible: what had its answer lost is sent again.)
-Meanwhile the partition's next records fill the next batches, so requests grow with the load.
+An idempotent producer numbers a partition's batches when they are first taken, and has up to five of them in flight;
+what is to be sent again goes before anything newer, under its old number, once nothing else of the partition is in
+flight. Without numbers at most one run of a partition's batches is in flight, all of it in one request, whose batches
+the leader appends in order within one step. So a retry never overtakes nor is overtaken either way; but without
+numbers what had its answer lost may be in the log twice. Meanwhile the next records fill the next batches, so
+requests grow with the load.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from itertools import islice
+from itertools import chain
 from typing import NamedTuple
 
+from replog.client.idempotence import MAX_OUTSTANDING, Identity, Sequences, stamp
 from replog.client.records import BatchBuilder, Headers
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
 
 BATCH_OVERHEAD = 400  # bytes: a batch header, and its entry in the request with the longest topic name
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. `offset` is -1 with acks=0, which is never answered."""
+    """Where a record went. `offset` is -1 where it is not known: acks=0 is never answered, and a leader that restarted
+    may know that the record is in its log, but not where.
+    """
 
     topic: str
     partition: int
@@ -49,13 +57,19 @@ class Batch:
         "error",
         "last_error",
         "may_be_appended",
+        "number",
         "partition",
         "records",
+        "refused",
+        "sequence",
         "settled",
     )
 
-    def __init__(self, partition: TopicPartition, records: BatchBuilder, created: float) -> None:
+    def __init__(self, partition: TopicPartition, number: int, records: BatchBuilder, created: float) -> None:
         self.partition = partition
+        self.number = number  # counts the partition's batches, in their order
+        self.sequence: int | None = None  # of its first record, once an idempotent producer has taken it
+        self.refused = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
         self.records = records
         self.created = created  # loop time, s
         self.bytes = 0
@@ -111,26 +125,38 @@ class Delivery:
 
 
 class PartitionQueue:
-    """One partition's batches, oldest first. The first `in_flight` of them are in one request; the last may be open."""
+    """One partition's batches: those in flight and those that wait, each oldest first. The last of all may be open."""
 
-    __slots__ = ("batches", "in_flight", "open", "partition", "retrying", "scheduled")
+    __slots__ = ("batches", "flying", "open", "opened", "partition", "resending", "retrying", "scheduled", "sequences")
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, sequences: Sequences | None) -> None:
         self.partition = partition
-        self.batches: deque[Batch] = deque()
+        self.sequences = sequences  # None: not idempotent
+        self.batches: deque[Batch] = deque()  # waiting
+        self.flying: list[Batch] = []
         self.open: Batch | None = None  # the last batch, while it takes records
-        self.in_flight = 0
+        self.opened = 0  # batches so far
+        self.resending = False  # what is in flight began with a batch that was in flight before
         self.retrying = False  # a timer will make it ready again
         self.scheduled = False  # handed to the sender
 
     @property
     def sendable(self) -> bool:
-        return bool(self.batches) and not (self.in_flight or self.retrying or self.scheduled)
+        if not self.batches or self.retrying or self.scheduled:
+            return False
+        return self.admits(self.batches[0], self.flying[0] if self.flying else None)
 
-    @property
-    def flying(self) -> list[Batch]:
-        """The batches in flight, in their order."""
-        return list(islice(self.batches, self.in_flight))
+    def admits(self, batch: Batch, oldest: Batch | None) -> bool:
+        """Whether the batch may go out while `oldest`, and what came after it, has no outcome yet."""
+        if self.sequences is None:
+            return not self.flying
+        if batch.sequence is not None:
+            return not self.flying or self.resending
+        return oldest is None or (self.sequences.continuing and batch.number - oldest.number < MAX_OUTSTANDING)
+
+    def numbered(self) -> list[Batch]:
+        """Those that wait to be sent again under their numbers."""
+        return [batch for batch in self.batches if batch.sequence is not None and not batch.settled.is_set()]
 
 
 class Accumulator:
@@ -146,6 +172,7 @@ class Accumulator:
         clock: Callable[[], float],
         ready: Callable[[PartitionQueue], None],
         later: Callable[[float, Callable[[], None]], object],
+        identity: Identity | None = None,
     ) -> None:
         self.topics: dict[str, list[PartitionQueue]] = {}
         self.used_bytes = 0
@@ -157,12 +184,15 @@ class Accumulator:
         self._clock = clock
         self._ready = ready
         self._later = later
+        self._identity = identity  # None: not idempotent
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def grow(self, topic: str, partitions: int) -> list[PartitionQueue]:
         """The topic's queues, at least one per partition."""
         queues = self.topics.setdefault(topic, [])
-        queues.extend(PartitionQueue(TopicPartition(topic, number)) for number in range(len(queues), partitions))
+        for number in range(len(queues), partitions):
+            sequences = None if self._identity is None else Sequences(self._identity)
+            queues.append(PartitionQueue(TopicPartition(topic, number), sequences))
         return queues
 
     def has_room(self, size: int) -> bool:
@@ -209,13 +239,13 @@ class Accumulator:
         delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
         if delivery is not None:
             return delivery
-        batch = Batch(queue.partition, BatchBuilder(self._batch_size, self._codec), self._clock())
+        batch = Batch(queue.partition, queue.opened, BatchBuilder(self._batch_size, self._codec), self._clock())
+        queue.opened += 1
         batch.bytes = batch.records.append(timestamp_ms, key, value, headers)
         self.used_bytes += batch.bytes
         queue.batches.append(batch)
         queue.open = batch
-        if self._due(queue, queue.batches[0]):
-            self._offer(queue)
+        self._offer_due(queue)
         if self._linger_s > 0:
             self._later(self._linger_s, lambda: self._offer(queue))
         return Delivery(batch, 0, timestamp_ms)
@@ -229,37 +259,77 @@ class Accumulator:
         self._wake_waiter()
 
     def take(self, queue: PartitionQueue, room: int) -> list[Batch]:
-        """The queue's oldest batches that are due, within `room` bytes but at least one; now closed and in flight."""
-        assert not queue.in_flight, f"{queue.partition}: two requests at a time would break the order"
+        """The queue's oldest batches that may go now, within `room` bytes but at least one; closed and in flight.
+
+        None of them when it turns out that nothing may go yet; the queue is offered again when something may.
+        """
+        queue.scheduled = False
         taken: list[Batch] = []
         size = 0
         for batch in queue.batches:
             size += batch.bytes + BATCH_OVERHEAD
-            if taken and (size > room or not self._due(queue, batch)):
+            oldest = next(iter(queue.flying or taken), None)
+            if not queue.admits(batch, oldest) or (taken and (size > room or not self._due(queue, batch))):
                 break
+            again = batch.sequence is not None
+            if queue.sequences is not None and not again:
+                if not queue.sequences.named:
+                    break
+                producer, batch.sequence = queue.sequences.take(batch.records.count)
+                stamp(batch.encoded(), producer, batch.sequence)
+            if not (queue.flying or taken):
+                queue.resending = again
+            batch.refused = False
             taken.append(batch)
-        if taken[-1] is queue.open:
-            queue.open = None
-        queue.in_flight = len(taken)
-        queue.scheduled = False
+        for batch in taken:
+            queue.batches.popleft()
+            if batch is queue.open:
+                queue.open = None
+        queue.flying += taken
+        self._offer_due(queue)
         return taken
 
-    def land(self, queue: PartitionQueue) -> None:
-        """Nothing of the queue is in flight any more: what is settled leaves it, the rest keeps its order."""
-        landed = [queue.batches.popleft() for _ in range(queue.in_flight)]
-        queue.in_flight = 0
-        queue.batches.extendleft(batch for batch in reversed(landed) if not batch.settled.is_set())
-        self.drop_settled(queue)
+    def land(self, queue: PartitionQueue, landed: list[Batch]) -> None:
+        """These are in flight no more; those without an outcome wait again, in their place. Then call `go_on`."""
+        gone = set(landed)
+        queue.flying = [batch for batch in queue.flying if batch not in gone]
+        again = [batch for batch in landed if not batch.settled.is_set()]
+        if again or not queue.flying:
+            queue.resending = False
+        if again:
+            queue.batches = deque(sorted((*again, *queue.batches), key=lambda batch: batch.number))
 
-    def drop_settled(self, queue: PartitionQueue) -> None:
-        """Take settled batches off the front of a queue with nothing in flight, and offer it if the next is due."""
+    def go_on(self, queue: PartitionQueue) -> None:
+        """Take settled batches off the front, and offer the queue if the next one is due."""
+        if queue.sequences is not None and not queue.flying:
+            self._settle_sequences(queue, queue.sequences)
         while queue.batches and queue.batches[0].settled.is_set():
             queue.batches.popleft()
-        if queue.batches and self._due(queue, queue.batches[0]):
-            self._offer(queue)
+        self._offer_due(queue)
+
+    def _settle_sequences(self, queue: PartitionQueue, sequences: Sequences) -> None:
+        """With nothing in flight, what the log told of the batches' numbers is final.
+
+        A log always knows a producer's last batch, though after a restart none before it (PS-7). So a batch that is
+        out of order is in the log if one after it is; and if none of those is that were sent, what they should follow
+        on was given up or has been lost, and they are numbered anew.
+        """
+        numbered = queue.numbered()
+        if numbered and numbered[0].refused:
+            appended = [batch for batch in numbered if batch.number < sequences.acknowledged]
+            for batch in appended:
+                self.settle(batch)
+            if not appended and all(batch.refused for batch in numbered):
+                logger.warning("%s: the log does not take sequence %s", queue.partition, numbered[0].sequence)
+                sequences.broken = True
+                for batch in numbered:
+                    batch.sequence = None
+        if not queue.numbered():
+            sequences.mend()
 
     def unsettled(self) -> list[Batch]:
-        return [batch for queue in self.queues() for batch in queue.batches if not batch.settled.is_set()]
+        batches = (batch for queue in self.queues() for batch in chain(queue.flying, queue.batches))
+        return [batch for batch in batches if not batch.settled.is_set()]
 
     def queues(self) -> Iterable[PartitionQueue]:
         return (queue for queues in self.topics.values() for queue in queues)
@@ -270,9 +340,15 @@ class Accumulator:
             self._offer(queue)
 
     def _due(self, queue: PartitionQueue, batch: Batch) -> bool:
-        if batch is not queue.open or self.flushing or self._linger_s <= 0:
+        if batch is not queue.open or self.flushing:
             return True
+        if self._linger_s <= 0:
+            return not queue.flying
         return self._clock() - batch.created >= self._linger_s
+
+    def _offer_due(self, queue: PartitionQueue) -> None:
+        if queue.batches and self._due(queue, queue.batches[0]):
+            self._offer(queue)
 
     def _offer(self, queue: PartitionQueue) -> None:
         if queue.sendable:

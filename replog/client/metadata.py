@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replog.backoff import Backoff
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.methods import Log
+from replog.rpc.methods import Log, Method
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition, validate_topic_name
@@ -150,19 +150,22 @@ class Metadata:
     async def fetch(self, topics: Iterable[str] = ()) -> log_pb2.GetMetadataResponse:
         """One GetMetadata answer (no topics: all of them), from the first broker that gives one."""
         request = log_pb2.GetMetadataRequest(topics=topics)
+        response: log_pb2.GetMetadataResponse = await self.ask_any(Log["get_metadata"], request)
+        self.view.apply(response)
+        self.on_change()
+        return response
+
+    async def ask_any(self, method: Method, request: Any) -> Any:
+        """The answer of the first broker that gives one. Raises NETWORK_EXCEPTION, with every broker's reason."""
         failures: dict[str, str] = {}
         for address in self._addresses():
             try:
-                response: log_pb2.GetMetadataResponse = await self.channel(address).call(
-                    Log["get_metadata"], request, CALL_TIMEOUT_S
-                )
+                response = await self.channel(address).call(method, request, CALL_TIMEOUT_S)
             except ReplogError as error:
                 failures[address] = str(error)
                 self._answered = ""
                 continue
             self._answered = address
-            self.view.apply(response)
-            self.on_change()
             return response
         reasons = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
         raise ReplogError(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from replog.client.accumulator import BATCH_OVERHEAD, PartitionQueue
+from replog.client.accumulator import BATCH_OVERHEAD, Batch, PartitionQueue
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.codec import WithRecords
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_IN_FLIGHT = 5  # requests per stream, Kafka's max.in.flight.requests.per.connection
 
+Flight = tuple[PartitionQueue, list[Batch]]  # one partition's part of a request
+
 
 class ProduceStream:
     """Lives until its first error; then every batch it holds goes back to the sender."""
@@ -30,7 +32,7 @@ class ProduceStream:
         self._stream: Stream = sender.metadata.channel(address).open(Log["produce"])
         self._ready: dict[PartitionQueue, None] = {}
         self._wake = asyncio.Event()
-        self._in_flight: dict[int, tuple[float, list[PartitionQueue]]] = {}  # sent at, by correlation id
+        self._in_flight: dict[int, tuple[float, list[Flight]]] = {}  # sent at, by correlation id
         self._correlation_id = 0
         self._task = asyncio.create_task(self._run())
 
@@ -43,7 +45,7 @@ class ProduceStream:
         return next((now - sent_at for sent_at, _ in self._in_flight.values()), 0.0)
 
     def partitions_in_flight(self) -> Iterator[TopicPartition]:
-        return (queue.partition for _, queues in self._in_flight.values() for queue in queues)
+        return (queue.partition for _, flights in self._in_flight.values() for queue, _ in flights)
 
     def cut(self) -> None:
         """End the stream as if it had been lost."""
@@ -78,12 +80,12 @@ class ProduceStream:
     def _give_back(self, error: ReplogError) -> None:
         self._sender.stream_lost(self, error)
         in_flight, self._in_flight = self._in_flight, {}
-        for _, queues in in_flight.values():
-            for queue in queues:
-                self._sender.lost(queue, error)
+        for _, flights in in_flight.values():
+            for queue, batches in flights:
+                self._sender.lost(queue, batches, error)
         ready, self._ready = self._ready, {}
         for queue in ready:
-            self._sender.lost(queue, error)
+            self._sender.not_sent(queue, error)
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
@@ -92,15 +94,15 @@ class ProduceStream:
             if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready:
                 self._wake.clear()
                 continue
-            request, queues = self._next_request()
-            if not queues:
+            request, flights = self._next_request()
+            if not flights:
                 continue
-            self._in_flight[request.head.correlation_id] = (loop.time(), queues)
+            self._in_flight[request.head.correlation_id] = (loop.time(), flights)
             await self._stream.send(request)
             if self._sender.acks == 0:
                 del self._in_flight[request.head.correlation_id]
-                for queue in queues:
-                    self._sender.sent_without_answer(queue)
+                for queue, batches in flights:
+                    self._sender.sent_without_answer(queue, batches)
 
     async def _read(self) -> None:
         while True:
@@ -119,18 +121,18 @@ class ProduceStream:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id}, not under way"
             )
-        queues = known[1]
+        flights = known[1]
         told = [(result.topic, result.partition) for result in answer.partitions]
-        if told != [tuple(queue.partition) for queue in queues for _ in range(queue.in_flight)]:
+        if told != [tuple(queue.partition) for queue, batches in flights for _ in batches]:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id} for {told}"
             )
         del self._in_flight[answer.correlation_id]
         results = iter(answer.partitions)
-        for queue in queues:
-            self._sender.answered(queue, list(islice(results, queue.in_flight)))
+        for queue, batches in flights:
+            self._sender.answered(queue, batches, list(islice(results, len(batches))))
 
-    def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[PartitionQueue]]:
+    def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[Flight]]:
         """The batches of each ready queue, the queue that waits longest first, as many as fit (at least one)."""
         self._correlation_id += 1
         head = log_pb2.ProduceRequest(
@@ -139,22 +141,21 @@ class ProduceStream:
             timeout_ms=int(self._sender.request_timeout_s * 1000),
         )
         pieces: list[Buffer] = []
-        queues: list[PartitionQueue] = []
+        flights: list[Flight] = []
         room = self._sender.max_request_bytes
         for queue in list(self._ready):
-            if not queue.batches:  # they have expired meanwhile
-                queue.scheduled = False
-                del self._ready[queue]
-                continue
-            if queues and queue.batches[0].bytes + BATCH_OVERHEAD > room:
+            if flights and queue.batches and queue.batches[0].bytes + BATCH_OVERHEAD > room:
                 break
             del self._ready[queue]
-            queues.append(queue)
-            for batch in self._sender.accumulator.take(queue, room):
+            batches = self._sender.accumulator.take(queue, room)
+            if not batches:  # they have expired meanwhile, or have to wait after all
+                continue
+            flights.append((queue, batches))
+            for batch in batches:
                 data = batch.encoded()
                 head.partitions.add(
                     topic=queue.partition.topic, partition=queue.partition.partition, records_size=len(data)
                 )
                 pieces.append(data)
                 room -= batch.bytes + BATCH_OVERHEAD
-        return WithRecords(head, pieces), queues
+        return WithRecords(head, pieces), flights

@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 from replog.backoff import Backoff
 from replog.client.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
+from replog.client.idempotence import Identity
 from replog.client.metadata import Metadata
 from replog.client.partitioner import StickyPartitioner, partition_for_key
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
@@ -28,10 +29,13 @@ def _wall_ms() -> int:
 
 
 class Producer:
-    """Sends records to the leaders of their partitions, in order per partition, at least once.
+    """Sends records to the leaders of their partitions, in order per partition, each once.
 
-    Not idempotent: a batch whose answer was lost is sent again and may then be in the log twice. Errors that may
-    pass are retried until `delivery_timeout_ms`; the others fail every record of their batch at once.
+    Errors that may pass are retried until `delivery_timeout_ms`; the others fail every record of their batch at once.
+    With acks="all" the producer is idempotent unless told otherwise (`enable_idempotence`): whatever happens to
+    brokers and connections, a record that is acknowledged is in its log exactly once, and one that failed is there
+    once or not at all. That holds within one producer's life: an application that sends a record again, after a
+    failure or a restart, sends another record. Without idempotence a batch whose answer was lost may be there twice.
     """
 
     def __init__(
@@ -39,8 +43,9 @@ class Producer:
         bootstrap: str | Sequence[str],
         *,
         acks: Literal["all", 1, 0] = "all",
+        enable_idempotence: bool | None = None,
         linger_ms: float = 0,
-        batch_size: int = 16384,
+        batch_size: int = 262_144,  # five batches of a partition can be under way
         compression: str = "none",
         max_request_bytes: int = 1 << 20,
         buffer_memory: int = 32 << 20,
@@ -53,6 +58,8 @@ class Producer:
     ) -> None:
         if str(acks) not in _ACKS:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"acks={acks!r}: choose 'all', 1 or 0")
+        if enable_idempotence and _ACKS[str(acks)] != -1:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"enable_idempotence needs acks='all', not acks={acks!r}")
         if not 0 < batch_size <= MAX_BATCH_SIZE:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"batch_size={batch_size}: choose 1 to {MAX_BATCH_SIZE} bytes")
         if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
@@ -67,6 +74,8 @@ class Producer:
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
         self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
+        idempotent = _ACKS[str(acks)] == -1 if enable_idempotence is None else enable_idempotence
+        self._identity = Identity() if idempotent else None
         self._sender = Sender(
             self._metadata,
             Backoff(rng),
@@ -74,6 +83,7 @@ class Producer:
             max_request_bytes=max_request_bytes,
             request_timeout_s=request_timeout_ms / 1000,
             delivery_timeout_s=delivery_timeout_ms / 1000,
+            identity=self._identity,
         )
         self._accumulator: Accumulator | None = None
         self._closed = False
@@ -218,6 +228,7 @@ class Producer:
                 clock=loop.time,
                 ready=self._sender.ready,
                 later=loop.call_later,
+                identity=self._identity,
             )
             self._sender.start()
         return self._accumulator

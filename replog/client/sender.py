@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable
 
 from replog.backoff import Backoff
 from replog.client.accumulator import Accumulator, Batch, DeliveryFailed, PartitionQueue
+from replog.client.idempotence import Identity, ProducerId
 from replog.client.metadata import Leader, Metadata
 from replog.client.produce_stream import ProduceStream
 from replog.errors import ErrorCode, ReplogError, error_code
+from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 
 logger = logging.getLogger(__name__)
@@ -32,6 +35,8 @@ DEFINITE = frozenset(
         ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_RECORD,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
 
@@ -48,6 +53,7 @@ class Sender:
         max_request_bytes: int,
         request_timeout_s: float,
         delivery_timeout_s: float,
+        identity: Identity | None,
     ) -> None:
         self.metadata = metadata
         self.acks = acks
@@ -56,6 +62,9 @@ class Sender:
         self._backoff = backoff
         self._delivery_timeout_s = delivery_timeout_s
         self._streams: dict[str, ProduceStream] = {}  # by broker address
+        self._identity = identity  # None: not idempotent
+        self._nameless: dict[PartitionQueue, None] = {}  # wait for a producer id
+        self._id_wanted = asyncio.Event()
         self._unrouted: dict[PartitionQueue, None] = {}
         self._retrying: dict[PartitionQueue, tuple[asyncio.TimerHandle, Leader | None]] = {}  # and who led then
         self._stale = asyncio.Event()  # the metadata is, and should be refreshed
@@ -64,7 +73,8 @@ class Sender:
         self.accumulator: Accumulator  # set by the producer, which ties the two together
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._refresh_metadata()), asyncio.create_task(self._watch_deadlines())]
+        work = (self._refresh_metadata(), self._watch_deadlines(), self._keep_named())
+        self._tasks = [asyncio.create_task(task) for task in work]
         for task in self._tasks:
             task.add_done_callback(_report_defect)
 
@@ -80,13 +90,16 @@ class Sender:
         streams = [stream.stop() for stream in self._streams.values()]
         await asyncio.gather(*self._tasks, *streams, return_exceptions=True)
         for queue in self.accumulator.queues():
-            for index, batch in enumerate(queue.batches):
-                may_be_appended = batch.may_be_appended or index < queue.in_flight
-                self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed", may_be_appended)
+            for batch in (*queue.flying, *queue.batches):
+                self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed", batch in queue.flying)
 
     def ready(self, queue: PartitionQueue) -> None:
-        """Route the queue, which has a batch to send, to its leader's stream; or hold it until there is a leader."""
+        """Route the queue, which has a batch to send, to its leader's stream; or hold it until there is one."""
         if self._stopped:
+            return
+        if self._identity is not None and self._identity.current is None:
+            self._nameless[queue] = None
+            self._id_wanted.set()
             return
         leader = self.metadata.view.leader(queue.partition)
         if leader is None:
@@ -104,66 +117,110 @@ class Sender:
             del self._streams[stream.address]
         logger.info("produce stream lost: %s", error)
 
-    def answered(self, queue: PartitionQueue, results: list[log_pb2.ProducePartitionResult]) -> None:
-        """Settle the queue's batches in flight by their answers; those with an error that may pass are sent again."""
+    def answered(
+        self, queue: PartitionQueue, batches: list[Batch], results: list[log_pb2.ProducePartitionResult]
+    ) -> None:
+        """Settle the batches by their answers; those with an error that may pass are sent again."""
         passing: ReplogError | None = None
-        for batch, result in zip(queue.flying, results, strict=True):
-            if not result.error_code:
+        for batch, result in zip(batches, results, strict=True):
+            if not result.error_code:  # also of a duplicate, which was appended before
                 batch.base_offset = result.base_offset
                 batch.append_time_ms = result.log_append_time_ms
                 self.accumulator.settle(batch)
+                if queue.sequences is not None:
+                    queue.sequences.acknowledged = max(queue.sequences.acknowledged, batch.number)
                 continue
             error = ReplogError(error_code(result.error_code), result.error_message or "refused")
-            if error.retriable:
+            if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
+                batch.refused = True
+                passing = passing or error
                 self._failed_once(batch, error)
+            elif error.retriable:
                 passing = error
+                self._failed_once(batch, error)
             else:
-                may_be_appended = batch.may_be_appended or error.code not in DEFINITE
-                self._fail(queue, batch, error.code, error.message, may_be_appended)
-        self._land(queue, passing)
+                self._failed_once(batch, error)
+                self._fail(queue, batch, error.code, error.message, in_flight=False)
+        self.accumulator.land(queue, batches)
+        self._go_on(queue, passing)
 
-    def sent_without_answer(self, queue: PartitionQueue) -> None:
+    def sent_without_answer(self, queue: PartitionQueue, batches: list[Batch]) -> None:
         """acks=0: handed over, and that is all that will be known (PR-7)."""
-        for batch in queue.flying:
+        for batch in batches:
             self.accumulator.settle(batch)
-        self.accumulator.land(queue)
+        self.accumulator.land(queue, batches)
+        self.accumulator.go_on(queue)
 
-    def lost(self, queue: PartitionQueue, error: ReplogError) -> None:
-        """The stream that had the queue is gone: once more, after a backoff and with fresh metadata."""
+    def lost(self, queue: PartitionQueue, batches: list[Batch], error: ReplogError) -> None:
+        """The stream that had the batches is gone: once more, after a backoff and with fresh metadata."""
+        for batch in batches:
+            self._failed_once(batch, error)
+        self.accumulator.land(queue, batches)
+        self._go_on(queue, error)
+
+    def not_sent(self, queue: PartitionQueue, error: ReplogError) -> None:
+        """The stream that was to take the queue's next batches is gone."""
         queue.scheduled = False
-        for batch in queue.flying or list(queue.batches)[:1]:
-            self._failed_once(batch, error, sent=queue.in_flight > 0)
-        self._land(queue, error)
+        for batch in list(queue.batches)[:1]:
+            batch.attempts += 1
+            batch.last_error = error
+        self._go_on(queue, error)
 
     @staticmethod
-    def _failed_once(batch: Batch, error: ReplogError, sent: bool = True) -> None:
+    def _failed_once(batch: Batch, error: ReplogError) -> None:
         batch.attempts += 1
         batch.last_error = error
-        batch.may_be_appended |= sent and error.code not in DEFINITE
+        batch.may_be_appended |= error.code not in DEFINITE
 
-    def _land(self, queue: PartitionQueue, error: ReplogError | None) -> None:
-        """Nothing is in flight any more; after an error the rest waits for a backoff."""
-        queue.retrying = error is not None
-        self.accumulator.land(queue)
-        if error is not None:
+    def _go_on(self, queue: PartitionQueue, error: ReplogError | None) -> None:
+        """The queue's next batches can go; after an error they wait for a backoff."""
+        if error is not None and not queue.retrying:
             self._stale.set()
+            queue.retrying = True
             attempts = queue.batches[0].attempts if queue.batches else 1
             delay_s = self._backoff.delay_s(max(1, attempts))
             timer = asyncio.get_running_loop().call_later(delay_s, self._retry, queue)
             self._retrying[queue] = timer, self.metadata.view.leader(queue.partition)
+        self.accumulator.go_on(queue)
 
     def _retry(self, queue: PartitionQueue) -> None:
         del self._retrying[queue]
         queue.retrying = False
-        self.accumulator.drop_settled(queue)
+        self.accumulator.go_on(queue)
 
-    def _fail(self, queue: PartitionQueue, batch: Batch, code: ErrorCode, message: str, may_be_appended: bool) -> None:
+    def _fail(self, queue: PartitionQueue, batch: Batch, code: ErrorCode, message: str, in_flight: bool) -> None:
+        """Give the batch up. With its answer still out (`in_flight`) it may be in the log."""
         if batch.settled.is_set():
             return
         if batch is queue.open:
             queue.open = None
-        batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", may_be_appended)
+        if queue.sequences is not None and batch.sequence is not None:
+            queue.sequences.broken = True
+        batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", batch.may_be_appended or in_flight)
         self.accumulator.settle(batch)
+
+    async def _keep_named(self) -> None:
+        """Ask for a producer id when there is none, and let go what waited for it."""
+        failures = 0
+        while True:
+            await self._id_wanted.wait()
+            self._id_wanted.clear()
+            assert self._identity is not None
+            try:
+                response = await self.metadata.ask_any(Log["init_producer_id"], log_pb2.InitProducerIdRequest())
+            except ReplogError as error:
+                logger.warning("no producer id: %s", error)
+                for queue in self._nameless:
+                    for batch in list(queue.batches)[:1]:
+                        batch.last_error = error
+                failures += 1
+                self._id_wanted.set()
+                await asyncio.sleep(self._backoff.delay_s(failures))
+                continue
+            failures = 0
+            self._identity.current = ProducerId(response.producer_id, response.producer_epoch)
+            nameless, self._nameless = self._nameless, {}
+            self._offer_again(nameless)
 
     async def _refresh_metadata(self) -> None:
         loop = asyncio.get_running_loop()
@@ -186,11 +243,14 @@ class Sender:
             self._leave_silent_leaders(loop.time())
             self._retry_at_new_leaders()
             unrouted, self._unrouted = self._unrouted, {}
-            for queue in unrouted:
-                if queue.batches:
-                    self.ready(queue)
-                else:
-                    queue.scheduled = False
+            self._offer_again(unrouted)
+
+    def _offer_again(self, held: Iterable[PartitionQueue]) -> None:
+        for queue in held:
+            if queue.batches:
+                self.ready(queue)
+            else:
+                queue.scheduled = False
 
     def _retry_at_new_leaders(self) -> None:
         """The backoff is for the leader that failed; look for another until there is one."""
@@ -227,15 +287,14 @@ class Sender:
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Give up every batch past its deadline; those in flight keep their place until their answer comes."""
-        for index, batch in enumerate(queue.batches):
-            if now - batch.created < self._delivery_timeout_s:
-                break
-            reason = f"; last error: {batch.last_error}" if batch.last_error else ""
-            message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
-            may_be_appended = batch.may_be_appended or index < queue.in_flight
-            self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, may_be_appended)
-        if not queue.in_flight:
-            self.accumulator.drop_settled(queue)
+        for batches in (queue.flying, queue.batches):
+            for batch in batches:
+                if now - batch.created < self._delivery_timeout_s:
+                    break
+                reason = f"; last error: {batch.last_error}" if batch.last_error else ""
+                message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
+                self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
+        self.accumulator.go_on(queue)
 
 
 def _report_defect(task: "asyncio.Task[None]") -> None:

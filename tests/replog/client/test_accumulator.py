@@ -45,7 +45,11 @@ class Harness:
             batch.base_offset = base_offset
             base_offset += batch.records.count
             self.accumulator.settle(batch)
-        self.accumulator.land(self.queue)
+        self.land(batches)
+
+    def land(self, batches: list[Batch]) -> None:
+        self.accumulator.land(self.queue, batches)
+        self.accumulator.go_on(self.queue)
 
 
 def values(batches: list[Batch]) -> list[bytes | None]:
@@ -101,7 +105,7 @@ async def test_what_was_not_appended_goes_again_before_anything_newer() -> None:
     for batch in (first, third):
         batch.base_offset = 7
         harness.accumulator.settle(batch)
-    harness.accumulator.land(harness.queue)
+    harness.land([first, second, third, fourth])
     assert [delivery.done() for delivery in deliveries] == [True, False, True, False]
     again = harness.take()
     assert again[:2] == [second, fourth]

@@ -1,0 +1,89 @@
+"""The sequences of an idempotent producer: who it is, and which number each of its batches bears. Pure (§7).
+
+A log remembers the last five batches of each producer (PS-1) and takes a producer's next batch only if its sequence
+follows on the last one's. So a batch that is sent again with its old sequence is in the log once, whatever became of
+the first try; and up to five may be under way at a time without getting out of order.
+"""
+
+import struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from replog.log.batch import CRC_START
+
+MAX_EPOCH = 2**15 - 1
+SEQUENCES = 2**31  # they wrap to 0 (PS-2)
+MAX_OUTSTANDING = 5  # batches of one partition, from the oldest without an outcome on
+
+_CRC, _CRC_OFFSET = struct.Struct(">I"), 17
+_PRODUCER, _PRODUCER_OFFSET = struct.Struct(">qhi"), 43
+
+
+class ProducerId(NamedTuple):
+    """Under what name batches are sent."""
+
+    producer_id: int
+    epoch: int
+
+
+class Identity:
+    """The producer's name, which all of its partitions share."""
+
+    __slots__ = ("current",)
+
+    def __init__(self) -> None:
+        self.current: ProducerId | None = None  # None: to be asked for
+
+    def renew(self, worn: ProducerId) -> None:
+        """Go on in a new epoch, or after the last one under a new id, unless that was done since `worn` was current."""
+        if self.current == worn:
+            self.current = None if worn.epoch == MAX_EPOCH else ProducerId(worn.producer_id, worn.epoch + 1)
+
+
+class Sequences:
+    """Those of one partition. `broken` is set when a numbered batch was given up: what follows would not be taken."""
+
+    __slots__ = ("_identity", "_next", "acknowledged", "broken", "producer")
+
+    def __init__(self, identity: Identity) -> None:
+        self.producer: ProducerId | None = None
+        self.acknowledged = -1  # number of the newest batch under this name that is known to be in the log
+        self.broken = False
+        self._identity = identity
+        self._next = 0
+
+    @property
+    def named(self) -> bool:
+        """Whether a batch can be numbered at all."""
+        return self._identity.current is not None
+
+    @property
+    def continuing(self) -> bool:
+        """Whether a new batch may follow on those under way.
+
+        A log that does not know the producer takes any first sequence, so the first batch has to arrive alone.
+        """
+        return self.acknowledged >= 0 and not self.broken and self.producer == self._identity.current
+
+    def mend(self) -> None:
+        """Nothing numbered is left without an outcome: after a hole, begin anew."""
+        if self.broken and self.producer is not None:
+            self._identity.renew(self.producer)
+        self.broken = False
+
+    def take(self, records: int) -> tuple[ProducerId, int]:
+        """Name and base sequence for the next batch. A new name starts at 0, with nothing of the old one under way."""
+        current = self._identity.current
+        assert current is not None, "a batch is numbered before the producer has an id"
+        if current != self.producer:
+            self.producer, self._next, self.acknowledged = current, 0, -1
+        sequence = self._next
+        self._next = (sequence + records) % SEQUENCES
+        return current, sequence
+
+
+def stamp(batch: bytearray, producer: ProducerId, sequence: int) -> None:
+    """Write the producer and the base sequence into a finished batch, and its CRC anew."""
+    _PRODUCER.pack_into(batch, _PRODUCER_OFFSET, *producer, sequence)
+    _CRC.pack_into(batch, _CRC_OFFSET, crc32c(memoryview(batch)[CRC_START:]))
