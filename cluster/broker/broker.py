@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from cluster.broker.alter_partition import AlterPartitionSender
+from cluster.broker.cleaning import LogCleaner
 from cluster.broker.fetcher import Fetcher
 from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.housekeeping import Housekeeping
@@ -129,6 +130,7 @@ class Broker:
         self._manager.started = True
         self._spawn(self._alter_partition.run())
         self._spawn(Housekeeping(self._manager, logs).run())
+        self._spawn(LogCleaner(self._manager, logs).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._server.set_serving(True)
         log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
@@ -142,8 +144,9 @@ class Broker:
         return -1 if lost else logs.previous_broker_epoch
 
     def _topic_config(self, tp: TopicPartition) -> TopicConfig:
+        """Of a topic that is gone the replica is left alone: holes in it are no damage, nothing is too old."""
         topic = self._image.topics.get(tp.topic)
-        return TopicConfig.parse(dict(topic.configs) if topic else {}, f"topic {tp.topic}")
+        return TopicConfig.parse(dict(topic.configs) if topic else {"cleanup.policy": "compact"}, f"topic {tp.topic}")
 
     def _new_fetcher(self, address: str) -> Fetcher:
         return Fetcher(

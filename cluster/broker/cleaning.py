@@ -1,0 +1,144 @@
+"""The broker's log cleaner: one cleaning at a time, the dirtiest log first (CL-2).
+
+A cleaning is Python at work for long, so it runs in a thread that sleeps as much as it works, a millisecond at a time:
+the event loop then has the interpreter when it wants it. The loop itself does the renames, a few for each segment.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.threads import in_thread
+from replog.errors import ErrorCode, ReplogError
+from replog.log.cleanable import Cleanable
+from replog.log.cleaning import Cleaning
+from replog.log.errors import storage_error
+from replog.log.files import fsync_directory
+from replog.log.log import Log
+from replog.log.manager import LogManager
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+WORK_S = 0.001
+
+
+class LogCleaner:
+    """`run` it for as long as the broker runs."""
+
+    def __init__(self, manager: ReplicaManager, logs: LogManager) -> None:
+        self._manager = manager
+        self._logs = logs
+        self._uncleanable: set[Log] = set()  # after an unexpected error, until the broker is restarted
+        self._stopping = threading.Event()
+
+    async def run(self) -> None:
+        """Look for work every `log.cleaner.backoff.ms`, until cancelled. A disk error is reported as the broker's."""
+        config = self._manager.config
+        while config.log_cleaner_enable:
+            await asyncio.sleep(config.log_cleaner_backoff_ms / 1000)
+            while await self._clean_dirtiest():
+                pass
+
+    async def _clean_dirtiest(self) -> bool:
+        """Clean the log that needs it most; False if none does, or it had to be given up."""
+        dirtiest = self._dirtiest()
+        if dirtiest is None:
+            return False
+        tp, found, cleanable = dirtiest
+        try:
+            return await self._clean(tp, found, cleanable)
+        except FileNotFoundError as error:
+            log.info("segments were removed during their cleaning; trying again later", partition=str(tp), reason=error)
+        except Exception as error:
+            if self._logs.get(tp) is not found:
+                log.info("a replica was deleted during its cleaning", partition=str(tp))
+            elif isinstance(error, OSError):
+                self._manager.on_storage_error(storage_error(found.directory, error))
+            elif isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._manager.on_storage_error(error)
+            else:
+                log.exception("a log cannot be cleaned; left alone until the next start", partition=str(tp))
+                self._uncleanable.add(found)
+        return False
+
+    def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
+        candidates = []
+        now_ms = self._manager.clock.wall_ms()
+        for tp in self._manager.hosted:
+            found = self._logs.get(tp)
+            if found is None or found.failure or not found.config.compacted or found in self._uncleanable:
+                continue
+            cleanable = found.compaction.cleanable(self._logs.cleaned_offsets.get(tp), now_ms)
+            if cleanable.is_worth_it(found.config):
+                candidates.append((tp, found, cleanable))
+        return max(candidates, key=lambda candidate: candidate[2].dirty_ratio, default=None)
+
+    async def _clean(self, tp: TopicPartition, found: Log, cleanable: Cleanable) -> bool:
+        """False if a truncation, a removal of segments or the replica's deletion came in between (CL-2)."""
+        size_before, started = found.size, time.monotonic()
+        map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
+        task = found.compaction.task(cleanable, self._manager.clock.wall_ms(), map_bytes)
+        cleaning = Cleaning(task, _Breather(self._stopping))
+        await self._off_loop(cleaning.map_keys)
+        for group in cleaning.groups():
+            swap = await self._off_loop(partial(cleaning.rewrite, group))
+            if swap is None:
+                continue
+            if self._logs.get(tp) is not found or not found.compaction.begin_swap(task, swap):
+                return False
+            await in_thread(partial(fsync_directory, found.directory))
+            if self._logs.get(tp) is not found or not found.compaction.finish_swap(swap):
+                return False
+            await in_thread(partial(fsync_directory, found.directory))
+        if self._logs.get(tp) is not found or found.compaction.is_void(task):
+            return False
+        self._logs.cleaned_offsets.raise_to(tp, cleaning.end_offset)
+        await in_thread(self._logs.cleaned_offsets.write)
+        log.info(
+            "cleaned",
+            partition=str(tp),
+            from_offset=task.first_dirty,
+            to_offset=cleaning.end_offset,
+            bytes_before=size_before,
+            bytes_after=found.size,
+            seconds=round(time.monotonic() - started, 3),
+        )
+        return True
+
+    async def _off_loop(self, work: Callable[[], T]) -> T:
+        """In a thread; a cancellation ends the work at its next breath."""
+        task = asyncio.create_task(in_thread(work))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._stopping.set()
+            await asyncio.wait([task])
+            task.exception()  # marks it as seen
+            raise
+
+
+class _Stopped(Exception):
+    """The broker stops."""
+
+
+class _Breather:
+    """Called by the thread at work: lets it rest for as long as it has worked, and ends it when the broker stops."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+        self._since = time.perf_counter()
+
+    def __call__(self) -> None:
+        worked = time.perf_counter() - self._since
+        if worked >= WORK_S:
+            if self._stopping.wait(worked):
+                raise _Stopped
+            self._since = time.perf_counter()
