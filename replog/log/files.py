@@ -23,9 +23,19 @@ def segment_file_name(base_offset: int, suffix: str) -> str:
 def base_offset_of(name: str) -> int | None:
     """The base offset in a segment file's name, or None if it is no such name."""
     digits = name.partition(".")[0]
-    if len(digits) != 20 or not digits.isascii() or not digits.isdigit() or int(digits) >= 2**63:
+    if len(digits) != 20 or not digits.isascii() or not digits.isdigit():
         return None
-    return int(digits)
+    offset = int(digits)
+    return offset if offset < 2**63 else None
+
+
+def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
+    """Base offset and name of each file that is named after one and ends with `suffix`, in no order.
+
+    A log may have very many files: names alone, no paths.
+    """
+    named = [(base_offset_of(name), name) for name in os.listdir(directory) if name.endswith(suffix)]
+    return [(base, name) for base, name in named if base is not None]
 
 
 def read_exactly(fd: int, position: int, size: int) -> bytes:

@@ -57,10 +57,11 @@ class Index:
         self.base_offset = base_offset
         self.warm = WARM_BYTES // self.layout.size  # entries
         self._fd = -1
+        self.missing = False
         try:
             length = os.stat(path).st_size
         except FileNotFoundError:
-            length = 0
+            length, self.missing = 0, True
         self.count, self.surplus = divmod(length, self.layout.size)
         self._written = self.count
         self._tail: bytearray | None = None  # the entries from `_tail_start` on, once they are used
@@ -121,6 +122,8 @@ class Index:
 
     def check_shape(self) -> None:
         """Raise CorruptIndex unless whole entries fill the file and the last two are in order (IX-13, IX-16)."""
+        if self.missing:
+            raise CorruptIndex(f"{self.path} is missing")
         if self.surplus:
             raise CorruptIndex(f"{self.path} has {self.surplus} bytes after its last whole entry")
         if self.count and not 0 <= self.offset_at(self.count - 1) - self.base_offset <= MAX_RELATIVE_OFFSET:
@@ -201,9 +204,12 @@ class Index:
             self._tail_start = max(0, self.count - 1 - self.warm)
             self._tail = bytearray()
             if self.count:
-                with self.path.open("rb", buffering=0) as file:
+                fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
                     start = self._tail_start * size
-                    self._tail += read_exactly(file.fileno(), start, self.count * size - start)
+                    self._tail += read_exactly(fd, start, self.count * size - start)
+                finally:
+                    os.close(fd)
         return self._tail
 
     def _unmap(self) -> None:
@@ -213,6 +219,7 @@ class Index:
 
     def _open(self) -> int:
         if self._fd < 0:
+            self.missing = False
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         return self._fd
 

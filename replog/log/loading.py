@@ -8,7 +8,7 @@ from replog.config import TopicConfig
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
-from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, base_offset_of, fsync_directory
+from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_directory
 from replog.log.offsets import NO_EPOCH
 from replog.log.producer_recovery import ProducerSnapshots, load_producers
 from replog.log.producer_state import ProducerStateManager
@@ -173,11 +173,11 @@ def _recover(
 
 def _segment_bases(directory: Path) -> list[int]:
     """Base offsets that have a `.log`, in order; files of others are removed (LD-3)."""
-    files = [(base_offset_of(path.name), path) for path in directory.iterdir()]
-    bases = {base for base, path in files if base is not None and path.suffix == LOG_SUFFIX}
-    for base, path in files:
-        if base is not None and base not in bases and path.suffix in SEGMENT_SUFFIXES:
-            path.unlink()
+    files = files_by_offset(directory)
+    bases = {base for base, name in files if name.endswith(LOG_SUFFIX)}
+    for base, name in files:
+        if base not in bases and name.endswith(SEGMENT_SUFFIXES):
+            (directory / name).unlink()
     return sorted(bases)
 
 

@@ -70,7 +70,7 @@ class ProducerSnapshots:
 
     def remove_stray(self, bases: Sequence[int]) -> None:
         """Keep those of segment bases, and the latest one if it lies behind the last segment's (PS-9)."""
-        stray = [offset for offset in snapshot_offsets(self._directory) if offset not in bases]
+        stray = sorted({*snapshot_offsets(self._directory)} - {*bases})
         if stray and stray[-1] > bases[-1]:
             stray.pop()
         self._remove(stray)

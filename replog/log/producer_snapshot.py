@@ -8,7 +8,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from replog.log.errors import CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, base_offset_of
+from replog.log.files import SNAPSHOT_SUFFIX, files_by_offset
 
 HEADER = Struct(">hIi")  # version, CRC of all that follows it, number of entries
 ENTRY = Struct(">qhiqiqiq")
@@ -66,5 +66,4 @@ def read_snapshot(path: Path) -> list[ProducerSnapshotEntry]:
 
 def snapshot_offsets(directory: Path) -> list[int]:
     """The offsets of the snapshots in a partition directory, ascending; each file holds what was so before it."""
-    named = [(path, base_offset_of(path.name)) for path in directory.iterdir() if path.suffix == SNAPSHOT_SUFFIX]
-    return sorted(offset for _, offset in named if offset is not None)
+    return sorted(offset for offset, _ in files_by_offset(directory, SNAPSHOT_SUFFIX))

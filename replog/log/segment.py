@@ -246,8 +246,6 @@ class Segment:
         Raises CorruptIndex or CorruptRecord if the segment must be recovered.
         """
         for index in self.indexes:
-            if not index.path.exists():
-                raise CorruptIndex(f"{index.path} is missing")
             index.check_shape()
         end = os.fstat(self.fd()).st_size
         self._restore_state(end, config)

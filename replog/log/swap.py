@@ -19,7 +19,7 @@ from replog.log.files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
-    base_offset_of,
+    files_by_offset,
     fsync_directory,
     segment_file_name,
 )
@@ -89,24 +89,23 @@ def _name(segment: Segment, suffix: str) -> None:
 
 def finish_swaps(directory: Path) -> None:
     """Undo or complete what a crash interrupted: deletions, and replacements by a cleaner (LD-1, LD-2)."""
-    named = [(path, base_offset_of(path.name)) for path in directory.iterdir()]
-    files = [(path, base) for path, base in named if base is not None]
-    undo_from = min((base for path, base in files if path.suffix == CLEANED_SUFFIX), default=None)
+    files = files_by_offset(directory)
+    undo_from = min((base for base, name in files if name.endswith(CLEANED_SUFFIX)), default=None)
     swaps = []
-    for path, base in files:
-        undone = path.suffix == SWAP_SUFFIX and undo_from is not None and base >= undo_from
-        if path.suffix in (DELETED_SUFFIX, CLEANED_SUFFIX) or undone:
-            path.unlink()
-        elif path.suffix == SWAP_SUFFIX:
-            swaps.append((path, base))
+    for base, name in files:
+        undone = name.endswith(SWAP_SUFFIX) and undo_from is not None and base >= undo_from
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)) or undone:
+            (directory / name).unlink()
+        elif name.endswith(SWAP_SUFFIX):
+            swaps.append((directory / name, base))
     if not swaps:
         return
     logs = [(path, base) for path, base in swaps if path.name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
     if logs:
         low, high = min(base for _, base in logs), max(_end_of(path, base) for path, base in logs)
-        for path, base in files:
-            if path.suffix != SWAP_SUFFIX and low <= base < high:
-                path.unlink(missing_ok=True)
+        for base, name in files:
+            if not name.endswith(SWAP_SUFFIX) and low <= base < high:
+                (directory / name).unlink(missing_ok=True)
     for path, _ in sorted(swaps, key=lambda swap: swap not in logs):  # logs first
         path.rename(path.with_suffix(""))
     fsync_directory(directory)
