@@ -1,6 +1,6 @@
 """Replicas that share a segment's base offset hold identical files: however the bytes came, were cut, or were reloaded.
 
-`.log`, `.index`, `.timeindex` and `.digest` are compared byte for byte (divergences 1 to 3).
+`.log`, `.index`, `.timeindex`, `.digest` and `.txnindex` are compared byte for byte (divergences 1 to 3, IX-19).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replog.log.log import Log
+from replog.log.offsets import AppendOrigin
 from tests.replog.log.batches import append, client_batch, files_of, open_log
+from tests.replog.log.producers import marker
 
 Batch = tuple[int, int, int]  # records, bytes of each value, timestamp
 
@@ -30,6 +32,22 @@ def lead(directory: Path, batches: list[Batch], **overrides: int) -> Log:
     log = open_log(directory, **overrides)
     for number, batch in enumerate(client_batches(batches)):
         append(log, batch, epoch=number // 7)
+    return log
+
+
+def lead_transactions(directory: Path, batches: list[Batch], **overrides: int) -> Log:
+    """Every second batch is of one of three producers' transactions, which are ended after a while."""
+    log = open_log(directory, **overrides)
+    sequences = dict.fromkeys(range(3), 0)
+    for number, (count, size, time) in enumerate(batches):
+        pid = number // 2 % 3
+        fields = {"producer_id": pid, "producer_epoch": 0, "base_sequence": sequences[pid], "transactional": 1}
+        data = client_batch(*[b"v" * size] * count, timestamps=[time] * count, **(fields if number % 2 else {}))
+        append(log, data, epoch=number // 7)
+        sequences[pid] += count if number % 2 else 0
+        if number % 3 == 2:
+            ended = marker(number % 4 % 3, commit=number % 5 == 0, timestamp=time)
+            log.append_as_leader(ended, leader_epoch=number // 7, now_ms=0, origin=AppendOrigin.COORDINATOR)
     return log
 
 
@@ -59,6 +77,18 @@ def leader(tmp_path: Path) -> Log:
 def test_a_follower_ends_with_its_leaders_files(tmp_path: Path, leader: Log, chunk: int) -> None:
     follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), lambda: chunk)
     assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
+
+
+@pytest.mark.parametrize("chunk", [1, 333, 10**6])
+def test_a_follower_ends_with_its_leaders_transaction_indexes_and_snapshots(tmp_path: Path, chunk: int) -> None:
+    """IX-19, PS-6, PS-7."""
+    leader = lead_transactions(tmp_path / "leader", BATCHES, **SETTINGS)
+    follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), lambda: chunk)
+    files = files_of(tmp_path / "leader")
+    assert sum(name.endswith(".txnindex") for name in files) > 5
+    assert files_of(tmp_path / "follower") == files
+    for path in (tmp_path / "leader").glob("*.snapshot"):
+        assert (tmp_path / "follower" / path.name).read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -150,15 +180,16 @@ actions = st.one_of(
     steps=st.lists(actions, max_size=15),
     interval=st.sampled_from([0, 1, 100, 500, 4096]),
     segment_bytes=st.sampled_from([700, 1500, 10**6]),
+    transactions=st.booleans(),
 )
 def test_no_history_shows_in_the_files(
-    batches: list[Batch], steps: list[tuple[str, int]], interval: int, segment_bytes: int
+    batches: list[Batch], steps: list[tuple[str, int]], interval: int, segment_bytes: int, transactions: bool
 ) -> None:
     """A follower fetches, restarts, is truncated, loses unflushed bytes, then catches up: the leader's files."""
     overrides = {"segment_bytes": segment_bytes, "index_interval_bytes": interval, "segment_ms": 900}
     with TemporaryDirectory() as name:
         directory = Path(name)
-        leader = lead(directory / "leader", batches, **overrides)
+        leader = (lead_transactions if transactions else lead)(directory / "leader", batches, **overrides)
         data = log_bytes(leader)
         log = open_log(directory / "follower", **overrides)
         for step, number in steps:
@@ -184,15 +215,17 @@ def test_no_history_shows_in_the_files(
             elif step == "tear":
                 active = log.segments[-1]
                 log.abandon()
-                for kind in (".log", ".index", ".timeindex", ".digest"):
-                    with active.path.with_suffix(kind).open("r+b") as file:
-                        file.truncate(max(0, file.seek(0, 2) - number))
+                for kind in (".log", ".index", ".timeindex", ".digest", ".txnindex"):
+                    if (path := active.path.with_suffix(kind)).exists():
+                        with path.open("r+b") as file:
+                            file.truncate(max(0, file.seek(0, 2) - number))
                 point = log.recovery_point
                 log = open_log(directory / "follower", clean=False, recovery_point=point, **overrides)
         fetched = sum(segment.size for segment in log.segments)
         follow(data[fetched:], log, lambda: 1000)
         assert files_of(directory / "follower") == files_of(directory / "leader")
         assert log.epochs.entries == leader.epochs.entries
+        assert sorted(log.producers.snapshot_entries()) == sorted(leader.producers.snapshot_entries())
         log.close()
         leader.close()
         assert files_of(directory / "follower") == files_of(directory / "leader")
