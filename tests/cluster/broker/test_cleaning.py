@@ -1,0 +1,142 @@
+"""The log cleaner of a broker: compacted topics through the whole cluster (CL-2, CL-8, CL-10)."""
+
+import asyncio
+from pathlib import Path
+
+from cluster.broker.cleaning import LogCleaner
+from replog.client.records import decode_fetched, encode_batch
+from replog.errors import ErrorCode
+from replog.topic import TopicPartition
+from tests.replog.log.compacting import latest_of, records_of
+
+from .conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "4000", "min_cleanable_dirty_ratio": "0.01"}
+
+
+def keyed(*pairs: tuple[str, bytes | None]) -> bytes:
+    return bytes(encode_batch([(1000, key.encode(), value, []) for key, value in pairs]))
+
+
+def checkpoint(cluster: InProcessCluster, broker_id: int) -> Path:
+    return cluster.directory / f"broker-{broker_id}" / "cleaner-offset-checkpoint"
+
+
+async def fill(cluster: InProcessCluster, rounds: int, tp: TopicPartition = TP) -> dict[bytes, bytes]:
+    """Five keys, again and again; one of them is deleted at the end."""
+    for number in range(rounds):
+        pairs = [(f"k{key}", b"%d" % number + bytes(200)) for key in range(5)]
+        assert (await cluster.produce(tp, keyed(*pairs)))[0] is ErrorCode.NONE
+    await cluster.produce(tp, keyed(("k4", None)))
+    return {f"k{key}".encode(): b"%d" % (rounds - 1) + bytes(200) for key in range(4)}
+
+
+async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left(cluster: InProcessCluster) -> None:
+    """CL-10, CL-8; the checkpoint says how far (1.3), and goes with the replica."""
+    await asyncio.gather(*(cluster.start_broker(i, log_cleaner_backoff_ms=20) for i in (1, 2, 3)))
+    await cluster.create_topic("t", **COMPACTED)
+    latest = await fill(cluster, 40)
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
+    await eventually(lambda: all(len(records_of(log)) < 60 for log in logs), 10, lambda: [log.segments for log in logs])
+    assert [latest_of(log) for log in logs] == [latest] * 3
+    assert {log.log_end_offset for log in logs} == {201}
+    await eventually(lambda: all("t 0 " in checkpoint(cluster, i).read_text() for i in (1, 2, 3)))
+
+    seen: dict[bytes, bytes | None] = {}
+    offset, rounds = 0, 0
+    while offset < 201:
+        result, records = await cluster.fetch(TP, offset)
+        assert result.error_code == ErrorCode.NONE
+        decoded = decode_fetched(records, "t", 0, offset)
+        seen |= {record.key or b"": record.value for record in decoded.records}
+        offset = decoded.next_offset
+        rounds += 1
+        assert rounds < 100, f"no progress at {offset}"
+    assert {key: value for key, value in seen.items() if value is not None} == latest
+
+
+async def test_a_follower_that_was_away_takes_the_compacted_log(cluster: InProcessCluster) -> None:
+    """CL-8: its fetch offset lies in a hole by then; afterwards it can lead."""
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, log_cleaner_backoff_ms=20)
+    await cluster.create_topic("t", **COMPACTED)
+    await fill(cluster, 3)
+    away = next(broker_id for broker_id in (1, 2, 3) if broker_id != cluster.leader(TP))
+    await cluster.crash_broker(away)
+    latest = await fill(cluster, 40)
+    leader = cluster.log(cluster.leader(TP), TP)
+    await eventually(lambda: len(records_of(leader)) < 60)
+    holes = {record.offset for record in records_of(leader)}
+    assert 16 not in holes, "where the one that was away goes on"
+    await cluster.start_broker(away, log_cleaner_backoff_ms=20)
+    log = cluster.log(away, TP)
+    await eventually(lambda: log.log_end_offset == leader.log_end_offset and away in cluster.isr(TP))
+    assert latest_of(log) == latest
+    for other in {1, 2, 3} - {away}:
+        await cluster.stop_broker(other)
+    await eventually(lambda: cluster.leader(TP) == away)
+    assert latest_of(log) == latest
+
+
+async def test_records_without_keys_are_refused(cluster: InProcessCluster) -> None:
+    """2.7 step 4."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact")
+    error, _, message = await cluster.produce(TP, batch(b"one", b"two"))
+    assert error is ErrorCode.INVALID_RECORD
+    assert "record 0 of 2 has no key" in message
+    assert cluster.log(1, TP).log_end_offset == 0
+
+
+async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(cluster: InProcessCluster) -> None:
+    """CL-2: damage is no reason to stop the broker, nor the disk's."""
+    await cluster.start_broker(1, log_cleaner_backoff_ms=300)
+    other = TopicPartition("other", 0)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    await cluster.create_topic("other", replication_factor=1, **COMPACTED)
+    log = cluster.log(1, TP)
+    await fill(cluster, 20)
+    path = log.segments[0].path
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    await fill(cluster, 20, other)
+    await eventually(lambda: len(records_of(cluster.log(1, other))) < 50)
+    await asyncio.sleep(0.7)
+    assert len(records_of(log)) == 101
+    assert not list(log.directory.glob("*.cleaned"))
+    assert not cluster.brokers[1].failed
+
+
+async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster: InProcessCluster) -> None:
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    await fill(cluster, 40)
+    assert broker._logs is not None
+    cleaner = LogCleaner(broker._manager, broker._logs)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    cleaning = asyncio.create_task(cleaner._clean_dirtiest())
+    await asyncio.sleep(0.01)
+    broker._logs.delete(TP, 0)
+    assert not await cleaning
+    assert not broker.failed
+
+
+async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster: InProcessCluster) -> None:
+    """And the one that starts again finds nothing of it."""
+    await cluster.start_broker(1, log_cleaner_backoff_ms=10)
+    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact", segment_bytes="3000000")
+    log = cluster.log(1, TP)
+    records = keyed(*[(f"k{number % 700}", bytes(100)) for number in range(2000)])
+    while len(log.segments) < 2:
+        await cluster.produce(TP, records)
+    await eventually(lambda: bool(list(log.directory.glob("*.cleaned"))))
+    async with asyncio.timeout(2):
+        await cluster.stop_broker(1)
+    await cluster.start_broker(1, log_cleaner_enable=False)
+    again = cluster.log(1, TP)
+    assert again.log_end_offset == log.log_end_offset
+    assert len(latest_of(again)) == 700
+    assert not [path for path in log.directory.iterdir() if path.suffix in (".cleaned", ".swap")]
