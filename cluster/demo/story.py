@@ -149,7 +149,7 @@ class Story:
         with self._say.counted("reading everything back", acknowledged.count) as progress:
             read = asyncio.run(read_back(cluster.bootstrap, TOPIC, PARTITIONS, progress))
             verdict = compare(acknowledged, read)
-        words = f"{verdict.lost} lost, {verdict.different} different, {verdict.duplicates} duplicates from retries"
+        words = f"{verdict.lost} lost, {verdict.different} different, {verdict.duplicates} twice"
         self._say.done(f"{verdict.read:,} records read back and compared by offset: {words}", verdict.holds)
         for fault in verdict.faults:
             self._say.tell(fault)

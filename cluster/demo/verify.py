@@ -3,7 +3,6 @@
 A record's identity is its value: the caller gives every record a value of its own, and proves it with `Acknowledged`.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,25 +14,33 @@ class Acknowledged:
 
     def __init__(self) -> None:
         self.by_partition: dict[int, dict[int, bytes]] = {}
+        self.somewhere: list[tuple[int, bytes]] = []  # acknowledged without an offset: partition and value
         self._promised: set[bytes] = set()
         self.count = 0
         self.faults: list[str] = []
 
     def add(self, partition: int, offset: int, value: bytes) -> None:
-        """Note one acknowledgement. Two for one offset, or one value twice, is a fault of its own."""
+        """Note one acknowledgement; offset -1: it did not say where. Two for one offset, or one value twice, is a fault
+        of its own."""
         offsets = self.by_partition.setdefault(partition, {})
         if offset in offsets:
             self.faults.append(f"partition {partition} offset {offset} was acknowledged twice")
         if value in self._promised:
             self.faults.append(f"partition {partition} offset {offset}: its record was acknowledged before")
-        offsets[offset] = value
+        if offset < 0:
+            self.somewhere.append((partition, value))
+        else:
+            offsets[offset] = value
         self._promised.add(value)
         self.count += 1
+
+    def promises(self, value: bytes) -> bool:
+        return value in self._promised
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the records read compare with those acknowledged. Duplicates and unacknowledged records are no loss."""
+    """How the records read compare with those acknowledged. One that was not acknowledged may be there, once."""
 
     acknowledged: int
     read: int
@@ -45,8 +52,8 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Acknowledged = readable: nothing lost, nothing different."""
-        return not self.lost and not self.different and not self.faults
+        """Acknowledged = readable, and once: nothing lost, nothing different, nothing twice."""
+        return not (self.lost or self.different or self.duplicates or self.faults)
 
 
 def compare(acknowledged: Acknowledged, read: Iterable[tuple[int, int, bytes]]) -> Verdict:
@@ -59,23 +66,30 @@ def compare(acknowledged: Acknowledged, read: Iterable[tuple[int, int, bytes]]) 
             faults.append(f"partition {partition}: offset {offset} was read after {last[partition]}")
         last[partition] = offset
         values[partition, offset] = value
+    duplicates = []
+    first: dict[bytes, tuple[int, int]] = {}
+    for place, value in values.items():
+        if first.setdefault(value, place) != place:
+            duplicates.append(
+                "partition {} offset {} holds the record of partition {} offset {} again".format(*place, *first[value])
+            )
     lost, different = [], []
-    promised: set[bytes] = set()
     for partition, offsets in sorted(acknowledged.by_partition.items()):
-        promised.update(offsets.values())
         for offset, value in sorted(offsets.items()):
             found = values.get((partition, offset))
             if found is None:
                 lost.append(f"partition {partition} offset {offset} was acknowledged and cannot be read")
             elif found != value:
                 different.append(f"partition {partition} offset {offset} holds another value than acknowledged")
-    copies = Counter(values.values())
+    for partition, value in acknowledged.somewhere:
+        if value not in first or first[value][0] != partition:
+            lost.append(f"partition {partition}: a record acknowledged without an offset cannot be read")
     return Verdict(
         acknowledged=acknowledged.count,
         read=len(values),
         lost=len(lost),
         different=len(different),
-        duplicates=sum(count - 1 for count in copies.values()),
-        unacknowledged=sum(value not in promised for value in copies),
-        faults=[*faults[:SHOWN], *lost[:SHOWN], *different[:SHOWN]],
+        duplicates=len(duplicates),
+        unacknowledged=sum(not acknowledged.promises(value) for value in first),
+        faults=[*faults[:SHOWN], *lost[:SHOWN], *different[:SHOWN], *duplicates[:SHOWN]],
     )

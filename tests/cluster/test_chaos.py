@@ -2,9 +2,9 @@
 
 What `test_kill.py` (one broker killed at a time) leaves out. Producers send with acks=all and a consumer reads, both
 without a pause, while the faults below come in an order and with delays that the seed decides. Afterwards:
-every acknowledged record is readable at its offset, nobody ever saw another value there, no reader and no end offset
-went backwards, every replica came back in sync, and the stopped replicas are the same bytes, indexes included (INV-11,
-INV-17).
+every acknowledged record is readable at its offset and nowhere else, nobody ever saw another value there, no reader and
+no end offset went backwards, every replica came back in sync, and the stopped replicas are the same bytes, indexes
+included (INV-11, INV-17).
 """
 
 import asyncio

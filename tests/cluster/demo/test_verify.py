@@ -29,16 +29,28 @@ def test_a_record_that_moved_to_another_offset_is_lost_where_it_was_acknowledged
     assert (verdict.lost, verdict.duplicates, verdict.holds) == (1, 0, False)
 
 
+def test_a_record_acknowledged_without_an_offset_must_be_readable_in_its_partition() -> None:
+    acknowledged = _acknowledged((0, -1, b"a"), (0, -1, b"b"), (1, -1, b"c"))
+    assert compare(acknowledged, [(0, 0, b"b"), (0, 1, b"a"), (1, 0, b"c")]).holds
+    verdict = compare(acknowledged, [(0, 0, b"b"), (0, 1, b"c")])
+    assert (verdict.lost, verdict.holds) == (2, False)
+
+
 def test_another_value_at_an_acknowledged_offset_is_different() -> None:
     verdict = compare(_acknowledged((0, 0, b"a")), [(0, 0, b"A")])
     assert (verdict.different, verdict.lost, verdict.holds) == (1, 0, False)
     assert verdict.faults == ["partition 0 offset 0 holds another value than acknowledged"]
 
 
-def test_a_retried_record_that_is_in_the_log_twice_is_a_duplicate_and_no_fault() -> None:
+def test_a_retried_record_that_is_in_the_log_twice_is_a_fault_and_named() -> None:
     verdict = compare(_acknowledged((0, 1, b"a")), [(0, 0, b"a"), (0, 1, b"a")])
-    assert verdict.holds
-    assert (verdict.duplicates, verdict.unacknowledged) == (1, 0)
+    assert (verdict.duplicates, verdict.unacknowledged, verdict.holds) == (1, 0, False)
+    assert verdict.faults == ["partition 0 offset 1 holds the record of partition 0 offset 0 again"]
+
+
+def test_a_record_that_was_never_acknowledged_may_not_be_there_twice_either() -> None:
+    verdict = compare(_acknowledged(), [(0, 0, b"a"), (1, 0, b"a")])
+    assert (verdict.duplicates, verdict.unacknowledged, verdict.holds) == (1, 1, False)
 
 
 def test_a_record_whose_acknowledgement_never_came_may_be_readable() -> None:
