@@ -28,7 +28,7 @@ def rebuild_paths(paths: Sequence[Path], interval: int, *, digest: bool, dry_run
             rows.append(row)
     if not as_json:
         print_rows(rows, _COLUMNS, Format.TABLE)
-    note(f"{changed} index files {'would change' if dry_run else 'changed'}, {refused} segments refused")
+    note(f"index files {'that would change' if dry_run else 'changed'}: {changed}, segments refused: {refused}")
     return refused > 0
 
 

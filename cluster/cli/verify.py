@@ -29,8 +29,8 @@ def verify_paths(paths: Sequence[Path], *, deep: bool, compacted: bool, as_json:
         _print_table(findings)
     faults = sum(finding.severity is Severity.FAULT for finding in findings)
     note(
-        f"{faults} faults, {len(findings) - faults} notes in {totals.segments} segments: {totals.batches} batches, "
-        f"{totals.records} records, {totals.bytes} bytes at {totals.bytes / seconds / 1e6:.0f} MB/s"
+        f"faults: {faults}, notes: {len(findings) - faults}; verified: segments {totals.segments}, batches "
+        f"{totals.batches}, records {totals.records}, bytes {totals.bytes} at {totals.bytes / seconds / 1e6:.1f} MB/s"
     )
     return faults > 0
 

@@ -19,6 +19,8 @@ COMMANDS = [
     "produce",
     "consume",
     "log dump",
+    "log verify",
+    "log rebuild-index",
     "demo",
     "broker",
     "controller",

@@ -1,0 +1,131 @@
+"""`replog log …` on the files of a broker that is not there."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.commands import Replog
+from tests.replog.log.verify.directories import broker, file, flip, write_log_directory
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    return write_log_directory(tmp_path / "data")
+
+
+def test_verify_of_a_sound_directory_prints_nothing_but_a_summary(replog: Replog, flights: Path) -> None:
+    done = replog("log", "verify", flights.parent, "--deep")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("faults: 0, notes: 0; verified: segments 4, batches 26, records 38, bytes 2055 at ")
+    assert done.stderr.endswith(" MB/s\n")
+
+
+def test_verify_shows_faults_and_what_they_mean_and_says_so_by_its_status(replog: Replog, flights: Path) -> None:
+    flip(file(flights, 22, "log"), 316 + 65)
+    done = replog("log", "verify", flights)
+    assert done.returncode == 1
+    assert "BATCH_CRC" in done.stdout
+    assert "BATCH_CRC: the bytes are not those that were written (RB-1)" in done.stdout
+    done = replog("log", "verify", "--format", "json", flights)
+    assert done.returncode == 1
+    (line,) = done.stdout.splitlines()
+    fault = json.loads(line)
+    assert fault.pop("found").startswith("stored CRC ")
+    assert fault.pop("meaning").startswith("the bytes are not")
+    assert fault == {
+        "severity": "fault",
+        "kind": "BATCH_CRC",
+        "file": str(file(flights, 22, "log")),
+        "position": 316,
+        "offset": 26,
+    }
+
+
+def test_notes_are_no_faults(replog: Replog, flights: Path) -> None:
+    (flights / "notes.txt").write_text("")
+    done = replog("log", "verify", flights)
+    assert (done.returncode, "STRAY" in done.stdout) == (0, True)
+
+
+def test_rebuild_shows_what_it_would_do_then_does_it(replog: Replog, flights: Path) -> None:
+    index = file(flights, 22, "index")
+    content = index.read_bytes()
+    index.write_bytes(b"garbage!")
+    arguments = ("log", "rebuild-index", "--index-interval-bytes", 100, flights)
+    done = replog(*arguments, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "would be replaced" in done.stdout
+    assert done.stderr == "index files that would change: 1, segments refused: 0\n"
+    assert index.read_bytes() == b"garbage!"
+    done = replog(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows[index.name] == {"file": str(index), "before": 1, "after": 3, "result": "replaced"}
+    assert index.read_bytes() == content
+
+
+def test_rebuild_refuses_a_damaged_log_and_a_running_broker(replog: Replog, flights: Path) -> None:
+    flip(file(flights, 34, "log"), 70)
+    done = replog("log", "rebuild-index", flights)
+    assert done.returncode == 1
+    assert "refused: at 0: the CRC" in done.stdout
+    flip(file(flights, 34, "log"), 70)
+    with broker(flights.parent):
+        done = replog("log", "rebuild-index", flights)
+        assert done.returncode == 1
+        assert "is in use by a running broker; stop that broker first" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["verify", "rebuild-index", "dump"])
+def test_what_is_not_there_is_bad_use(replog: Replog, tmp_path: Path, command: str) -> None:
+    done = replog("log", command, tmp_path / "nothing")
+    assert done.returncode == 2
+    assert f"error: INVALID_REQUEST: no such file or directory: {tmp_path / 'nothing'}\n" == done.stderr
+
+
+def test_dump_of_a_directory_shows_every_kind_of_file_in_order(replog: Replog, flights: Path) -> None:
+    done = replog("log", "dump", flights.parent)
+    assert done.returncode == 0, done.stderr
+    names = [Path(line.removeprefix("Dumping ")).name for line in done.stdout.splitlines() if line.startswith("Dump")]
+    assert names[0] == "log-start-offset-checkpoint"
+    assert names.index(f"{14:020d}.log") < names.index(f"{14:020d}.index") < names.index(f"{14:020d}.snapshot")
+    assert names.index(f"{14:020d}.snapshot") < names.index(f"{22:020d}.log") < names.index(f"{22:020d}.txnindex")
+    assert names[-2:] == ["leader-epoch-checkpoint", "partition.metadata"]
+    for line in (
+        "producer_id: 5 first_offset: 12 last_offset: 24 last_stable_offset: 13",
+        "topic: flights partition: 0 offset: 38",
+        "topic_id: MDEyMzQ1Njc4OWFiY2RlZg",
+        "epoch: 4 start_offset: 26",
+    ):
+        assert line in done.stdout.splitlines()
+    assert "control: ABORT" in done.stdout
+    assert "isTransactional: True" in done.stdout
+    assert "compression: zstd" in done.stdout
+
+
+def test_on_a_terminal_a_dump_is_a_table_and_verify_has_a_bar(flights: Path) -> None:
+    def output(*arguments: object) -> str:
+        master, slave = pty.openpty()
+        command = [sys.executable, "-m", "cluster.cli", "log", *map(str, arguments)]
+        process = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": "300"})
+        os.close(slave)
+        data = b""
+        try:
+            while piece := os.read(master, 65536):
+                data += piece
+        except OSError:  # the other end is closed
+            pass
+        os.close(master)
+        assert process.wait(30) == 0, data
+        return data.decode()
+
+    shown = output("dump", file(flights, 22, "log"), file(flights, 22, "txnindex"))
+    assert "baseOffset" in shown
+    assert "last_stable_offset" in shown
+    assert "baseOffset: 22" not in shown
+    assert "faults: 0" in output("verify", flights)
