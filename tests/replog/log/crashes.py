@@ -9,7 +9,7 @@ from hypothesis import note
 from tests.replog.log.log_model import ModelLog
 
 LEAST_HOLE = 8  # bytes; a change of a leader epoch alone cannot be told (RB-2)
-INDEXES = (".index", ".timeindex", ".digest")
+INDEXES = (".index", ".timeindex", ".digest", ".txnindex")
 
 
 def crash(
@@ -25,11 +25,16 @@ def crash(
     for base in bases:
         for kind in INDEXES:
             path = directory / f"{base:020d}{kind}"
+            if not path.exists():
+                continue
             kept = 0 if base >= recovered_from else durable.get(path.name, 0)
             _damage(path, kept, chance, may_grow=True)
             if not kept and chance.random() < 0.1:
                 note(f"crash: {path.name} is gone")
                 path.unlink(missing_ok=True)
+    for path in sorted(directory.glob("*.snapshot")):
+        if int(path.stem) > recovered_from or chance.random() < 0.1:  # a CRC tells
+            _damage(path, 0, chance, may_grow=True)
     end = model.first_base
     for slot, base in enumerate(bases):
         path = directory / f"{base:020d}.log"

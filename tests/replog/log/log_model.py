@@ -37,6 +37,7 @@ class ModelLog:
     high_watermark: int = 0
     recovery_point: int = 0
     batches: list[Batch] = field(default_factory=list)
+    removed: list[Batch] = field(default_factory=list)  # by retention: producers are remembered longer
     forced_bases: set[int] = field(default_factory=set)  # where a segment may begin though no batch asked for it
 
     @property
@@ -105,9 +106,18 @@ class ModelLog:
     def start_anew(self, offset: int) -> None:
         """LG-12."""
         self.batches.clear()
+        self.removed.clear()
         self.first_base = self.log_start = self.high_watermark = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.forced_bases = {offset}
+
+    def remove_before(self, base: int) -> None:
+        """LG-15."""
+        self.removed += self.within(self.first_base, base)
+        self.batches = self.within(base, self.log_end)
+        self.first_base = base
+        self.log_start = max(self.log_start, base)
+        self.recovery_point = max(self.recovery_point, base)
 
     def expired(self, segments: Sequence[tuple[int, int]], now_ms: int) -> int:
         """How many of these (base, size) segments retention removes (LG-13, LG-14)."""
