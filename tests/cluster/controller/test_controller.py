@@ -12,7 +12,7 @@ import pytest
 from cluster.clock import SystemClock
 from cluster.controller import controller as controller_module
 from cluster.controller.controller import Controller, new_cluster_id
-from cluster.controller.records import cluster_record
+from cluster.controller.records import cluster_record, producer_ids_record
 from cluster.controller.service import ControllerService
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import VersionConflictError
@@ -378,3 +378,28 @@ async def test_ct_12_leaders_are_given_back_in_the_background(running):
         request = pb.AlterPartitionRequest(broker_id=2, broker_epoch=epochs[2], partitions=[item])
         assert (await r.service.alter_partition(request)).partitions[0].error_code == 0
         await until(lambda: next(iter(r.image.partitions.values())).leader == 1)
+
+
+async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_another_writer(running, refused):
+    async with running() as r:
+        await r.start_brokers(1)
+        ask = pb.AllocateProducerIdsRequest(broker_id=1, broker_epoch=r.image.brokers[1].broker_epoch)
+        given = await asyncio.gather(*(r.service.allocate_producer_ids(ask) for _ in range(3)))
+        assert [block.first_producer_id for block in given] == [0, 1000, 2000]
+        other = sqlite3.connect(r.store.path, isolation_level=None)
+        r.store._db.execute("PRAGMA busy_timeout = 10")
+        other.execute("BEGIN IMMEDIATE")
+        with refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
+            await r.service.allocate_producer_ids(ask)
+        other.execute("ROLLBACK")
+        other.close()
+        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 3000
+    async with running() as r:
+        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 4000
+        record = producer_ids_record(6000)
+        record.version = r.image.version + 1
+        r.store.commit(r.image.version, [record])
+        with refused(ErrorCode.NOT_CONTROLLER, "another controller"):
+            await r.service.allocate_producer_ids(ask)
+    async with running() as r:
+        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 6000

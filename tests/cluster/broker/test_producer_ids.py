@@ -1,0 +1,68 @@
+"""InitProducerId over real gRPC: ids from blocks of the controller's, each handed out once."""
+
+import asyncio
+import time
+
+import pytest
+
+from cluster.controller.cluster_state import ClusterState
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.v1 import log_pb2
+
+from .conftest import InProcessCluster
+
+
+async def ids(cluster: InProcessCluster, broker_id: int, count: int) -> list[int]:
+    """As many clients as that ask the broker at the same time."""
+    channel = cluster.channel(cluster.brokers[broker_id].address)
+    calls = (channel.call(methods.Log["init_producer_id"], log_pb2.InitProducerIdRequest(), 10) for _ in range(count))
+    answers = await asyncio.gather(*calls)
+    assert {answer.producer_epoch for answer in answers} == {0}
+    return [answer.producer_id for answer in answers]
+
+
+async def test_every_client_gets_an_id_of_its_own_and_all_who_wait_share_a_block(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks: list[int] = []
+    allocate = ClusterState.allocate_producer_ids
+
+    def counted(self: ClusterState, request: object) -> object:
+        decision = allocate(self, request)  # type: ignore[arg-type]
+        blocks.append(decision.answer.first_producer_id)
+        return decision
+
+    monkeypatch.setattr(ClusterState, "allocate_producer_ids", counted)
+    await cluster.start_brokers(1, 2)
+    assert not blocks, "nobody has asked yet"
+    given = await ids(cluster, 1, 50) + await ids(cluster, 2, 50)
+    assert blocks == [0, 1000]
+    assert sorted(given) == [*range(50), *range(1000, 1050)]
+
+
+async def test_when_a_block_runs_out_the_next_one_is_fetched(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    given = [number for _ in range(21) for number in await ids(cluster, 1, 50)]
+    assert sorted(given) == list(range(1050))
+    assert cluster.controller.state.image.next_producer_id == 2000
+
+
+async def test_a_restarted_broker_begins_a_new_block(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    assert await ids(cluster, 1, 1) == [0]
+    await cluster.stop_broker(1)
+    await cluster.start_broker(1)
+    assert await ids(cluster, 1, 1) == [1000]
+
+
+async def test_without_a_controller_the_error_names_it_and_may_pass(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster._server.stop(0)
+    asked = time.monotonic()
+    with pytest.raises(ReplogError, match=f"controller at {cluster.controller_address}.*try again") as refused:
+        await ids(cluster, 1, 20)
+    assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    assert refused.value.retriable
+    assert time.monotonic() - asked < 5
+    await cluster.crash_broker(1)  # nobody would answer its controlled shutdown
