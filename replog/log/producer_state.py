@@ -205,6 +205,8 @@ class ProducerStateManager:
 
     def replicated_to(self, high_watermark: int) -> None:
         """Transactions that ended below are decided for good (PS-5)."""
+        if not self._unreplicated:
+            return
         decided = [first for first, marker in self._unreplicated.items() if marker < high_watermark]
         if decided:
             for first in decided:
