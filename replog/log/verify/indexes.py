@@ -17,13 +17,17 @@ from replog.log.verify.index_file import Entry, Fields, IndexCheck, told
 
 
 class OffsetIndexCheck(IndexCheck):
-    """(o, p): a batch begins at p, those before it end below o, and a batch at p or later ends with o."""
+    """(o, p): a batch begins at p, those before it end below o, and a batch at p or later ends with o.
 
-    def __init__(self, path: Path, fd: int | None, base: int, *, compacted: bool) -> None:
+    With `exact`, as we write them, it is the one at p.
+    """
+
+    def __init__(self, path: Path, fd: int | None, base: int, *, compacted: bool, exact: bool) -> None:
         super().__init__(path, fd, OffsetIndex.layout)
         self._base = base
         self.indexed = False  # the batch seen last has an entry of its own
         self._compacted = compacted
+        self._exact = exact
         self._last_offset = base - 1
         self._pending: deque[Entry] = deque()  # a batch is at their position; the one with their offset is to come
 
@@ -42,7 +46,7 @@ class OffsetIndexCheck(IndexCheck):
         """A sound batch."""
         yield from self._drained()
         while self._next is not None and self._next.fields[1] <= position:
-            yield from self._position(self._next, position)
+            yield from self._position(self._next, position, header)
             self._advance()
         self.indexed = False
         while self._pending and self._pending[0].fields[0] + self._base <= header.last_offset:
@@ -54,12 +58,14 @@ class OffsetIndexCheck(IndexCheck):
                 yield Kind.INDEX_ENTRY.at(self.path, found, position=entry.position, offset=offset)
         self._last_offset = header.last_offset
 
-    def _position(self, entry: Entry, position: int) -> Iterator[Finding]:
+    def _position(self, entry: Entry, position: int, header: BatchHeader) -> Iterator[Finding]:
         offset = entry.fields[0] + self._base
         if entry.fields[1] < position:
             found = f"{told(entry)}: no batch begins at {entry.fields[1]}"
         elif offset <= self._last_offset:
             found = f"{told(entry)}: the batches before that place reach up to offset {self._last_offset}"
+        elif self._exact and offset != header.last_offset:
+            found = f"{told(entry)}: the batch there ends with offset {header.last_offset}"
         else:
             self._pending.append(entry)
             return

@@ -79,7 +79,8 @@ class _SegmentCheck:
         self._missing: list[Path] = []
         self._base, self._next_base, self._progress = base, next_base, progress
         compacted = progress.continuity.compacted
-        self._offsets = OffsetIndexCheck(path(INDEX_SUFFIX), fd(INDEX_SUFFIX), base, compacted=compacted)
+        exact = path(DIGEST_SUFFIX).exists()  # so it is ours
+        self._offsets = OffsetIndexCheck(path(INDEX_SUFFIX), fd(INDEX_SUFFIX), base, compacted=compacted, exact=exact)
         self._times = TimeIndexCheck(path(TIME_INDEX_SUFFIX), fd(TIME_INDEX_SUFFIX), base, compacted=compacted)
         missing = len(self._missing)
         txn = fd(TRANSACTION_INDEX_SUFFIX)
@@ -155,11 +156,11 @@ class _SegmentCheck:
             self._progress.continuity.lose()
             self._unknown = True
             return
-        yield from self._progress.check_snapshots(header.base_offset)
         yield from self._progress.continuity.see(self._path, position, header)
         if self._progress.continuity.doubtful:
             self._unknown = True
             return
+        yield from self._progress.check_snapshots(header.base_offset)
         yield from check_range(self._path, position, header, self._base, self._next_base)
         yield from self._progress.epochs.see(self._path, position, header)
         if self._unknown:

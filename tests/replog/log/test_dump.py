@@ -1,14 +1,21 @@
 """Dumps: every row of every file, damage included, and nothing is changed."""
 
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from replog.errors import ReplogError
-from replog.log.dump import BatchRow, EpochRow, Unreadable, Unused, dump_file
+from replog.log.dump import BatchRow, CheckpointRow, EpochRow, TopicIdRow, Unreadable, Unused, dump_file
+from replog.log.dump import files_of as files_in
 from replog.log.index import DigestEntry, OffsetPosition, TimestampOffset
+from replog.log.producer_snapshot import ProducerSnapshotEntry
 from replog.log.records import Record
-from tests.replog.log.batches import append, client_batch, files_of, open_log
+from replog.log.transaction_index import AbortedTxn
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
+from tests.replog.log.verify.directories import file, write_log_directory
 
 BASE = "00000000000000000000"
 
@@ -75,3 +82,70 @@ def test_surplus_of_an_index_is_shown(directory: Path) -> None:
 def test_other_files_are_refused(directory: Path, name: str) -> None:
     with pytest.raises(ReplogError, match="is not <20 digits>"):
         dump_file(directory / name)
+
+
+def test_control_batches_and_producers(tmp_path: Path) -> None:
+    """2.3: what kind of marker; 3.5, 7.5: what is remembered of transactions and producers."""
+    flights = write_log_directory(tmp_path / "data")
+    batches = [row for row in dump_file(file(flights, 22, "log")) if isinstance(row, BatchRow)]
+    assert [row.control for row in batches[:5]] == [None, None, "ABORT", "COMMIT", None]
+    assert batches[0].transactional
+    assert list(dump_file(file(flights, 22, "txnindex"))) == [AbortedTxn(5, 12, 24, 13)]
+    snapshot = dump_file(file(flights, 38, "snapshot"))
+    assert [(row.producer_id, row.last_sequence) for row in snapshot if isinstance(row, ProducerSnapshotEntry)] == [
+        (5, 3),
+        (6, 3),
+    ]
+
+
+def test_checkpoints_and_the_topic_id(tmp_path: Path) -> None:
+    flights = write_log_directory(tmp_path / "data")
+    expected = [CheckpointRow(TopicPartition("flights", 0), 38)]
+    assert list(dump_file(flights.parent / "recovery-point-offset-checkpoint")) == expected
+    assert list(dump_file(flights / "partition.metadata")) == [TopicIdRow("MDEyMzQ1Njc4OWFiY2RlZg")]
+    for name in ("leader-epoch-checkpoint", "partition.metadata"):
+        (flights / name).write_text("bad")
+        (row,) = dump_file(flights / name)
+        assert isinstance(row, Unreadable)
+        assert str(flights / name) in row.reason
+
+
+def test_files_that_wait_are_dumped_by_their_kind(directory: Path) -> None:
+    expected = list(dump_file(directory / f"{BASE}.index"))
+    for suffix in ("deleted", "cleaned", "swap"):
+        (directory / f"{BASE}.index").rename(directory / f"{BASE}.index.{suffix}")
+        assert list(dump_file(directory / f"{BASE}.index.{suffix}")) == expected
+        (directory / f"{BASE}.index.{suffix}").rename(directory / f"{BASE}.index")
+
+
+def test_a_directory_stands_for_its_files_in_order(tmp_path: Path) -> None:
+    flights = write_log_directory(tmp_path / "data")
+    (flights / "notes.txt").write_text("")
+    names = [path.name for path in files_in(flights)]
+    assert names[:5] == [f"{BASE}.{kind}" for kind in ("log", "index", "timeindex", "digest")] + [f"{14:020d}.log"]
+    assert names[-2:] == ["leader-epoch-checkpoint", "partition.metadata"]
+    assert [path.name for path in files_in(flights.parent)][3:] == names
+
+
+def test_a_delete_horizon_is_shown(directory: Path) -> None:
+    """CL-6"""
+    batch = leader_batch(3, 4, b"x", timestamps=[77])
+    (directory / f"{BASE}.log").write_bytes(batch[:22] + b"\x40" + batch[23:])
+    (row,) = dump_file(directory / f"{BASE}.log")
+    assert isinstance(row, BatchRow)
+    assert row.delete_horizon == 77
+
+
+def test_a_damaged_length_costs_no_memory(directory: Path) -> None:
+    path = directory / f"{BASE}.log"
+    content = bytearray(path.read_bytes())
+    content[8:12] = (256 << 20).to_bytes(4, "big")
+    path.write_bytes(content)
+    os.truncate(path, (256 << 20) + 12)  # the bytes are there, as a hole in the file
+    tracemalloc.start()
+    (row,) = dump_file(path, records=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(row, BatchRow)
+    assert not row.crc_valid
+    assert peak < 16 << 20
