@@ -1,7 +1,7 @@
 """Producer state from the files of a partition: snapshots, and the batches behind them (PS-7 to PS-10)."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from replog.log.batch import CONTROL, BatchHeader
@@ -66,7 +66,7 @@ class ProducerSnapshots:
     def keep_only(self, log_start_offset: int, end_offset: int) -> None:
         """Remove those that are not in (log start, end] (PS-8)."""
         offsets = snapshot_offsets(self._directory)
-        self._remove(offset for offset in offsets if not log_start_offset < offset <= end_offset)
+        self._remove([offset for offset in offsets if not log_start_offset < offset <= end_offset])
 
     def remove_stray(self, bases: Sequence[int]) -> None:
         """Keep those of segment bases, and the latest one if it lies behind the last segment's (PS-9)."""
@@ -78,10 +78,11 @@ class ProducerSnapshots:
     def clear(self) -> None:
         self._remove(snapshot_offsets(self._directory))
 
-    def _remove(self, offsets: Iterable[int]) -> None:
+    def _remove(self, offsets: Sequence[int]) -> None:
         for offset in offsets:
             self.path(offset).unlink(missing_ok=True)
-        self._latest = max(snapshot_offsets(self._directory), default=0)
+        if offsets:
+            self._latest = max(snapshot_offsets(self._directory), default=0)
 
 
 def load_producers(
