@@ -187,11 +187,28 @@ class Segment:
         return BatchReader(self.fd(), self.size).headers(position)
 
     def translate(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The first batch with a last offset of `offset` or more, and its position (SG-3)."""
+        """The first batch with a last offset of `offset` or more, and its position (SG-3).
+
+        Raises CorruptRecord where the batches contradict each other: silence would pass damage off as a hole.
+        """
         if self._recent and offset >= self._recent[0][1].base_offset:
             slot = bisect_left(self._recent, offset, key=_last_offset)
             return self._recent[slot] if slot < len(self._recent) else None
-        return next((batch for batch in self._batches_near(offset) if batch[1].last_offset >= offset), None)
+        next_offset = self.base_offset
+        batches = self._batches_near(offset)
+        for position, header in batches:
+            if header.base_offset < next_offset:
+                raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset} after {next_offset - 1}")
+            next_offset = header.next_offset
+            if header.last_offset >= offset:
+                if header.base_offset > offset:  # a hole, or a wrong offset: the next batch tells
+                    after = next(batches, None)
+                    if after is not None and after[1].base_offset < next_offset:
+                        raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset} is out of order")
+                return position, header
+        if offset < self.next_offset:
+            raise CorruptRecord(f"{self.path}: no batch reaches offset {offset}, and it ends at {self.next_offset}")
+        return None
 
     def last_below(self, offset: int) -> BatchHeader | None:
         """The last batch that begins below `offset`."""
