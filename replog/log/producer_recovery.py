@@ -81,8 +81,7 @@ class ProducerSnapshots:
     def _remove(self, offsets: Sequence[int]) -> None:
         for offset in offsets:
             self.path(offset).unlink(missing_ok=True)
-        if offsets:
-            self._latest = max(snapshot_offsets(self._directory), default=0)
+        self._latest = max(snapshot_offsets(self._directory), default=0)  # some may have gone with their segments
 
 
 def load_producers(
