@@ -14,6 +14,11 @@ class RecordFormat(StrEnum):
     JSON = "json"
 
 
+class IsolationLevel(StrEnum):
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
 def consume(
     topic: Annotated[str, typer.Option(help="What to read.")],
     bootstrap: BootstrapServer = None,
@@ -24,6 +29,9 @@ def consume(
     offset: Annotated[int | None, typer.Option(min=0, help="Start here; needs --partition.")] = None,
     max_messages: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
     timeout_ms: Annotated[int | None, typer.Option(min=1, help="Stop when nothing came for so long.")] = None,
+    isolation_level: Annotated[
+        IsolationLevel, typer.Option(help="read_committed passes over aborted transactions, and waits for open ones.")
+    ] = IsolationLevel.READ_UNCOMMITTED,
     output: Annotated[
         RecordFormat, typer.Option("--format", help="Value alone; key, colon, value; or one JSON object a record.")
     ] = RecordFormat.LINES,
@@ -47,5 +55,5 @@ def consume(
     if offset is not None and from_beginning:
         raise typer.BadParameter("either a number or --from-beginning", param_hint="--offset")
     logging.configure(30)
-    start = Start(topic, partition, offset, from_beginning)
+    start = Start(topic, partition, offset, from_beginning, isolation_level.value)
     asyncio.run(consume_records(bootstrap_server(bootstrap), start, output, max_messages, timeout_ms))

@@ -15,12 +15,13 @@ IDLE_POLL_S = 3600.0
 
 
 class Start(NamedTuple):
-    """What to read, and from where."""
+    """What to read, from where and how."""
 
     topic: str
     partition: int | None  # None: all of them
     offset: int | None
     from_beginning: bool
+    isolation_level: Literal["read_uncommitted", "read_committed"]
 
 
 async def consume_records(
@@ -37,7 +38,7 @@ async def consume_records(
     partitions = [
         TopicPartition(start.topic, number) for number in await partitions_of(bootstrap, start.topic, start.partition)
     ]
-    async with Consumer(bootstrap, auto_offset_reset=reset) as consumer:
+    async with Consumer(bootstrap, isolation_level=start.isolation_level, auto_offset_reset=reset) as consumer:
         consumer.assign(partitions)
         if start.offset is not None:
             consumer.seek(partitions[0], start.offset)

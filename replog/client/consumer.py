@@ -23,14 +23,21 @@ RETRY_BACKOFF_MAX_MS = 500
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
 
 
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+
 class Consumer:
-    """Reads assigned partitions from their leaders, each in offset order. Use from one event loop."""
+    """Reads assigned partitions from their leaders, each in offset order. Use from one event loop.
+
+    With `isolation_level` "read_committed" it reads up to the first transaction that is still open, and passes over
+    the records of those that were aborted (LG-9); records outside of transactions come either way.
+    """
 
     def __init__(
         self,
         bootstrap: str | Sequence[str],
         *,
-        isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
         fetch_min_bytes: int = 1,
         fetch_max_bytes: int = 1 << 20,  # one message of at most about 1 MiB (measured best)
         fetch_max_wait_ms: int = 500,
@@ -40,8 +47,10 @@ class Consumer:
         transport: Transport | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        if isolation not in ("read_uncommitted", "read_committed"):
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"isolation={isolation!r}: read_uncommitted or read_committed")
+        if isolation_level not in ("read_uncommitted", "read_committed"):
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG, f"isolation_level={isolation_level!r}: read_uncommitted or read_committed"
+            )
         if auto_offset_reset not in _RESETS:
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"auto_offset_reset={auto_offset_reset!r}: earliest, latest or error"
@@ -53,7 +62,7 @@ class Consumer:
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
         self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
-        self._read_committed = isolation == "read_committed"
+        self._read_committed = isolation_level == "read_committed"
         self._fetcher = Fetcher(
             self._metadata,
             self._backoff,

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError
-from replog.log.offsets import Buffer
+from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.codec import WithRecords
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
@@ -46,12 +46,15 @@ class PartitionState:
 class Chunk:
     """One partition's answer, not yet decoded."""
 
-    __slots__ = ("records", "state", "stream")
+    __slots__ = ("aborted", "records", "state", "stream")
 
-    def __init__(self, stream: "FetchStream", state: PartitionState, records: Buffer) -> None:
+    def __init__(
+        self, stream: "FetchStream", state: PartitionState, records: Buffer, aborted: tuple[AbortedTransaction, ...]
+    ) -> None:
         self.stream = stream
         self.state = state
         self.records = records
+        self.aborted = aborted  # READ_COMMITTED: to be passed over
 
 
 class FetchOwner(Protocol):
@@ -192,4 +195,5 @@ class FetchStream:
             if self._owner.answered(self, state, answer) and len(records):
                 self._undelivered += 1
                 self._drained.clear()
-                self._owner.deliver(Chunk(self, state, records))
+                aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in answer.aborted_transactions)
+                self._owner.deliver(Chunk(self, state, records, aborted))

@@ -240,12 +240,12 @@ class Fetcher:
                 continue
             assert state.position is not None
             try:
-                decoded = decode_fetched(chunk.records, *state.partition, state.position)
+                decoded = decode_fetched(chunk.records, *state.partition, state.position, chunk.aborted)
             except ReplogError as error:
                 self._chunks = deque(self._without(state))
                 self._fail(state, error)
                 raise
-            if not decoded.records:  # control batches alone
+            if not decoded.records:  # control batches and what was aborted
                 state.position = decoded.next_offset
                 continue
             self._current = state, deque(decoded.records), decoded.next_offset

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
+from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import (
     CODEC_MASK,
@@ -20,7 +21,7 @@ from replog.log.batch import (
 )
 from replog.log.compression import CODEC_NAMES, decompress
 from replog.log.errors import CorruptRecord, InvalidRecord
-from replog.log.offsets import Buffer
+from replog.log.offsets import AbortedTransaction, Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -112,8 +113,15 @@ class Decoded(NamedTuple):
     last_epoch: int  # leader epoch of the last whole batch; -1 when there was none
 
 
-def decode_fetched(buffer: Buffer, topic: str, partition: int, fetch_offset: int) -> Decoded:
-    """Every record at or after `fetch_offset`; control batches are skipped, as is a cut-off batch at the end.
+def decode_fetched(
+    buffer: Buffer,
+    topic: str,
+    partition: int,
+    fetch_offset: int,
+    aborted: Iterable[AbortedTransaction] = (),
+) -> Decoded:
+    """Every record at or after `fetch_offset`; control batches are skipped, as is a cut-off batch at the end, and so
+    are the batches of `aborted` transactions.
 
     Raises CORRUPT_MESSAGE, naming partition and offset, when a batch's header, CRC or records are wrong.
     """
@@ -121,15 +129,17 @@ def decode_fetched(buffer: Buffer, topic: str, partition: int, fetch_offset: int
     next_offset, last_epoch = fetch_offset, -1
     view = memoryview(buffer)
     base = fetch_offset
+    aborted_batches = AbortedBatches(aborted)
     try:
         for position, header in iterate_batches(view):
             base, epoch = header.base_offset, header.leader_epoch
             if not validate_crc(view, position, header):
                 raise CorruptRecord(f"the CRC is not the {header.crc:#010x} of the header")
+            hidden = aborted_batches.hides(view, position, header) or header.attributes & CONTROL
             if header.next_offset <= fetch_offset:
                 continue
             next_offset, last_epoch = header.next_offset, epoch
-            if header.attributes & CONTROL:
+            if hidden:
                 continue
             for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header)):
                 if record.offset >= fetch_offset:

@@ -243,7 +243,8 @@ async def test_bad_use_is_refused_with_a_clear_error(cluster: InProcessCluster) 
 
 
 @pytest.mark.parametrize(
-    "bad", [{"isolation": "dirty"}, {"auto_offset_reset": "none"}, {"fetch_max_bytes": 0}, {"fetch_max_wait_ms": -1}]
+    "bad",
+    [{"isolation_level": "dirty"}, {"auto_offset_reset": "none"}, {"fetch_max_bytes": 0}, {"fetch_max_wait_ms": -1}],
 )
 def test_a_bad_setting_is_refused_by_name(bad: dict[str, object]) -> None:
     with pytest.raises(ReplogError) as refused:

@@ -1,0 +1,29 @@
+"""What READ_COMMITTED passes over: batches of transactions that were aborted (LG-9). Pure."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.control import marker_or_none
+from replog.log.offsets import AbortedTransaction, Buffer
+
+
+class AbortedBatches:
+    """One fetch answer's aborted transactions, to be asked of each of its batches in order."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._to_begin = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+        self._producers: set[int] = set()  # whose transaction under way will be aborted
+
+    def hides(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
+        """Whether the batch at `position` is data of an aborted transaction."""
+        while self._to_begin and self._to_begin[0].first_offset <= header.last_offset:
+            self._producers.add(self._to_begin.popleft().producer_id)
+        if header.producer_id not in self._producers:
+            return False
+        if header.attributes & CONTROL:
+            marker = marker_or_none(buffer, header, position)
+            if marker is not None and not marker.committed:
+                self._producers.remove(header.producer_id)
+            return False
+        return bool(header.attributes & TRANSACTIONAL)
