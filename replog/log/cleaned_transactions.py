@@ -26,6 +26,8 @@ class CleanedTransactions:
         """Whether the batch may go: void data, or a marker without data before it."""
         while self._known and self._known[-1].first_offset <= header.last_offset:
             transaction = self._known.pop()
+            if transaction.last_offset < header.base_offset:
+                continue  # over before what is looked at begins
             known = self._aborted.get(transaction.producer_id)
             if known is None or known.last_offset < transaction.first_offset:
                 self._aborted[transaction.producer_id] = transaction
