@@ -8,7 +8,7 @@ from typing import NamedTuple
 from replog.config import TopicConfig
 from replog.log.batch import BatchHeader, parse_header
 from replog.log.digest import add_digests, batch_digest
-from replog.log.offsets import EpochEndOffset, Isolation, TimestampAndOffset
+from replog.log.offsets import EpochEndOffset, TimestampAndOffset
 
 
 class Batch(NamedTuple):
@@ -59,9 +59,6 @@ class ModelLog:
         following = min((base for base in segments if base > first.base), default=self.log_end)
         data = b"".join(batch.data for batch in self.batches[slot:] if batch.last < bound and batch.base < following)
         return data[: max(max_bytes, len(first.data)) if min_one else max_bytes]
-
-    def bound(self, isolation: Isolation) -> int:
-        return self.log_end if isolation is Isolation.LOG_END else self.high_watermark
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         for batch in self.batches:

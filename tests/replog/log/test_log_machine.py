@@ -351,7 +351,12 @@ class Histories(RuleBasedStateMachine):
             return
         found = self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
         assert found.metadata.offset == offset
-        expected = self.model.read(offset, max_bytes, self.model.bound(isolation), self.bases, min_one)
+        bound = {
+            Isolation.LOG_END: self.model.log_end,
+            Isolation.HIGH_WATERMARK: self.model.high_watermark,
+            Isolation.TXN_COMMITTED: self.log.last_stable_offset,
+        }[isolation]
+        expected = self.model.read(offset, max_bytes, bound, self.bases, min_one)
         assert bytes(found.records) == expected
 
     @rule(timestamp=st.integers(0, 3100))
