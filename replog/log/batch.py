@@ -65,22 +65,21 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     exactly 2, last offset delta ≥ 0, and no more records than offsets. These bytes are outside of the CRC (RB-2).
     """
     try:
-        header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+        fields = HEADER.unpack_from(buffer, position)
     except struct.error:
         raise CorruptRecord(f"{len(buffer) - position} bytes are too few for a batch header of 61") from None
-    if header.length < HEADER_SIZE - LOG_OVERHEAD:
-        raise CorruptRecord(f"batch length {header.length} is less than the {HEADER_SIZE - LOG_OVERHEAD} of a header")
-    if header.magic != MAGIC:
-        raise CorruptRecord(f"batch magic {header.magic} is not 2")
-    if not 0 <= header.base_offset < MAX_BASE_OFFSET:
-        raise CorruptRecord(f"batch base offset {header.base_offset} is negative, or has no room for offsets after it")
-    if header.last_offset_delta < 0:
-        raise CorruptRecord(f"batch last offset delta {header.last_offset_delta} is negative")
-    if not 0 <= header.records_count <= header.last_offset_delta + 1:
-        raise CorruptRecord(
-            f"batch of {header.last_offset_delta + 1} offsets says that it holds {header.records_count} records"
-        )
-    return header
+    base_offset, length, _, magic, _, _, last_offset_delta, _, _, _, _, _, records_count = fields
+    if length < HEADER_SIZE - LOG_OVERHEAD:
+        raise CorruptRecord(f"batch length {length} is less than the {HEADER_SIZE - LOG_OVERHEAD} of a header")
+    if magic != MAGIC:
+        raise CorruptRecord(f"batch magic {magic} is not 2")
+    if not 0 <= base_offset < MAX_BASE_OFFSET:
+        raise CorruptRecord(f"batch base offset {base_offset} is negative, or has no room for offsets after it")
+    if last_offset_delta < 0:
+        raise CorruptRecord(f"batch last offset delta {last_offset_delta} is negative")
+    if not 0 <= records_count <= last_offset_delta + 1:
+        raise CorruptRecord(f"batch of {last_offset_delta + 1} offsets says that it holds {records_count} records")
+    return BatchHeader._make(fields)
 
 
 def is_transactional(batch: Buffer) -> bool:

@@ -80,7 +80,8 @@ class Index:
     @property
     def last_offset(self) -> int | None:
         """The offset of the last entry; None if there is none."""
-        return self.offset_at(self.count - 1) if self.count else None
+        last = self._last()
+        return None if last is None else last[self.offset_field] + self.base_offset
 
     def write(self) -> None:
         """Hand new entries to the operating system."""
@@ -135,10 +136,23 @@ class Index:
     def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
         raise NotImplementedError
 
-    def _append(self, *fields: int) -> None:
+    def _append(self, first: int, second: int) -> None:
         tail = self._loaded()
-        tail += self.layout.pack(*fields)
+        tail += self.layout.pack(first, second)
         self.count += 1
+
+    def _append_above(self, offset: int, value: int) -> None:
+        """Add an entry that begins with its offset, which must be above the last one."""
+        relative = self._relative(offset)
+        last = self._last()
+        if last is not None and relative <= last[0]:
+            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
+        self._append(relative, value)
+
+    def _last(self) -> tuple[int, ...] | None:
+        """The fields of the last entry."""
+        tail = self._loaded()
+        return self.layout.unpack_from(tail, len(tail) - self.layout.size) if tail else None
 
     def _relative(self, offset: int) -> int:
         """`offset` relative to the segment's base (IX-4)."""
@@ -233,10 +247,7 @@ class OffsetIndex(Index):
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry (IX-10). Raises InvalidIndexOffset unless `offset` is above the last one."""
-        relative = self._relative(offset)
-        if self.count and offset <= self.offset_at(self.count - 1):
-            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        self._append(relative, position)
+        self._append_above(offset, position)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
@@ -269,11 +280,12 @@ class TimeIndex(Index):
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either goes back."""
-        last = self.get(self.count - 1) if self.count else TimestampOffset(-1, self.base_offset)
-        if self.count and (offset < last.offset or timestamp < last.timestamp):
-            raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {tuple(last)}")
-        if timestamp > last.timestamp:
-            self._append(timestamp, self._relative(offset))
+        relative = self._relative(offset)
+        last_timestamp, last_relative = self._last() or (-1, 0)
+        if self.count and (relative < last_relative or timestamp < last_timestamp):
+            raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {self.get(self.count - 1)}")
+        if timestamp > last_timestamp:
+            self._append(timestamp, relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry up to `timestamp`, or (-1, base offset) (IX-16)."""
@@ -298,10 +310,7 @@ class DigestIndex(Index):
 
     def append(self, offset: int, digest: int) -> None:
         """Add an entry. Raises InvalidIndexOffset unless `offset` is above the last one."""
-        relative = self._relative(offset)
-        if self.count and offset <= self.offset_at(self.count - 1):
-            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        self._append(relative, digest)
+        self._append_above(offset, digest)
 
     def lookup(self, offset: int) -> DigestEntry:
         """The entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""

@@ -22,27 +22,35 @@ class BatchReader:
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each whole batch; ends at a partial one. Raises CorruptRecord at no batch."""
         while position + HEADER_SIZE <= self._end:
-            header = parse_header(self._bytes(position, HEADER_SIZE, HEADER_WINDOW))
-            if position + header.size > self._end:
+            start = self._hold(position, HEADER_SIZE, HEADER_WINDOW)
+            header = parse_header(self._window, start)
+            following = position + header.size
+            if following > self._end:
                 return
             yield position, header
-            position += header.size
+            position = following
 
     def batches(self, position: int, max_bytes: int | None = None) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """As `headers`, each with all its bytes, valid until the next step. CorruptRecord beyond `max_bytes` of one."""
         while position + HEADER_SIZE <= self._end:
-            header = parse_header(self._bytes(position, HEADER_SIZE, DATA_WINDOW))
-            if position + header.size > self._end:
+            start = self._hold(position, HEADER_SIZE, DATA_WINDOW)
+            header = parse_header(self._window, start)
+            size = header.size
+            if position + size > self._end:
                 return
-            if max_bytes is not None and header.size > max_bytes:
-                raise CorruptRecord(f"batch {header.base_offset} has {header.size} bytes, more than {max_bytes}")
-            yield position, header, self._bytes(position, header.size, DATA_WINDOW)
-            position += header.size
+            if max_bytes is not None and size > max_bytes:
+                raise CorruptRecord(f"batch {header.base_offset} has {size} bytes, more than {max_bytes}")
+            start = self._hold(position, size, DATA_WINDOW)
+            yield position, header, memoryview(self._window)[start : start + size]
+            position += size
 
-    def _bytes(self, position: int, size: int, window: int) -> memoryview:
-        """`size` bytes at `position`; they lie below the end, so fewer only if the file was cut meanwhile."""
+    def _hold(self, position: int, size: int, window: int) -> int:
+        """Where in the window the `size` bytes at `position` begin.
+
+        They lie below the end, so they are fewer only if the file was cut meanwhile.
+        """
         start = position - self._start
         if start < 0 or start + size > len(self._window):
             self._window = read_exactly(self._fd, position, min(max(size, window), self._end - position))
             self._start, start = position, 0
-        return memoryview(self._window)[start : start + size]
+        return start

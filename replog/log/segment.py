@@ -109,24 +109,24 @@ class Segment:
 
     def add(self, header: BatchHeader, interval: int) -> None:
         """Account for one batch at the end (SG-1 as of Kafka 4: per batch), its index entries included."""
-        last_offset = header.last_offset
+        last_offset, position, size = header.last_offset, self.size, header.size
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise IndexOffsetOverflow(
                 f"offset {last_offset} does not fit the segment that begins at {self.base_offset}"
             )
-        if self.size == 0:
+        if position == 0:
             self.first_timestamp = header.max_timestamp
         self._observe(header)
         if self.since_entry > interval:
-            self.index.append(last_offset, self.size)
+            self.index.append(last_offset, position)
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self.digest_index.append(last_offset, self.digest)
             self.since_entry = 0
-        self._recent.append((self.size, header))
+        self._recent.append((position, header))
         if len(self._recent) > MAX_RECENT:
             del self._recent[: MAX_RECENT // 2]
-        self.since_entry += header.size
-        self.size += header.size
+        self.since_entry += size
+        self.size = position + size
 
     def _observe(self, header: BatchHeader) -> None:
         if header.max_timestamp > self.max_timestamp:
