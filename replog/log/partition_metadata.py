@@ -8,6 +8,7 @@ from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files import write_atomically
 
 PARTITION_METADATA = "partition.metadata"
+MAX_BYTES = 4096
 _CONTENT = re.compile(rb"version: (?P<version>[0-9]{1,9})\ntopic_id: (?P<id>[A-Za-z0-9_-]{22})\n?")
 
 
@@ -21,7 +22,8 @@ def read_topic_id(directory: Path) -> bytes | None:
     path = directory / PARTITION_METADATA
     with storage_errors(path):
         try:
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES)
         except FileNotFoundError:
             return None
     match = _CONTENT.fullmatch(content)
