@@ -130,8 +130,10 @@ class Log:
     def snapshot(self) -> OffsetSnapshot:
         """The four bounds, places resolved (LG-0)."""
         with self._working():
-            log_end, high_watermark, last_stable = map(self._bound, Isolation)
-            return OffsetSnapshot(self.log_start_offset, log_end, high_watermark, last_stable)
+            high_watermark = stable = self._bound(Isolation.HIGH_WATERMARK)
+            if self.last_stable_offset < high_watermark.offset:
+                stable = self._bound(Isolation.TXN_COMMITTED)
+            return OffsetSnapshot(self.log_start_offset, self._segments.end(), high_watermark, stable)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """EP-6 with this log's end."""
@@ -229,8 +231,8 @@ class Log:
             data = read_below(
                 self._segments, offset, max_bytes, self._bound(isolation), min_one_message=min_one_message
             )
-            if isolation is Isolation.TXN_COMMITTED:
-                data = replace(data, aborted=aborted_transactions(self._segments, data))
+            if isolation is Isolation.TXN_COMMITTED and (aborted := aborted_transactions(self._segments, data)):
+                data = replace(data, aborted=aborted)
             return data
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
@@ -326,15 +328,6 @@ class Log:
             self.producers.replicated_to(self.high_watermark)
         self._snapshots.take(self.log_end_offset, self.producers)
 
-    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget the producers that were silent for so long (PS-11); returns how many."""
-        return self.producers.remove_expired(now_ms, expiration_ms)
-
-    def forget_places(self) -> None:
-        """Segments were replaced: where the bounds lie is found again."""
-        self._high_watermark = OffsetMetadata(self.high_watermark)
-        self._last_stable = OffsetMetadata(-1)
-
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
         with self._working():
@@ -346,13 +339,9 @@ class Log:
         Their files are renamed to `.deleted`; `delete_expired_files` removes those after `file.delete.delay.ms`.
         """
         with self._working():
+            high_watermark, log_end_offset = self.high_watermark, self.log_end_offset
             expired = expired_segments(
-                self._segments.all(),
-                self.config,
-                self.log_start_offset,
-                self.high_watermark,
-                self.log_end_offset,
-                now_ms,
+                self._segments.all(), self.config, self.log_start_offset, high_watermark, log_end_offset, now_ms
             )
             if expired == len(self._segments):
                 self._writer.start_segment(self.log_end_offset)

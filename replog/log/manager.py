@@ -216,7 +216,7 @@ class LogManager:
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Have every log forget the producers that were silent for so long (PS-11); returns how many."""
-        return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self._logs.values())
+        return sum(log.producers.remove_expired(now_ms, expiration_ms) for log in self._logs.values())
 
     # -- checkpoints
 

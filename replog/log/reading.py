@@ -28,9 +28,9 @@ def _max_position(segment: Segment, bound: OffsetMetadata) -> int:
 
 def aborted_transactions(segments: Segments, data: FetchData) -> tuple[AbortedTransaction, ...]:
     """The aborted transactions that may overlap what was read, perhaps others too (LG-9)."""
-    if not data.records:
-        return ()
     first, *later = segments.since(data.metadata.segment_base)
+    if not data.records or not any(segment.transaction_index.count for segment in (first, *later)):
+        return ()
     bound = first.index.fetch_upper_bound(data.metadata.position, len(data.records))
     end = later[0].base_offset if later else first.next_offset
     upper = end if bound is None else bound.offset

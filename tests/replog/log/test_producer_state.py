@@ -244,12 +244,12 @@ def test_ps_11_idle_producers_are_forgotten(log: Log) -> None:
     """PS-11: unless they have an open transaction."""
     produce(log, batch(0, 5, pid=1, timestamp=1000), batch(0, 5, pid=2, timestamp=2000))
     produce(log, batch(0, 5, pid=3, timestamp=1000, transactional=True))
-    assert log.remove_expired_producers(1999, 1000) == 0
-    assert log.remove_expired_producers(2000, 1000) == 1
+    assert log.producers.remove_expired(1999, 1000) == 0
+    assert log.producers.remove_expired(2000, 1000) == 1
     assert [known.producer_id for known in log.producers.snapshot_entries()] == [2, 3]
     assert send(log, 0, 99, pid=1) == (3, 3)
     end(log, 3, commit=True)
-    assert log.remove_expired_producers(10**6, 1000) == 3
+    assert log.producers.remove_expired(10**6, 1000) == 3
 
 
 def test_only_coordinators_write_control_batches(log: Log) -> None:
