@@ -328,6 +328,11 @@ class Log:
             self.producers.replicated_to(self.high_watermark)
         self._snapshots.take(self.log_end_offset, self.producers)
 
+    def forget_places(self) -> None:
+        """A cleaner has replaced segments: where the bounds lie is found again."""
+        self._high_watermark = OffsetMetadata(self.high_watermark)
+        self._last_stable = OffsetMetadata(-1)
+
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
         with self._working():

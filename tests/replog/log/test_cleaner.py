@@ -450,6 +450,22 @@ def test_cl_8_truncation_in_a_hole_takes_whole_batches(tmp_path: Path) -> None:
         assert (again.log_end_offset, again.epochs.entries) == (21, entries)
 
 
+def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp_path: Path) -> None:
+    """A follower's high watermark may go back (HW-9); its place in the old segment says nothing of the new one."""
+    log = sealed(compacted(tmp_path), keyed("a"), keyed("a"), keyed("b"))
+    task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
+    cleaning = Cleaning(task, lambda: None)
+    cleaning.map_keys()
+    [group] = cleaning.groups()
+    swap = cleaning.rewrite(group)
+    assert swap is not None
+    log.update_high_watermark(2)
+    assert log.snapshot().high_watermark == (2, 0, 140)
+    assert log.compaction.begin_swap(task, swap)
+    assert log.compaction.finish_swap(swap)
+    assert log.snapshot().high_watermark == (2, 0, 70)
+
+
 # -- LG-13, SG-6, 2.7
 
 
