@@ -26,6 +26,11 @@ class Kind(Enum):
 
     UNREADABLE = Severity.FAULT, "the file cannot be read: look to its permissions and to the disk"
     STRAY = Severity.NOTE, "no file of a log; brokers pass it over"
+    STRAY_DIRECTORY = (
+        Severity.NOTE,
+        "Kafka's broker does not start with it (FN-1), replog's passes it over; move it away",
+    )
+    VANISHED = Severity.NOTE, "it was deleted or replaced while this ran"
     LEFTOVER = Severity.NOTE, f"left by a deletion, a compaction or a replacement under way; {_AT_START}"
     SET_ASIDE = Severity.NOTE, "a replica on its way out or in (FN-1); its files are not verified"
     ORPHAN = Severity.NOTE, "its `.log` is not there; the broker removes it when it starts (LD-3)"

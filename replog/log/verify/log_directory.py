@@ -18,7 +18,7 @@ from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directory_lock import is_locked
 from replog.log.errors import LogStorageError
 from replog.log.meta_properties import META_PROPERTIES
-from replog.log.verify.findings import Finding, Kind, capped
+from replog.log.verify.findings import Finding, Kind
 from replog.log.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name
 from replog.log.verify.partition import Options, Surroundings, verify_partition
 from replog.log.verify.segment import Totals
@@ -74,7 +74,7 @@ def verify_log_directory(directory: Path, options: Options, totals: Totals) -> I
     partitions = [path for path in paths if path.is_dir() and is_partition_name(path.name)]
     for path in partitions:
         surroundings = checkpoints.surroundings(parse_directory_name(path.name))
-        yield from readable(path, capped(verify_partition(path, surroundings, options, totals)))
+        yield from readable(path, verify_partition(path, surroundings, options, totals))
     there = {parse_directory_name(path.name) for path in partitions}
     for name, said in checkpoints.offsets.items():
         for partition in sorted(said.keys() - there):

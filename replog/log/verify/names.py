@@ -21,6 +21,7 @@ from replog.topic import parse_directory_name
 LOCK = ".lock"
 CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)
 LOG_DIRECTORY_FILES = frozenset({*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, LOCK, "bootstrap.checkpoint"})
+REMOTE_INDEX_CACHE = "remote-log-index-cache"  # a directory of Kafka's tiered storage
 PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
 SEGMENT_FILE = re.compile(r"(?P<base>[0-9]{20})(?P<suffix>\.(log|index|timeindex|txnindex|digest|snapshot))")
 _LEFTOVER = re.compile(r".+\.(deleted|cleaned|swap|tmp)")
@@ -61,8 +62,8 @@ def check_log_directory_names(paths: Iterable[Path]) -> Iterator[Finding]:
         elif _LEFTOVER.fullmatch(path.name):
             yield Kind.LEFTOVER.at(path, f"a {path.suffix} file")
         elif path.is_dir():
-            if not is_partition_name(path.name):
-                yield Kind.STRAY.at(path, "a directory that is not <topic>-<partition>")
+            if not is_partition_name(path.name) and path.name != REMOTE_INDEX_CACHE:
+                yield Kind.STRAY_DIRECTORY.at(path, "a directory that is not <topic>-<partition>")
         elif path.name not in LOG_DIRECTORY_FILES:
             yield Kind.STRAY.at(path, "not a file of a log directory")
 

@@ -1,5 +1,6 @@
 """One partition directory: its files' names, its segments in order, and what is said of them as a whole."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +59,16 @@ def verify_partition(
         surroundings.unclean,
         snapshot_files(directory)[::-1],
     )
-    for slot, base in enumerate(bases):
-        yield from check_segment(directory, base, bases[slot + 1] if slot + 1 < len(bases) else None, progress)
-        totals.segments += 1
+    for base, next_base in zip(bases, [*bases[1:], None], strict=False):
+        try:
+            yield from check_segment(directory, base, next_base, progress)
+            totals.segments += 1
+        except FileNotFoundError as error:
+            path = Path(error.filename)
+            if os.path.lexists(path):
+                raise
+            yield Kind.VANISHED.at(path, "there is no such file any more")
+            continuity.lose()
     yield from progress.check_snapshots(continuity.end_offset)
     for offset, path in reversed(progress.snapshots):
         yield from check_snapshot_file(path)

@@ -46,7 +46,7 @@ def verify(paths: Sequence[Path], options: Options, totals: Totals) -> Iterator[
     for path in paths:
         path_kind(path)
     for path in paths:
-        yield from readable(path, capped(_verify(path, options, totals)))
+        yield from capped(readable(path, _verify(path, options, totals)))
 
 
 def log_bytes(path: Path) -> int:

@@ -49,6 +49,8 @@ class Producers:
         except CorruptSnapshot as damage:
             yield Kind.SNAPSHOT.at(path, damage.message)
             return
+        except FileNotFoundError:
+            return  # by a running broker, which keeps few
         if not self.complete:
             return
         known = {entry.producer_id: entry for entry in self._state.snapshot_entries()}

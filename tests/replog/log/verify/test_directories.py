@@ -8,7 +8,10 @@ from replog.errors import ReplogError
 from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.producer_snapshot import format_snapshot, read_snapshot
-from tests.replog.log.verify.directories import faults, file, findings_in, flip, notes
+from replog.log.verify.partition import Options
+from replog.log.verify.paths import verify
+from replog.log.verify.segment import Totals
+from tests.replog.log.verify.directories import FLIGHTS, faults, file, findings_in, flip, notes
 
 EPOCHS = "leader-epoch-checkpoint"
 
@@ -30,8 +33,8 @@ def test_leftovers_and_strays_are_noted(data: Path, flights: Path) -> None:
         ("LEFTOVER", "recovery-point-offset-checkpoint.tmp"),
         ("ORPHAN", names[3]),
         ("SET_ASIDE", doomed.name),
-        ("STRAY", "lost+found"),
         ("STRAY", "notes.txt"),
+        ("STRAY_DIRECTORY", "lost+found"),
     ]
 
 
@@ -159,3 +162,15 @@ def test_other_paths_are_refused_before_anything_is_read(data: Path, tmp_path: P
     for path in (tmp_path / "other", tmp_path / "other.txt", tmp_path / "missing"):
         with pytest.raises(ReplogError, match=r"INVALID_REQUEST: .*other|no such file"):
             findings_in(data, path)
+
+
+def test_a_segment_that_goes_while_this_runs_is_a_note(data: Path) -> None:
+    """A running broker deletes old segments; the check of what is left goes on."""
+    found = verify([data], Options(), Totals())
+    partition = data / FLIGHTS.directory_name
+    (partition / "notes.txt").write_text("")
+    assert next(found).kind.name == "STRAY"  # the segments are listed by now
+    for suffix in ("log", "index"):
+        file(partition, 0, suffix).unlink()
+    file(partition, 14, "snapshot").unlink()
+    assert [(finding.kind.name, finding.file.name) for finding in found] == [("VANISHED", f"{0:020d}.log")]

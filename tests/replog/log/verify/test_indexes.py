@@ -1,5 +1,6 @@
 """Index entries that lie are found; what any replica may have is not called a lie (11)."""
 
+import re
 import struct
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def test_a_file_of_garbage_is_told_in_few_words(data: Path, flights: Path) -> No
     file(flights, 22, "index").write_bytes(bytes(range(256)) * 100)
     found = [finding for finding in findings_in(data) if finding.kind.name == "INDEX_ORDER"]
     assert len(found) == 21
-    assert found[-1].found.startswith("and ")
+    assert re.fullmatch(r"and 31\d\d more of this kind", found[-1].found)  # of 3200, few of which look sound
 
 
 @pytest.mark.parametrize(
