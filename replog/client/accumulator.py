@@ -324,6 +324,7 @@ class Accumulator:
                 sequences.broken = True
                 for batch in numbered:
                     batch.sequence = None
+                    batch.attempts = 0
         if not queue.numbered():
             sequences.mend()
 

@@ -40,6 +40,11 @@ class Identity:
         if self.current == worn:
             self.current = None if worn.epoch == MAX_EPOCH else ProducerId(worn.producer_id, worn.epoch + 1)
 
+    def give_up(self, taken: ProducerId) -> None:
+        """Somebody else writes under this id, in a later epoch: go on under a new one."""
+        if self.current is not None and self.current.producer_id == taken.producer_id:
+            self.current = None
+
 
 class Sequences:
     """Those of one partition. `broken` is set when a numbered batch was given up: what follows would not be taken."""
@@ -71,6 +76,11 @@ class Sequences:
         if self.broken and self.producer is not None:
             self._identity.renew(self.producer)
         self.broken = False
+
+    def lose_name(self) -> None:
+        """The log knows a later epoch of this producer's id, so somebody else writes under it."""
+        if self.producer is not None:
+            self._identity.give_up(self.producer)
 
     def take(self, records: int) -> tuple[ProducerId, int]:
         """Name and base sequence for the next batch. A new name starts at 0, with nothing of the old one under way."""

@@ -139,6 +139,8 @@ class Sender:
                 passing = error
                 self._failed_once(batch, error)
             else:
+                if error.code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.sequences is not None:
+                    queue.sequences.lose_name()
                 self._failed_once(batch, error)
                 self._fail(queue, batch, error.code, error.message, in_flight=False)
         self.accumulator.land(queue, batches)
@@ -174,14 +176,16 @@ class Sender:
 
     def _go_on(self, queue: PartitionQueue, error: ReplogError | None) -> None:
         """The queue's next batches can go; after an error they wait for a backoff."""
-        if error is not None and not queue.retrying:
-            self._stale.set()
-            queue.retrying = True
-            attempts = queue.batches[0].attempts if queue.batches else 1
-            delay_s = self._backoff.delay_s(max(1, attempts))
-            timer = asyncio.get_running_loop().call_later(delay_s, self._retry, queue)
-            self._retrying[queue] = timer, self.metadata.view.leader(queue.partition)
+        if error is None or queue.retrying:
+            self.accumulator.go_on(queue)
+            return
+        self._stale.set()
+        queue.retrying = True
         self.accumulator.go_on(queue)
+        attempts = queue.batches[0].attempts if queue.batches else 1
+        delay_s = self._backoff.delay_s(max(1, attempts))
+        timer = asyncio.get_running_loop().call_later(delay_s, self._retry, queue)
+        self._retrying[queue] = timer, self.metadata.view.leader(queue.partition)
 
     def _retry(self, queue: PartitionQueue) -> None:
         del self._retrying[queue]
@@ -287,6 +291,7 @@ class Sender:
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Give up every batch past its deadline; those in flight keep their place until their answer comes."""
+        waiting = queue.batches[0] if queue.batches else None
         for batches in (queue.flying, queue.batches):
             for batch in batches:
                 if now - batch.created < self._delivery_timeout_s:
@@ -294,6 +299,9 @@ class Sender:
                 reason = f"; last error: {batch.last_error}" if batch.last_error else ""
                 message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
+        if queue.retrying and waiting is not None and waiting.settled.is_set():
+            self._retrying[queue][0].cancel()  # the backoff was for the batch that was given up
+            self._retry(queue)
         self.accumulator.go_on(queue)
 
 
