@@ -9,8 +9,25 @@ from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.log.records import Record, iterate_records
 from replog.log.scan import BatchReader
+from tests.replog.log.batches import append, client_batch, open_log
 
 MAP_BYTES = 1 << 20
+T = 1_000_000  # ms: the time at which most happens
+
+
+def compacted(directory: Path, **settings: object) -> Log:
+    return open_log(directory, cleanup_policy="compact", **settings)
+
+
+def keyed(*keys: str, value: bytes | None = b"v", time: int = T, **fields: int) -> bytes:
+    return client_batch(*[(key.encode(), value) for key in keys], timestamps=[time] * len(keys), **fields)
+
+
+def sealed(log: Log, *batches: bytes, epoch: int = 0) -> Log:
+    """Append, roll, and let the high watermark follow."""
+    append(log, *batches, epoch=epoch).roll()
+    log.update_high_watermark(log.log_end_offset)
+    return log
 
 
 def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes: int = MAP_BYTES) -> int:
