@@ -28,10 +28,11 @@ from tests.replog.log.compacting import clean
 from tests.replog.log.producers import batch, marker
 
 Files = dict[str, bytes]
+Changes = dict[str, bytes | None]  # by file name; None where there is no such file
 Change = Callable[[Path], None]
 
 PLAIN, COMPACTED = TopicPartition("t", 0), TopicPartition("c", 1)
-SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100}
+SETTINGS = {"segment_bytes": 1200, "index_interval_bytes": 1}
 SUFFIXES = (".log", ".index", ".timeindex", ".digest", ".txnindex", ".snapshot")
 MORE_SUFFIXES = (".deleted", ".cleaned", ".swap", ".tmp", "")
 
@@ -53,16 +54,17 @@ def manager(directory: Path) -> Iterator[LogManager]:
 def whole() -> Files:
     """The files of a directory after a clean stop: batches of every kind, and a compacted log."""
     directory = scratch() / "whole"
+    shutil.rmtree(directory, ignore_errors=True)
     with manager(directory) as logs:
         logs.load(config_of)
         for tp in (PLAIN, COMPACTED):
             log = logs.create(tp, tp.directory_name.encode().ljust(16), config_of(tp))
             sequences = [0, 0]
-            for number in range(24):
+            for number in range(48):
                 pid, origin = number % 2, AppendOrigin.CLIENT
                 if number % 3 == 0:
-                    keyed = (b"k%d" % (number % 4), b"v" * number)
-                    data = client_batch(keyed, timestamps=[1000 + number], codec=pid)
+                    keyed = (b"k%d" % (number % 4), b"v" * (number % 30))
+                    data = client_batch(keyed, timestamps=[1000 + 20 * number], codec=pid)
                 elif number % 6 == 5:
                     data, origin = marker(1, commit=number % 4 == 1), AppendOrigin.COORDINATOR
                 else:
@@ -70,7 +72,7 @@ def whole() -> Files:
                     pairs = (b"k5", b"data"), (b"k%d" % number, None)
                     data = client_batch(*pairs, timestamps=[1500, 1490], transactional=pid == 1, **fields)
                     sequences[pid] += 2
-                log.append_as_leader(data, leader_epoch=number // 6, now_ms=2000, origin=origin)
+                log.append_as_leader(data, leader_epoch=number // 10, now_ms=2000, origin=origin)
             log.maybe_increment_high_watermark(log.log_end_offset)
             log.maybe_increment_log_start_offset(2)
         cleaned = clean(logs.logs[COMPACTED], 3000)
@@ -83,9 +85,20 @@ def files_of(directory: Path) -> Files:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+def changes_of(files: Files) -> Changes:
+    """From the whole directory to these files."""
+    names = sorted(whole().keys() | files.keys())
+    return {name: files.get(name) for name in names if files.get(name) != whole().get(name)}
+
+
+def with_changes(changes: Changes) -> Files:
+    files = {name: data for name, data in whole().items() if name not in changes}
+    return files | {name: data for name, data in changes.items() if data is not None}
+
+
 @st.composite
-def changed(draw: st.DrawFn) -> Files:
-    """The whole directory but for some of its files: other bytes, other names, gone."""
+def changed(draw: st.DrawFn) -> Changes:
+    """Some of the files: other bytes, other names, gone."""
     files = dict(whole())
     for _ in range(draw(st.integers(1, 3))):
         name = draw(st.sampled_from(sorted(files)))
@@ -104,7 +117,7 @@ def changed(draw: st.DrawFn) -> Files:
             case _:
                 alike = [data for other, data in sorted(files.items()) if Path(other).suffix == Path(name).suffix]
                 files[name] = draw(mutated([files[name], *alike]))
-    return files
+    return changes_of(files)
 
 
 def write(files: Mapping[str, bytes]) -> Path:
@@ -117,8 +130,9 @@ def write(files: Mapping[str, bytes]) -> Path:
     return directory
 
 
-def read_everything(files: Mapping[str, bytes]) -> None:
+def read_everything(changes: Changes) -> None:
     """Verify, dump, load, read and go on: what does not work is refused with a typed error."""
+    files = with_changes(changes)
     directory = write(files)
     list(verify([directory], Options(deep=True), Totals()))
     for path in sorted(directory.rglob("*")):
@@ -170,3 +184,39 @@ def read_all(log: Log, isolation: Isolation) -> None:
         if following <= offset:
             return
         offset = following
+
+
+DERIVED = (".index", ".timeindex", ".digest", "t-0/leader-epoch-checkpoint")  # holes hide where an epoch began
+
+
+@st.composite
+def derived_changed(draw: st.DrawFn) -> Changes:
+    """Some of the files that follow from the `.log` files and are checked against them."""
+    files = dict(whole())
+    names = sorted(name for name in files if name.endswith(DERIVED))
+    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)):
+        alike = [whole()[other] for other in names if Path(other).suffix == Path(name).suffix]
+        content = draw(st.none() | mutated(alike))
+        if content is None:
+            del files[name]
+        else:
+            files[name] = content
+    return changes_of(files)
+
+
+def what_is_served(changes: Changes) -> dict[str, list[object]]:
+    """Everything that clients and replicas are told of the records."""
+    with manager(write(with_changes(changes))) as logs:
+        logs.load(config_of)
+        assert not logs.failed
+        return {f"{tp}": served_by(log) for tp, log in logs.logs.items()}
+
+
+def served_by(log: Log) -> list[object]:
+    answers: list[object] = [log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset]
+    answers += [log.epochs.entries, *(log.offset_for_timestamp(timestamp) for timestamp in (0, 1003, 1012, 1495, 1500))]
+    for isolation in Isolation:
+        for offset in range(log.log_start_offset, log.log_end_offset):
+            found = log.read(offset, 300, isolation, min_one_message=True)
+            answers.append((bytes(found.records), found.metadata.offset))
+    return answers
