@@ -108,6 +108,11 @@ class IndexCheck:
         self._next: Entry | None = None
         self._advance()
 
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such file."""
+        return self._file is None
+
     def _follows(self, before: Fields | None, fields: Fields) -> bool:
         """Whether an entry can come after another, or first."""
         raise NotImplementedError

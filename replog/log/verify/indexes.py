@@ -118,7 +118,7 @@ class TimeIndexCheck(IndexCheck):
 
     def see_indexed(self, header: BatchHeader) -> Iterator[Finding]:
         """In a directory of ours, an entry of the offset index has the greatest timestamp up to there beside it."""
-        if self._file is not None and self._latest != self._greatest:
+        if not self.missing and self._latest != self._greatest:
             found = f"the greatest timestamp up to there is {self._greatest}, the entry before it {self._latest}"
             yield Kind.INDEX_ENTRY.at(self.path, found, offset=header.last_offset)
             self._latest = self._greatest

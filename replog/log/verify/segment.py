@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.batch import BatchHeader
+from replog.log.batch import CONTROL, BatchHeader
 from replog.log.files import (
     DIGEST_SUFFIX,
     INDEX_SUFFIX,
@@ -73,23 +73,23 @@ class _SegmentCheck:
             try:
                 return opened.enter_context(open_readonly(path(suffix)))
             except FileNotFoundError:
-                self._missing.append(path(suffix))
                 return None
 
-        self._missing: list[Path] = []
         self._base, self._next_base, self._progress = base, next_base, progress
         compacted = progress.continuity.compacted
-        exact = path(DIGEST_SUFFIX).exists()  # so it is ours
-        self._offsets = OffsetIndexCheck(path(INDEX_SUFFIX), fd(INDEX_SUFFIX), base, compacted=compacted, exact=exact)
-        self._times = TimeIndexCheck(path(TIME_INDEX_SUFFIX), fd(TIME_INDEX_SUFFIX), base, compacted=compacted)
-        missing = len(self._missing)
-        txn = fd(TRANSACTION_INDEX_SUFFIX)
         digest = fd(DIGEST_SUFFIX)
-        del self._missing[missing:]  # these need not be there
-        self._transactions = TransactionIndexCheck(
-            path(TRANSACTION_INDEX_SUFFIX), txn, base, progress.producers, exact=not compacted
-        )
         self._digests = DigestCheck(path(DIGEST_SUFFIX), digest, base) if digest is not None else None
+        self._offsets = OffsetIndexCheck(
+            path(INDEX_SUFFIX), fd(INDEX_SUFFIX), base, compacted=compacted, exact=digest is not None
+        )
+        self._times = TimeIndexCheck(path(TIME_INDEX_SUFFIX), fd(TIME_INDEX_SUFFIX), base, compacted=compacted)
+        self._transactions = TransactionIndexCheck(
+            path(TRANSACTION_INDEX_SUFFIX),
+            fd(TRANSACTION_INDEX_SUFFIX),
+            base,
+            progress.producers,
+            exact=not compacted,
+        )
         self._path = path(LOG_SUFFIX)
         log = opened.enter_context(open_readonly(self._path))
         self._walk = LogWalk(log, os.fstat(log).st_size)
@@ -101,9 +101,9 @@ class _SegmentCheck:
         return self._next_base is None
 
     def run(self) -> Iterator[Finding]:
-        for path in self._missing:
-            if self._walk.end:
-                yield Kind.MISSING_INDEX.at(path, "there is no such file")
+        for check in (self._offsets, self._times):
+            if check.missing and self._walk.end:
+                yield Kind.MISSING_INDEX.at(check.path, "there is no such file")
         for index in self._indexes():
             yield from index.check_shape(active=self._active)
         yield from self._progress.continuity.see_segment(self._path, self._base)
@@ -185,14 +185,15 @@ class _SegmentCheck:
                 yield from self._times.see_indexed(header)
 
     def _content(self, position: int, header: BatchHeader, data: memoryview | None) -> Iterator[Finding]:
-        if data is None:
-            found = f"a batch of {header.size} bytes"
-            yield Kind.NOT_DECODED.at(self._path, found, position=position, offset=header.base_offset)
-            return
-        marker, wrong = check_control(self._path, position, header, data)
-        yield from wrong
+        marker = None
+        if header.attributes & CONTROL and data is not None:
+            marker, wrong = check_control(self._path, position, header, data)
+            yield from wrong
         due = self._progress.producers.see(header, marker)
         yield from self._transactions.see(header, marker, due)
-        if self._progress.deep:
+        if self._progress.deep and data is None:
+            found = f"a batch of {header.size} bytes"
+            yield Kind.NOT_DECODED.at(self._path, found, position=position, offset=header.base_offset)
+        elif self._progress.deep and data is not None:
             compacted = self._progress.continuity.compacted
             yield from check_records(self._path, position, header, data, compacted=compacted)

@@ -6,7 +6,7 @@ The batches are replayed as a follower would (PS-2: the state follows the data).
 from collections.abc import Iterator
 from pathlib import Path
 
-from replog.log.batch import CONTROL, BatchHeader
+from replog.log.batch import BatchHeader
 from replog.log.control import EndTransactionMarker, end_transaction_marker
 from replog.log.errors import CorruptSnapshot, InvalidRecord
 from replog.log.producer_snapshot import ProducerSnapshotEntry, read_snapshot
@@ -88,8 +88,6 @@ def check_control(
     path: Path, position: int, header: BatchHeader, data: memoryview
 ) -> tuple[EndTransactionMarker | None, list[Finding]]:
     """What a sound control batch says of a transaction, and what is wrong with it (2.3)."""
-    if not header.attributes & CONTROL:
-        return None, []
     wrong, marker = None, None
     try:
         marker = end_transaction_marker(data, header)
