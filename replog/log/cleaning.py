@@ -19,7 +19,7 @@ from replog.log.compaction import RECORDS_A_BREATH, Breathe, Compaction, Produce
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
-from replog.log.offset_map import OffsetMap
+from replog.log.offset_map import LOAD_FACTOR, SLOT_BYTES, OffsetMap
 from replog.log.producer_state import ProducerStateManager
 from replog.log.record_slices import slice_records
 from replog.log.scan import BatchReader
@@ -54,7 +54,7 @@ class CleanTask:
     directory: Path
     config: TopicConfig
     sources: tuple[Source, ...]  # below the first uncleanable offset, oldest first
-    transaction_indexes: tuple[TransactionIndexFile, ...]  # of all segments, oldest first
+    transaction_indexes: tuple[TransactionIndexFile, ...]  # those that have entries, of all segments, oldest first
     producers: Mapping[int, ProducerEnd]
     first_dirty: int
     first_uncleanable: int
@@ -91,7 +91,11 @@ class CleanTask:
             directory,
             config,
             tuple(sources),
-            tuple(TransactionIndexFile(s.transaction_index.path, s.base_offset) for s in segments),
+            tuple(
+                TransactionIndexFile(s.transaction_index.path, s.base_offset)
+                for s in segments
+                if s.transaction_index.count
+            ),
             {entry.producer_id: ProducerEnd(entry.last_offset, entry.epoch) for entry in producers.snapshot_entries()},
             cleanable.first_dirty,
             cleanable.first_uncleanable,
@@ -112,7 +116,8 @@ class Cleaning:
         self.task = task
         self.end_offset = task.first_dirty  # below it the log will be clean
         self._breathe = breathe
-        self._keys = OffsetMap(task.map_bytes)
+        most_keys = task.first_uncleanable - task.first_dirty
+        self._keys = OffsetMap(min(task.map_bytes, (int(most_keys / LOAD_FACTOR) + 2) * SLOT_BYTES))
         self._retained: list[AbortedTxn] = []
         self._transactions = CleanedTransactions(self._retained.append)
 

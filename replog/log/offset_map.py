@@ -1,11 +1,12 @@
 """The cleaner's memory: the latest offset of each key, in a table of fixed size (CL-3)."""
 
 from hashlib import blake2b
+from mmap import mmap
 from struct import Struct
 
 _SLOT = Struct(">QQQ")  # the key's digest in two halves, the offset plus one; zeros in a free slot
 _DIGEST = Struct(">QQ")
-_LOAD_FACTOR = 0.9
+LOAD_FACTOR = 0.9
 SLOT_BYTES = _SLOT.size
 
 
@@ -13,12 +14,12 @@ class OffsetMap:
     """Keys are known by 16 bytes of BLAKE2b, so a slot takes 24 bytes however long the key is."""
 
     def __init__(self, max_bytes: int) -> None:
-        """A table of at most `max_bytes`, which the system provides as it fills up."""
+        """A table of at most `max_bytes`, of which the system provides the pages that are used."""
         self._slots = max_bytes // SLOT_BYTES
         if self._slots < 1:
             raise ValueError(f"{max_bytes} bytes do not hold one slot of {SLOT_BYTES}")
-        self._table = bytearray(self._slots * SLOT_BYTES)
-        self.capacity = max(1, int(self._slots * _LOAD_FACTOR))
+        self._table = mmap(-1, self._slots * SLOT_BYTES)
+        self.capacity = max(1, int(self._slots * LOAD_FACTOR))
         self.count = 0
 
     def __len__(self) -> int:
