@@ -17,28 +17,33 @@ _start = itemgetter(1)
 class EpochCheck:
     """A run of batches that disagree is one finding. Without usable entries nothing is asserted of batches."""
 
-    def __init__(self, path: Path, entries: Sequence[EpochEntry] | None, log_start: int) -> None:
+    def __init__(self, path: Path, entries: Sequence[EpochEntry] | None) -> None:
+        self.log_start = 0  # of what lies below, the checkpoint says nothing (EP-5)
         self._path = path
         self._entries = entries
-        self._log_start = log_start
         self._disagrees = False
         self._epochs_seen = False
 
     @classmethod
-    def load(cls, path: Path, log_start: int) -> tuple["EpochCheck", list[Finding]]:
+    def load(cls, path: Path) -> tuple["EpochCheck", list[Finding]]:
         """The check, and what is wrong with the file itself. Raises LogStorageError."""
         try:
-            return cls(path, LeaderEpochCache.load(path).entries, log_start), []
+            return cls(path, LeaderEpochCache.load(path).entries), []
         except DamagedCheckpoint as damage:
-            return cls(path, None, log_start), [Kind.MALFORMED.at(path, damage.message)]
+            return cls(path, None), [Kind.MALFORMED.at(path, damage.message)]
+
+    @property
+    def first_offset(self) -> int:
+        """Where the first epoch begins; 0 if there is none."""
+        return self._entries[0][1] if self._entries else 0
 
     def see(self, log: Path, position: int, header: BatchHeader) -> Iterator[Finding]:
         """A batch whose header can be trusted."""
         epoch = header.leader_epoch
         self._epochs_seen |= epoch != NO_EPOCH
-        if not self._entries or header.last_offset < self._log_start:
+        if not self._entries or header.last_offset < self.log_start:
             return
-        said = {self._epoch_at(max(header.base_offset, self._log_start)), self._epoch_at(header.last_offset)}
+        said = {self._epoch_at(max(header.base_offset, self.log_start)), self._epoch_at(header.last_offset)}
         agrees = said == {epoch}
         if not agrees and not self._disagrees:
             words = " and ".join("none" if one == NO_EPOCH else str(one) for one in sorted(said))

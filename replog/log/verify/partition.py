@@ -1,7 +1,7 @@
 """One partition directory: its files' names, its segments in order, and what is said of them as a whole."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,10 +44,9 @@ def verify_partition(
     bases = segment_bases(directory)
     yield from check_partition_names(directory.iterdir(), bases)
     yield from check_topic_id(directory)
-    first = bases[0] if bases else 0
-    log_start = max(surroundings.log_start or 0, first)
-    epochs, malformed = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT, log_start)
+    epochs, malformed = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT)
     yield from malformed
+    log_start = epochs.log_start = log_start_of(bases, surroundings, epochs)
     continuity = Continuity(compacted=surroundings.compacted or options.compacted)
     progress = Progress(
         continuity,
@@ -76,6 +75,11 @@ def verify_partition(
         yield Kind.SNAPSHOT_AHEAD.at(path, found, offset=offset)
     yield from epochs.finish(continuity.end_offset)
     yield from _check_bounds(directory, surroundings, log_start, continuity.end_offset)
+
+
+def log_start_of(bases: Sequence[int], said: Surroundings, epochs: EpochCheck) -> int:
+    """Where the log starts. Its checkpoint lags behind; the epochs follow at once (EP-5), which shows after a crash."""
+    return max(said.log_start or 0, bases[0] if bases else 0, epochs.first_offset if said.unclean else 0)
 
 
 def check_topic_id(directory: Path) -> Iterator[Finding]:

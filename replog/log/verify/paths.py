@@ -30,6 +30,7 @@ from replog.log.verify.partition import (
     Surroundings,
     check_snapshot_file,
     check_topic_id,
+    log_start_of,
     verify_partition,
 )
 from replog.log.verify.segment import Progress, Totals, check_segment
@@ -125,7 +126,7 @@ def _verify_file(path: Path, options: Options, totals: Totals) -> Iterator[Findi
     elif path.name == META_PROPERTIES:
         yield from check_meta_properties(path.parent)
     elif path.name == LEADER_EPOCH_CHECKPOINT:
-        yield from EpochCheck.load(path, 0)[1]
+        yield from EpochCheck.load(path)[1]
     else:
         yield from (finding for finding in read_checkpoints(path.parent)[1] if finding.file == path)
 
@@ -137,8 +138,8 @@ def _verify_segment(directory: Path, base: int, options: Options, totals: Totals
         yield Kind.ORPHAN.at(directory / f"{base:020d}{LOG_SUFFIX}", "there is no such file")
         return
     continuity = Continuity(compacted=surroundings.compacted or options.compacted)
-    log_start = max(surroundings.log_start or 0, bases[0])
-    epochs, _ = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT, log_start)
+    epochs, _ = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT)
+    log_start = epochs.log_start = log_start_of(bases, surroundings, epochs)
     producers = Producers(continuity, max(base, log_start))
     progress = Progress(continuity, producers, epochs, totals, options.on_bytes, options.deep, surroundings.unclean, [])
     next_base = next((following for following in bases if following > base), None)

@@ -13,6 +13,7 @@ from replog.log.verify.partition import Options
 from replog.log.verify.paths import log_bytes, verify
 from replog.log.verify.segment import Totals
 from tests.replog.log.batches import append, client_batch, config, fixture_t, leader_batch, open_log
+from tests.replog.log.compacting import T, clean, compacted, keyed, sealed
 from tests.replog.log.verify.directories import (
     FLIGHTS,
     SETTINGS,
@@ -70,6 +71,20 @@ def test_a_log_start_inside_of_a_segment(data: Path) -> None:
     with broker(data) as log:
         log.update_high_watermark(38)
         log.maybe_increment_log_start_offset(17)
+    assert findings_in(data, deep=True) == []
+
+
+def test_a_log_start_that_no_checkpoint_tells(data: Path) -> None:
+    """EP-5: after a crash, or of a partition's directory alone, the epochs show it."""
+    settings = config(**SETTINGS)
+    manager = LogManager(data, cluster_id="c", node_id=1)
+    manager.load(lambda _: settings)
+    manager.logs[FLIGHTS].update_high_watermark(38)
+    manager.logs[FLIGHTS].maybe_increment_log_start_offset(17)
+    manager.abandon()
+    assert findings_in(data, deep=True) == []
+    with broker(data):  # which rebuilds the producers from there on
+        pass
     assert findings_in(data, deep=True) == []
 
 
@@ -151,6 +166,22 @@ def test_compacted_by_the_cleaner(tmp_path: Path) -> None:
     assert faults(directory, compacted=True, deep=True) == []
     assert faults(directory) == [("HOLE", f"{6:020d}.log", 0, 6)]
     assert len(content) - 78 > HEADER_SIZE
+
+
+def test_after_cleanings(tmp_path: Path) -> None:
+    """CL-6, CL-7: emptied batches, delete horizons, and a producer's last sequence in a bare header."""
+    directory = tmp_path / "cleaned-0"
+    log = compacted(directory, index_interval_bytes=100, segment_bytes=2000, delete_retention_ms=500)
+    for number in range(6):
+        plain = [keyed("a", f"k{number}", "b", time=T + number), keyed("b", value=None, time=T)]
+        sealed(log, *plain, keyed("p", producer_id=3, producer_epoch=0, base_sequence=number))
+        clean(log, T + 300 * number)
+    log.close()
+    assert findings_in(directory, deep=True) != []
+    assert {kind for kind, *_ in places(findings_in(directory, deep=True, compacted=True))} <= {
+        "LEFTOVER",
+        "NO_TOPIC_ID",
+    }
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "digest"])
