@@ -1,11 +1,10 @@
 """A log's side of its compaction: what a cleaner may do, and the swaps of what it has done (CL-1, CL-9)."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from replog.log.cleanable import Cleanable, find_cleanable
 from replog.log.cleaning import CleanTask
+from replog.log.errors import DiskWork
 from replog.log.segments import Segments
 from replog.log.swap import Swap
 
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
 class LogCompaction:
     """Belongs to a log, and to the log's thread."""
 
-    def __init__(self, log: "Log", segments: Segments, working: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, log: "Log", segments: Segments, working: DiskWork) -> None:
         self._log = log
         self._segments = segments
-        self._working = working  # refuses after a disk error, and is one's end
+        self._working = working
 
     def cleanable(self, checkpoint: int | None, now_ms: int) -> Cleanable:
         """What the cleaner may touch, if the last cleaning came up to `checkpoint`."""
-        with self._working():
+        with self._working:
             return find_cleanable(
                 self._segments.all(),
                 self._log.config,
@@ -56,7 +55,7 @@ class LogCompaction:
 
         False, and the segment is thrown away, if the task is void or its sources were removed since.
         """
-        with self._working():
+        with self._working:
             if not self.is_void(task):
                 return self._segments.begin_swap(swap)
             swap.cancel()
@@ -64,7 +63,7 @@ class LogCompaction:
 
     def finish_swap(self, swap: Swap) -> bool:
         """Put it into their place; False if a truncation or a removal came in between, which has thrown it away."""
-        with self._working():
+        with self._working:
             finished = self._segments.finish_swap(swap)
         self._log.forget_places()
         return finished

@@ -130,5 +130,24 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise storage_error(path, error) from error
 
 
+class DiskWork:
+    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.failure: LogStorageError | None = None
+
+    def __enter__(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, LogStorageError):
+            self.failure = error
+        elif isinstance(error, OSError):
+            self.failure = storage_error(self._directory, error)
+            raise self.failure from error
+
+
 def storage_error(path: Path, error: OSError) -> LogStorageError:
     return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")

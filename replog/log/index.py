@@ -137,7 +137,7 @@ class Index:
         raise NotImplementedError
 
     def _append(self, first: int, second: int) -> None:
-        tail = self._loaded()
+        tail = self._tail if self._tail is not None else self._loaded()
         tail += self.layout.pack(first, second)
         self.count += 1
 
@@ -151,7 +151,7 @@ class Index:
 
     def _last(self) -> tuple[int, ...] | None:
         """The fields of the last entry."""
-        tail = self._loaded()
+        tail = self._tail if self._tail is not None else self._loaded()
         return self.layout.unpack_from(tail, len(tail) - self.layout.size) if tail else None
 
     def _relative(self, offset: int) -> int:

@@ -5,8 +5,7 @@ Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error 
 log unusable until it is opened again.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.compacting import LogCompaction
 from replog.log.control import end_transaction_marker
-from replog.log.errors import LogStorageError, OffsetOutOfRange, storage_error, storage_errors
+from replog.log.errors import DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
 from replog.log.flushing import FlushTask
 from replog.log.keys import check_keys
 from replog.log.loading import LoadedLog, load_log
@@ -57,7 +56,7 @@ class Log:
         self._writer = LogWriter(config, loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
-        self._failure: LogStorageError | None = None
+        self._working = DiskWork(directory)
         self.compaction = LogCompaction(self, self._segments, self._working)
 
     @classmethod
@@ -125,11 +124,11 @@ class Log:
     @property
     def failure(self) -> LogStorageError | None:
         """The disk error that ended this log's work, if one did."""
-        return self._failure
+        return self._working.failure
 
     def snapshot(self) -> OffsetSnapshot:
         """The four bounds, places resolved (LG-0)."""
-        with self._working():
+        with self._working:
             high_watermark = stable = self._bound(Isolation.HIGH_WATERMARK)
             if self.last_stable_offset < high_watermark.offset:
                 stable = self._bound(Isolation.TXN_COMMITTED)
@@ -141,7 +140,7 @@ class Log:
 
     def assign_epoch_start(self, epoch: int) -> None:
         """Note, durably, that `epoch` begins at the log end: a leader does so before it serves (EP-3)."""
-        with self._working():
+        with self._working:
             self.epochs.assign(epoch, self.log_end_offset)
 
     # -- appending
@@ -162,7 +161,7 @@ class Log:
             raise ValueError(
                 f"leader epoch {leader_epoch} is below {self.latest_epoch}, which {self.directory} has seen"
             )
-        with self._working():
+        with self._working:
             header = check_leader_batch(records, self.config, origin)
             if self.config.compacted and origin is AppendOrigin.CLIENT:
                 check_keys(records, header, self.config)
@@ -200,7 +199,7 @@ class Log:
             records, self.log_end_offset, self.latest_epoch or 0, holes=self.config.compacted
         )
         if checked.batches:
-            with self._working():
+            with self._working:
                 self._writer.write_all(records, checked.batches)
                 self._appended(checked.batches[-1][1])
         if checked.fault is not None:
@@ -227,7 +226,7 @@ class Log:
             )
         if max_bytes < 0:
             raise ValueError(f"max_bytes={max_bytes} is negative")
-        with self._working():
+        with self._working:
             data = read_below(
                 self._segments, offset, max_bytes, self._bound(isolation), min_one_message=min_one_message
             )
@@ -237,7 +236,7 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
-        with self._working():
+        with self._working:
             return find_offset_by_timestamp(self._segments.all(), timestamp, self.log_start_offset)
 
     # -- high watermark
@@ -270,7 +269,7 @@ class Log:
             raise OffsetOutOfRange(f"log start {offset} would be above high watermark {self.high_watermark}")
         if offset <= self.log_start_offset:
             return False
-        with self._working():
+        with self._working:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
         return True
@@ -286,13 +285,13 @@ class Log:
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")
         if offset >= self.log_end_offset:
-            with self._working():
+            with self._working:
                 self.epochs.truncate_from_end(self.log_end_offset)
             return False
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        with self._working():
+        with self._working:
             self._segments.truncate_to(offset)
             self._ended_at(self._segments.active.next_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
@@ -303,7 +302,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything and go on with an empty log at `offset` (LG-12)."""
-        with self._working():
+        with self._working:
             self._segments.replace_all(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self._ended_at(offset)
@@ -335,7 +334,7 @@ class Log:
 
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
-        with self._working():
+        with self._working:
             self._writer.start_segment(self.log_end_offset)
 
     def delete_old_segments(self, now_ms: int) -> int:
@@ -343,7 +342,7 @@ class Log:
 
         Their files are renamed to `.deleted`; `delete_expired_files` removes those after `file.delete.delay.ms`.
         """
-        with self._working():
+        with self._working:
             high_watermark, log_end_offset = self.high_watermark, self.log_end_offset
             expired = expired_segments(
                 self._segments.all(), self.config, self.log_start_offset, high_watermark, log_end_offset, now_ms
@@ -389,15 +388,15 @@ class Log:
         """fsync everything below `up_to` (the log end if None), now (LG-18)."""
         task = self.flush_task(up_to)
         if task is not None:
-            with self._working():
+            with self._working:
                 task.run()
             self.flushed(task)
 
     def close(self) -> None:
         """An orderly stop: everything is fsynced, an empty active segment too (FN-3)."""
-        if self._failure is None:
+        if self.failure is None:
             self.flush()
-            with self._working():
+            with self._working:
                 self._segments.active.flush()
                 self._snapshots.take(self.log_end_offset, self.producers)
         self.abandon()
@@ -405,23 +404,9 @@ class Log:
     def abandon(self) -> None:
         """Let go of the files without writing anything: for a failed disk (SG-12)."""
         self._segments.close()
-        self._failure = self._failure or LogStorageError(f"{self.directory} is closed")
+        self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
 
     # -- inside
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        """Refuse work after a failure; a disk error in it is one."""
-        if self._failure is not None:
-            raise self._failure
-        try:
-            yield
-        except LogStorageError as error:
-            self._failure = error
-            raise
-        except OSError as error:
-            self._failure = storage_error(self.directory, error)
-            raise self._failure from error
 
     def _bound(self, isolation: Isolation) -> OffsetMetadata:
         """Up to where one may read, with its place, found once (LG-6: that of the batch that holds it)."""

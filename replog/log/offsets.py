@@ -69,8 +69,7 @@ class EpochEndOffset(NamedTuple):
 UNDEFINED_EPOCH_END = EpochEndOffset(-1, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class AppendInfo:
+class AppendInfo(NamedTuple):
     """What an append did; first and last offset are -1 when it had nothing to do (LG-2)."""
 
     first_offset: int

@@ -84,7 +84,8 @@ def stamp(
 
     Base offset and leader epoch are outside of the CRC, which changes only with the timestamps (RB-2).
     """
-    stamped = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+    _, length, _, *rest = header
+    stamped = BatchHeader._make((base_offset, length, leader_epoch, *rest))
     if append_time is not None:
         stamped = stamped._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
         crc = crc32c(HEADER.pack(*stamped)[CRC_START:])
