@@ -74,7 +74,7 @@ class Continuity:
         self._if_misnumbered = expected + header.last_offset_delta + 1  # if only the number is wrong, say it once
 
 
-def check_range(path: Path, position: int, header: BatchHeader, base: int, next_base: int | None) -> Iterator[Finding]:
+def check_range(path: Path, position: int, header: BatchHeader, base: int, next_base: int | None) -> Finding | None:
     """A batch must lie in its segment: from `base`, below the next one's base, within 31 bits (IX-4)."""
     fault = None
     if header.base_offset < base:
@@ -83,6 +83,7 @@ def check_range(path: Path, position: int, header: BatchHeader, base: int, next_
         fault = f"the next segment begins at {next_base}"
     elif header.last_offset - base > MAX_RELATIVE_OFFSET:
         fault = f"that is more than {MAX_RELATIVE_OFFSET} above {base}"
-    if fault:
-        found = f"a batch of offsets {header.base_offset} to {header.last_offset}, and {fault}"
-        yield Kind.OUTSIDE_SEGMENT.at(path, found, position=position, offset=header.base_offset)
+    if fault is None:
+        return None
+    found = f"a batch of offsets {header.base_offset} to {header.last_offset}, and {fault}"
+    return Kind.OUTSIDE_SEGMENT.at(path, found, position=position, offset=header.base_offset)

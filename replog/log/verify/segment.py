@@ -160,8 +160,12 @@ class _SegmentCheck:
         if self._progress.continuity.doubtful:
             self._unknown = True
             return
+        outside = check_range(self._path, position, header, self._base, self._next_base)
+        if outside is not None:
+            yield outside
+            self._unknown = True
+            return
         yield from self._progress.check_snapshots(header.base_offset)
-        yield from check_range(self._path, position, header, self._base, self._next_base)
         yield from self._progress.epochs.see(self._path, position, header)
         if self._unknown:
             self._unknown = False

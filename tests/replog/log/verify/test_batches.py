@@ -103,6 +103,13 @@ def test_a_batch_of_another_segment(data: Path, flights: Path) -> None:
     assert faults(data)[:1] == [("OUTSIDE_SEGMENT", LOG_22, 636, 34)]
 
 
+def test_an_offset_beyond_all_others(data: Path, flights: Path) -> None:
+    """Where holes are legal, it is told as out of its segment."""
+    patch(file(flights, 34, "log"), 80, struct.pack(">q", 2**40))
+    assert faults(data, compacted=True)[0] == ("OUTSIDE_SEGMENT", LOG_34, 80, 2**40)
+    assert faults(data)[0] == ("HOLE", LOG_34, 80, 36)
+
+
 @pytest.mark.parametrize(
     "tail", [bytes(100), bytes(17), leader_batch(38, 4, b"torn")[:-3], leader_batch(38, 4, b"t")[:30]]
 )
