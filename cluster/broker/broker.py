@@ -106,7 +106,6 @@ class Broker:
         logs = LogManager(config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id)
         self._logs = logs
         await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
-        logs.remove_expired_producers(self._clock.wall_ms(), config.producer_id_expiration_ms)
         if logs.failed:
             faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
             raise ReplogError(

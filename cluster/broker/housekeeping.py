@@ -64,7 +64,7 @@ class Housekeeping:
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(  # PS-11
-            self._manager.clock.wall_ms(), self._manager.config.producer_id_expiration_ms
+            self._manager.clock.monotonic_ms(), self._manager.config.producer_id_expiration_ms
         )
 
     async def _flush(self) -> None:

@@ -117,6 +117,7 @@ def load_producers(
         snapshots.keep_only(log_start_offset, end)
         if at != end:
             rebuild(producers, snapshots, segments, log_start_offset, end)
+    producers.forget_deleted(log_start_offset)
     snapshots.take(end, producers)
     return producers
 

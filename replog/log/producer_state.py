@@ -34,7 +34,15 @@ class BatchMetadata(NamedTuple):
 class ProducerState:
     """One producer; a new epoch forgets the batches of the one before (PS-1)."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "producer_id",
+        "silent_since_ms",
+        "txn_first_offset",
+    )
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id = producer_id
@@ -43,6 +51,7 @@ class ProducerState:
         self.coordinator_epoch = NO_EPOCH
         self.last_timestamp = NO_TIMESTAMP
         self.txn_first_offset = NO_OFFSET  # of the open transaction
+        self.silent_since_ms: int | None = None  # the first check for expiry since it wrote
 
     @property
     def last_sequence(self) -> int:
@@ -178,6 +187,7 @@ class ProducerStateManager:
         if state is None:
             state = self._producers[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch)
         state.begin(header.producer_epoch)
+        state.silent_since_ms = None
         if marker is not None:
             return self._end_transaction(state, header, marker)
         state.add(header)
@@ -220,16 +230,28 @@ class ProducerStateManager:
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were silent for `expiration_ms` (PS-11); returns how many.
 
-        Silence counts from the timestamps in their batches.
+        Silence counts from the first call after a producer's last batch, on the caller's clock: a producer may send
+        records of any age.
         """
-        expired = [
-            producer_id
-            for producer_id, state in self._producers.items()
-            if state.txn_first_offset < 0 and now_ms - state.last_timestamp >= expiration_ms
-        ]
+        expired = []
+        for state in self._producers.values():
+            if state.silent_since_ms is None:
+                state.silent_since_ms = now_ms
+            elif state.txn_first_offset < 0 and now_ms - state.silent_since_ms >= expiration_ms:
+                expired.append(state.producer_id)
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
+
+    def forget_deleted(self, log_start_offset: int) -> None:
+        """Forget producers of whom no data is left: what restarts would otherwise carry on for ever (PS-11)."""
+        deleted = [
+            state.producer_id
+            for state in self._producers.values()
+            if state.txn_first_offset < 0 and state.batches and state.batches[-1].last_offset < log_start_offset
+        ]
+        for producer_id in deleted:
+            del self._producers[producer_id]
 
     # -- snapshots
 

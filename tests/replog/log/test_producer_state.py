@@ -241,15 +241,29 @@ def test_ps_6_an_abort_remembers_where_stability_ends(log: Log) -> None:
 
 
 def test_ps_11_idle_producers_are_forgotten(log: Log) -> None:
-    """PS-11: unless they have an open transaction."""
-    produce(log, batch(0, 5, pid=1, timestamp=1000), batch(0, 5, pid=2, timestamp=2000))
-    produce(log, batch(0, 5, pid=3, timestamp=1000, transactional=True))
-    assert log.producers.remove_expired(1999, 1000) == 0
-    assert log.producers.remove_expired(2000, 1000) == 1
+    """PS-11: by when they wrote, whatever the age of their records, and unless they have an open transaction."""
+    produce(log, batch(0, 5, pid=1, timestamp=1), batch(0, 5, pid=2, timestamp=1))
+    produce(log, batch(0, 5, pid=3, timestamp=1, transactional=True))
+    assert log.producers.remove_expired(5000, 1000) == 0
+    produce(log, batch(0, 6, pid=2, timestamp=1))
+    assert log.producers.remove_expired(5999, 1000) == 0
+    assert log.producers.remove_expired(6000, 1000) == 1
     assert [known.producer_id for known in log.producers.snapshot_entries()] == [2, 3]
-    assert send(log, 0, 99, pid=1) == (3, 3)
+    assert send(log, 0, 99, pid=1) == (4, 4)
     end(log, 3, commit=True)
-    assert log.producers.remove_expired(10**6, 1000) == 3
+    assert log.producers.remove_expired(6999, 1000) == 1
+    assert log.producers.remove_expired(10**6, 1000) == 2
+
+
+def test_a_restart_forgets_producers_of_whom_no_data_is_left(log: Log) -> None:
+    """PS-11: and nobody else."""
+    produce(log, batch(0, 5, pid=1), batch(0, 5, pid=2), batch(0, 6, pid=2))
+    log.update_high_watermark(3)
+    log.maybe_increment_log_start_offset(2)
+    log.close()
+    again = Log.open(log.directory, log.config, clean=True, recovery_point=3, log_start_offset=2)
+    assert [known.producer_id for known in again.producers.snapshot_entries()] == [2]
+    again.close()
 
 
 def test_only_coordinators_write_control_batches(log: Log) -> None:
