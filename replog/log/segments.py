@@ -12,6 +12,8 @@ from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
 from replog.log.swap import Swap
 
+MAX_OPEN = 8  # sealed segments of one log
+
 _base = attrgetter("base_offset")
 
 
@@ -33,6 +35,7 @@ class Segments:
         self.deleted = DeletedFiles()
         self.generation = 0  # counts truncations
         self._swap: Swap | None = None  # begun
+        self._open: dict[int, Segment] = {}  # sealed ones that may be open, that read last at the end
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -62,7 +65,16 @@ class Segments:
         """The segment with the greatest base offset up to `offset` (the first one, if none), and those after it."""
         if offset >= self.active.base_offset:
             return self._segments[-1:]
-        return self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
+        found = self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
+        self._read_last(found[0])
+        return found
+
+    def _read_last(self, segment: Segment) -> None:
+        """Of the sealed segments, whose files open when they are read, keep open only those that were read last."""
+        self._open.pop(segment.base_offset, None)
+        self._open[segment.base_offset] = segment
+        if len(self._open) > MAX_OPEN:
+            self._open.pop(next(iter(self._open))).close()
 
     def locate(self, offset: int) -> OffsetMetadata:
         """The place of the batch that holds `offset`, or of the next one; the end if there is none (LG-6)."""

@@ -15,6 +15,8 @@ def find_offset_by_timestamp(
     for segment in segments:
         if segment.next_offset > start_offset and segment.max_timestamp >= timestamp:
             found = find_in_segment(segment, timestamp, start_offset)
+            if segment is not segments[-1]:
+                segment.close()
             if found is not None:
                 return found
     return None
