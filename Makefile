@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark check format proto bench clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz check format proto bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,12 @@ test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controll
 
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
 	$(PYTEST) -m spark
+
+FUZZ := tests/replog/fuzz tests/replog/log/test_log_machine.py tests/replog/log/test_producer_machine.py
+EXAMPLES := 1000
+
+fuzz: $(SETUP_DONE)  ## Random histories of a log and bytes nobody meant, by chance (about 20 minutes; EXAMPLES=1000)
+	REPLOG_SOAK=$(EXAMPLES) $(PYTEST) --timeout=0 $(FUZZ)
 
 check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
 	$(BIN)/ruff format --check .

@@ -26,6 +26,7 @@ from tests.replog.log.batches import client_batch, config, leader_batch, open_lo
 from tests.replog.log.crashes import crash
 from tests.replog.log.log_model import Batch, ModelLog, ModelSegment
 
+MEMORY = Path("/dev/shm")
 SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
 
 times = st.sampled_from([0, 5, 1000]) | st.integers(0, 3000)
@@ -33,7 +34,7 @@ sizes = st.integers(0, 40)
 contents = st.lists(st.tuples(sizes, times), min_size=1, max_size=5) | st.lists(
     st.tuples(sizes, st.just(-1)), min_size=1, max_size=4
 )
-fractions = st.floats(0, 1)
+places = st.tuples(st.sampled_from(["any", "batch", "segment", "bound"]), st.floats(0, 1))
 chances = st.randoms(use_true_random=False)
 
 
@@ -49,7 +50,7 @@ class Histories(RuleBasedStateMachine):
         flush_messages=st.sampled_from([1, 20, 2**63 - 1, 2**63 - 1]),
     )
     def begin(self, **overrides: Any) -> None:
-        self.temporary = tempfile.TemporaryDirectory(prefix="replog-machine-")
+        self.temporary = tempfile.TemporaryDirectory(prefix="replog-machine-", dir=MEMORY if MEMORY.is_dir() else None)
         self.directory = Path(self.temporary.name) / "t-0"
         self.overrides = overrides
         self.model = ModelLog(config(**overrides))
@@ -75,10 +76,23 @@ class Histories(RuleBasedStateMachine):
             self.log.abandon()
             self.temporary.cleanup()
 
-    def offset(self, fraction: float, beyond: int = 0) -> int:
-        """One from the log's first on, up to `beyond` above its end."""
-        first = self.model.first_base
-        return round(first + fraction * (self.model.log_end + beyond - first))
+    def offset(self, place: tuple[str, float], beyond: int = 0) -> int:
+        """One from the log's first on, up to `beyond` above its end: any, or where something begins or ends."""
+        kind, fraction = place
+        model = self.model
+        if kind == "any" or (kind == "batch" and not model.batches):
+            return round(model.first_base + fraction * (model.log_end + beyond - model.first_base))
+        some = {
+            "batch": [batch.base for batch in model.batches],
+            "segment": self.bases,
+            "bound": [
+                model.log_start,
+                model.high_watermark,
+                model.log_end,
+                max(model.recovery_point, model.first_base),
+            ],
+        }[kind]
+        return some[round(fraction * (len(some) - 1))]
 
     @property
     def bases(self) -> list[int]:
@@ -154,20 +168,18 @@ class Histories(RuleBasedStateMachine):
 
     # -- truncation, rolling, retention
 
-    @rule(fraction=fractions, aligned=st.booleans())
-    def truncate(self, fraction: float, aligned: bool) -> None:
-        offset = self.offset(fraction, beyond=2)
-        if aligned:
-            offset = max((batch.base for batch in self.model.batches if batch.base <= offset), default=offset)
+    @rule(place=places)
+    def truncate(self, place: tuple[str, float]) -> None:
+        offset = self.offset(place, beyond=2)
         removed = self.log.truncate_to(offset)
         assert removed == (offset < self.model.log_end)
         if removed:
             self.model.truncate(offset)
             self.truncated()
 
-    @rule(fraction=fractions)
-    def truncate_fully(self, fraction: float) -> None:
-        offset = self.offset(fraction, beyond=50)
+    @rule(place=places)
+    def truncate_fully(self, place: tuple[str, float]) -> None:
+        offset = self.offset(place, beyond=50)
         self.log.truncate_fully_and_start_at(offset)
         self.model.start_anew(offset)
         self.truncated()
@@ -206,22 +218,22 @@ class Histories(RuleBasedStateMachine):
 
     # -- bounds
 
-    @rule(fraction=fractions)
-    def raise_high_watermark(self, fraction: float) -> None:
-        offset = self.offset(fraction)
+    @rule(place=places)
+    def raise_high_watermark(self, place: tuple[str, float]) -> None:
+        offset = self.offset(place)
         assert self.log.maybe_increment_high_watermark(offset) == (offset > self.model.high_watermark)
         self.model.high_watermark = max(offset, self.model.high_watermark)
 
-    @rule(fraction=fractions)
-    def learn_high_watermark(self, fraction: float) -> None:
-        offset = self.offset(fraction, beyond=3)
+    @rule(place=places)
+    def learn_high_watermark(self, place: tuple[str, float]) -> None:
+        offset = self.offset(place, beyond=3)
         self.model.high_watermark = min(max(offset, self.model.log_start), self.model.log_end)
         assert self.log.update_high_watermark(offset) == self.model.high_watermark
 
-    @rule(fraction=fractions)
-    def delete_records(self, fraction: float) -> None:
+    @rule(place=places)
+    def delete_records(self, place: tuple[str, float]) -> None:
         """LG-16."""
-        offset = self.offset(fraction)
+        offset = self.offset(place)
         if offset > self.model.high_watermark:
             with pytest.raises(OffsetOutOfRange):
                 self.log.maybe_increment_log_start_offset(offset)
@@ -231,10 +243,10 @@ class Histories(RuleBasedStateMachine):
 
     # -- durability
 
-    @rule(fraction=fractions)
-    def flush(self, fraction: float) -> None:
+    @rule(place=places)
+    def flush(self, place: tuple[str, float]) -> None:
         """LG-18."""
-        offset = self.offset(fraction)
+        offset = self.offset(place)
         self.log.flush(offset)
         if offset > self.model.recovery_point:
             self.flushed_to(offset)
@@ -337,14 +349,14 @@ class Histories(RuleBasedStateMachine):
             assert self.log.end_offset_for_epoch(epoch) == self.model.end_offset_for(epoch, entries)
 
     @rule(
-        fraction=fractions,
+        place=places,
         max_bytes=st.sampled_from([0, 1, 61, 100, 1000, 10**6]),
         isolation=st.sampled_from(Isolation),
         min_one=st.booleans(),
     )
-    def read(self, fraction: float, max_bytes: int, isolation: Isolation, min_one: bool) -> None:
+    def read(self, place: tuple[str, float], max_bytes: int, isolation: Isolation, min_one: bool) -> None:
         """LG-7."""
-        offset = self.offset(fraction, beyond=1)
+        offset = self.offset(place, beyond=1)
         if not self.model.log_start <= offset <= self.model.log_end:
             with pytest.raises(OffsetOutOfRange):
                 self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
