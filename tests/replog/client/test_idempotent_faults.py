@@ -52,6 +52,7 @@ def test_each_record_once_and_in_order(seed: int, tmp_path: Path) -> None:
     network = Network(tmp_path / "t-0", chance)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         acknowledged, failed = runner.run(produce(network, chance))
+    network.log.close()
     found = network.values()
     print(f"seed {seed}: {len(acknowledged)} acknowledged, {len(failed)} failed, {network.faults}")
     assert len(found) == len(set(found)), f"twice: {[value for value in set(found) if found.count(value) > 1]}"
