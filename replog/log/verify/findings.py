@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
 _RECOVER = "an unclean stop leaves this; the broker cuts it off when it starts"
 _REBUILD = "wrong lookups; run `replog log rebuild-index` on a stopped broker's files, the log itself is not concerned"
-_REPLACE = "let the broker copy the partition again from its leader: move the directory away"
+_REPLACE = "if other replicas are in sync, stop the broker and move the directory away: it copies the partition again"
 _LOST = f"committed records may be missing; compare with the other replicas (`replog audit run`), then {_REPLACE}"
 _AT_START = "the broker removes it, or puts it in its place, when it starts"
 
@@ -53,7 +53,10 @@ class Kind(Enum):
     OFFSET_BACK = Severity.FAULT, f"offsets go back or repeat; {_REPLACE}"
     OUTSIDE_SEGMENT = Severity.FAULT, f"the batch belongs into another segment; {_REPLACE}"
     EPOCH_BACK = Severity.FAULT, f"leader epochs never go back along a log; {_REPLACE}"
-    RECORDS = Severity.FAULT, f"the CRC is right and the records are not: they were written so (RB-3); {_REPLACE}"
+    RECORDS = (
+        Severity.FAULT,
+        "the CRC is right and the records are not (RB-3): their producer, or a broker, wrote them so",
+    )
     TIMESTAMPS = (
         Severity.FAULT,
         "time lookups and retention go by the batch's timestamp (RB-4), which is not its records'",

@@ -7,7 +7,7 @@ import pytest
 
 from tests.replog.log.verify.directories import findings_in, flip
 
-FLIPS = 40  # of each file: all of them take a minute
+FLIPS = 15  # of each file; all of them take a minute
 # What nothing else in the directory says: names and ids, and offsets that may lag behind.
 UNKNOWABLE = {
     ".kafka_cleanshutdown",
