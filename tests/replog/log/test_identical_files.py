@@ -55,6 +55,14 @@ def log_bytes(log: Log) -> bytes:
     return b"".join(segment.path.read_bytes() for segment in log.segments)
 
 
+def only_logs(directory: Path) -> Path:
+    """Remove everything but the `.log` files."""
+    for path in directory.iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    return directory
+
+
 def follow(data: bytes, log: Log, next_size: Callable[[], int], between: Callable[[Log], Log] = lambda log: log) -> Log:
     """Fetch `data` in pieces of `next_size()` bytes, at least one batch each, cut anywhere."""
     position = 0
@@ -114,13 +122,13 @@ def test_a_clean_stop_changes_no_file(tmp_path: Path, leader: Log) -> None:
         assert files_of(tmp_path / "leader") == before
 
 
-def test_recovery_rebuilds_the_same_files_from_the_logs_alone(tmp_path: Path, leader: Log) -> None:
+@pytest.mark.parametrize("led", [lead, lead_transactions])
+def test_recovery_rebuilds_the_same_files_from_the_logs_alone(tmp_path: Path, led: Callable[..., Log]) -> None:
+    """SG-8: all four indexes are a function of the log's bytes."""
+    leader = led(tmp_path / "leader", BATCHES, **SETTINGS)
     expected = files_of(tmp_path / "leader")
     leader.abandon()
-    for path in (tmp_path / "leader").iterdir():
-        if path.suffix != ".log":
-            path.unlink()
-    recovered = open_log(tmp_path / "leader", clean=False, **SETTINGS)
+    recovered = open_log(only_logs(tmp_path / "leader"), clean=False, **SETTINGS)
     assert files_of(tmp_path / "leader") == expected
     assert recovered.epochs.entries == tuple((epoch, leader.epochs.entries[epoch][1]) for epoch in range(9))
 
@@ -185,7 +193,9 @@ actions = st.one_of(
 def test_no_history_shows_in_the_files(
     batches: list[Batch], steps: list[tuple[str, int]], interval: int, segment_bytes: int, transactions: bool
 ) -> None:
-    """A follower fetches, restarts, is truncated, loses unflushed bytes, then catches up: the leader's files."""
+    """A follower fetches, restarts, is truncated, loses unflushed bytes, then catches up: the leader's files, and those
+    that recovery makes of the logs alone.
+    """
     overrides = {"segment_bytes": segment_bytes, "index_interval_bytes": interval, "segment_ms": 900}
     with TemporaryDirectory() as name:
         directory = Path(name)
@@ -231,4 +241,6 @@ def test_no_history_shows_in_the_files(
         assert sorted(log.producers.snapshot_entries()) == sorted(leader.producers.snapshot_entries())
         log.close()
         leader.close()
+        assert files_of(directory / "follower") == files_of(directory / "leader")
+        open_log(only_logs(directory / "follower"), clean=False, **overrides).abandon()
         assert files_of(directory / "follower") == files_of(directory / "leader")
