@@ -323,7 +323,7 @@ async def test_without_anyone_to_give_an_id_records_wait_and_then_fail_with_the_
 ) -> None:
     address = await one_broker(cluster)
     await cluster._server.stop(0)
-    async with Producer(address, delivery_timeout_ms=2600) as producer:
+    async with Producer(address, delivery_timeout_ms=1500) as producer:
         with pytest.raises(DeliveryFailed, match=r"last error: .*gets no producer ids from the controller") as failed:
             await (await producer.send("t", b"x"))
     assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
