@@ -1,0 +1,123 @@
+"""A Kafka broker of one node: its own controller, its own directory."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from cluster.local.ports import HOST, free_port
+from tests.interop.kafka import Kafka
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+_CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.cleaner.backoff.ms=200
+log.cleaner.dedupe.buffer.size=4000000
+"""
+
+
+class KafkaBroker:
+    """May be started and stopped many times; `close` leaves nothing running."""
+
+    def __init__(self, kafka: Kafka, home: Path) -> None:
+        """A formatted directory, under `home`."""
+        self.kafka = kafka
+        self.data = home / "data"
+        self.log_file = home / "broker.log"
+        self._port = free_port(set())
+        controller = free_port({self._port})
+        self._properties = home / "server.properties"
+        self._process: subprocess.Popen[bytes] | None = None
+        home.mkdir(parents=True)
+        self._properties.write_text(
+            _PROPERTIES.format(host=HOST, port=self._port, controller=controller, data=self.data)
+        )
+        kafka.run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._properties)
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self._port}"
+
+    def start(self) -> None:
+        """Returns once it takes connections."""
+        with self.log_file.open("ab") as output:
+            self._process = self.kafka.start("kafka.Kafka", self._properties, output=output)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                socket.create_connection((HOST, self._port), timeout=1).close()
+            except OSError:
+                assert self._process.poll() is None, f"Kafka has ended:\n{self.log_tail()}"
+                assert time.monotonic() < deadline, f"Kafka does not serve in {START_TIMEOUT_S} s:\n{self.log_tail()}"
+                time.sleep(0.1)
+            else:
+                return
+
+    def stop(self) -> None:
+        """In order, as Kafka's own script does it."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"Kafka does not stop in {STOP_TIMEOUT_S} s:\n{self.log_tail()}") from None
+        assert (self.data / ".kafka_cleanshutdown").exists(), self.log_tail()
+
+    def kill(self) -> None:
+        """As a crash does it."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(STOP_TIMEOUT_S)
+
+    def log_tail(self) -> str:
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-40:])
+
+    # -- its tools
+
+    def produce(self, topic: str, count: int, size: int, compression: str = "none", *options: object) -> None:
+        """Random records of `size` bytes."""
+        self.kafka.run(
+            "org.apache.kafka.tools.ProducerPerformance",
+            "--topic", topic, "--num-records", count, "--record-size", size, "--throughput", -1, *options,
+            "--producer-props", f"bootstrap.servers={self.address}", f"compression.type={compression}",
+            "batch.size=4000",
+        )  # fmt: skip
+
+    def produce_lines(self, topic: str, lines: str, compression: str) -> None:
+        """Lines of headers, key and value, between tabs; NULL is null."""
+        self.kafka.run(
+            "org.apache.kafka.tools.ConsoleProducer",
+            "--bootstrap-server", self.address, "--topic", topic, "--compression-codec", compression,
+            "--batch-size", 600, "--property", "parse.key=true", "--property", "parse.headers=true",
+            "--property", "null.marker=NULL",
+            stdin=lines,
+        )  # fmt: skip
+
+    def consume(self, topic: str, count: int, isolation: str = "read_uncommitted", timeout_s: float = 30) -> list[str]:
+        """One line a record: timestamp, offset, headers, key and value, between tabs. Fewer than `count` if no more
+        come for so long."""
+        done = self.kafka.try_run(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            "--bootstrap-server", self.address, "--topic", topic, "--partition", 0, "--offset", "earliest",
+            "--isolation-level", isolation, "--max-messages", count, "--timeout-ms", int(timeout_s * 1000),
+            *(f"--property=print.{what}=true" for what in ("timestamp", "offset", "headers", "key")),
+        )  # fmt: skip
+        return done.stdout.splitlines()

@@ -1,0 +1,92 @@
+"""Apache Kafka itself: its jars, fetched once, and its programs, each in a JVM of its own."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from spark_jobs.java import NoJava, find_java_home
+
+VERSION = "4.1.0"
+_POM = Path(__file__).with_name("pom.xml")
+_DOWNLOAD_TIMEOUT_S = 240
+_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+class NoKafka(Exception):
+    """Kafka cannot be had here; the message says why and what would help."""
+
+
+def cache_directory() -> Path:
+    """Where the jars are kept between runs."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "replog" / f"kafka-{VERSION}"
+
+
+def fetch_jars(target: Path) -> Path:
+    """`target` with all jars of `pom.xml` in it, from Maven unless it is there already; never a part of them."""
+    if target.is_dir():
+        return target
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoKafka(f"mvn is not on PATH to fetch Kafka {VERSION} with, and {target} is not there: install Maven")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        jars = Path(work) / "jars"
+        command = [maven, "-q", "-B", "-f", _POM, "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT_S, stdin=subprocess.DEVNULL, cwd=work
+            )
+        except subprocess.TimeoutExpired:
+            raise NoKafka(f"Maven did not fetch Kafka {VERSION} within {_DOWNLOAD_TIMEOUT_S} s") from None
+        if done.returncode != 0:
+            raise NoKafka(f"Maven did not fetch Kafka {VERSION}: {(done.stdout + done.stderr)[-1000:]}")
+        try:
+            jars.rename(target)
+        except OSError:
+            if not target.is_dir():  # or another run was quicker
+                raise
+    return target
+
+
+class Kafka:
+    """Kafka's programs, by the names of their main classes."""
+
+    def __init__(self) -> None:
+        """Raises NoKafka."""
+        try:
+            self._java = find_java_home() / "bin" / "java"
+        except NoJava as error:
+            raise NoKafka(str(error)) from None
+        self._jars = fetch_jars(cache_directory())
+
+    def _command(self, main: str, arguments: Sequence[object], log_level: str) -> list[str]:
+        logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+        return [str(self._java), "-Xmx384m", *_QUICK_JVM, logging, "-cp", f"{self._jars}/*", main, *map(str, arguments)]
+
+    def try_run(
+        self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a tool to its end; on stderr is what it complains of, and nothing else."""
+        command = self._command(main, arguments, "error")
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+    def run(self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 60) -> str:
+        """What a tool prints, which must succeed."""
+        done = self.try_run(main, *arguments, stdin=stdin, timeout_s=timeout_s)
+        assert done.returncode == 0, f"{main} {arguments} ended with {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def start(self, main: str, *arguments: object, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start a program in a process group of its own."""
+        return subprocess.Popen(
+            self._command(main, arguments, "warn"),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )

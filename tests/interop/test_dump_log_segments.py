@@ -1,0 +1,106 @@
+"""What replog writes, read by Kafka's own DumpLogSegments: no complaint, and the same records."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replog.log.batch import iterate_batches
+from tests.interop.dump import SUFFIXES, dump, segment_files
+from tests.interop.kafka import Kafka
+from tests.interop.our_logs import every_codec, write_all
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+COMPACTED = "compacted-0"
+NORMAL_IN_COMPACTED = re.compile(r"Non-consecutive offsets in .*/compacted-0/.*|  \d+ is followed by \d+")
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Every kind of directory that `our_logs` knows."""
+    return write_all(tmp_path_factory.mktemp("ours"))
+
+
+def test_nothing_that_replog_writes_is_complained_of(kafka: Kafka, ours: list[Path]) -> None:
+    """Every byte of every kind of file; all records of all codecs decoded."""
+    files = segment_files(ours)
+    assert {path.suffix for path in files} == set(SUFFIXES)
+    found = dump(kafka, files, "--print-data-log")
+    assert [line for line in found.complaints if not NORMAL_IN_COMPACTED.fullmatch(line)] == []
+    for path in files:
+        if path.suffix == ".log":
+            headers = [header for _, header in iterate_batches(path.read_bytes())]
+            assert [(batch.base_offset, batch.last_offset, batch.count, batch.leader_epoch, batch.crc, batch.size)
+                    for batch in found.batches[path]] == [
+                (header.base_offset, header.last_offset, header.records_count, header.leader_epoch, header.crc,
+                 header.size) for header in headers]  # fmt: skip
+    everything = [batch for batches in found.batches.values() for batch in batches]
+    assert {batch.codec for batch in everything} == {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert {batch.leader_epoch for batch in everything} == {0, 1, 2, 3, 4}
+    assert any(batch.delete_horizon >= 0 for batch in everything)
+    assert any(batch.control and batch.transactional for batch in everything)
+    assert any("followed by" in line for line in found.complaints), "the compacted log has no holes"
+
+
+@pytest.mark.parametrize("option", ["--index-sanity-check", "--verify-index-only"])
+def test_indexes_are_as_kafka_checks_them(kafka: Kafka, ours: list[Path], option: str) -> None:
+    files = [path for path in segment_files(ours) if path.suffix in (".index", ".timeindex")]
+    assert len(files) > 100
+    assert dump(kafka, files, option).complaints == []
+
+
+def test_kafka_decodes_the_records_that_were_sent(kafka: Kafka, tmp_path: Path) -> None:
+    """Keys, values, headers and timestamps, with all codecs."""
+    sent = every_codec(tmp_path / "codecs-0", 24)
+    found = dump(kafka, sorted(tmp_path.glob("codecs-0/*.log")), "--print-data-log")
+    assert found.complaints == []
+    expected = [
+        record._replace(headers=re.sub(r":[^,]*", "", record.headers).replace("NO_HEADERS", "")) for record in sent
+    ]
+    assert [record for path in sorted(found.records) for record in found.records[path]] == expected
+
+
+# -- the proof that a complaint would have been heard
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def take_out_a_batch(path: Path) -> None:
+    data = path.read_bytes()
+    position, header = list(iterate_batches(data))[4]
+    path.write_bytes(data[:position] + data[position + header.size :])
+
+
+DAMAGES: dict[str, tuple[str, str, Callable[[Path], object], str]] = {
+    "a bit of a payload": ("codecs-0", ".log", lambda path: flip(path, path.stat().st_size - 5), "isvalid: false"),
+    "a batch that is missing": ("codecs-0", ".log", take_out_a_batch, "Non-consecutive offsets in"),
+    "an offset index that lies": ("codecs-0", ".index", lambda path: flip(path, 3), "Mismatches in"),
+    "a time index that lies": ("codecs-0", ".timeindex", lambda path: flip(path, 7), "Found timestamp mismatch in"),
+    "a snapshot with a flipped bit": ("transactions-0", ".snapshot", lambda path: flip(path, 20), "corrupt"),
+    "a version unknown in a transaction index": ("transactions-0", ".txnindex", lambda path: flip(path, 0), "version"),
+    "an offset index with half an entry": (
+        "codecs-0", ".index", lambda path: path.write_bytes(path.read_bytes()[:-3]), "CorruptIndexException",
+    ),
+    "a time index with half an entry": (
+        "codecs-0", ".timeindex", lambda path: path.write_bytes(path.read_bytes()[:-3]), "CorruptIndexException",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_complained_of(kafka: Kafka, ours: list[Path], tmp_path: Path, damage: str) -> None:
+    name, suffix, change, complaint = DAMAGES[damage]
+    (original,) = (directory for directory in ours if directory.name == name)
+    copy = shutil.copytree(original, tmp_path / name)
+    victim = next(path for path in segment_files([copy]) if path.suffix == suffix and path.stat().st_size > 40)
+    options = ["--index-sanity-check"] if "half" in damage else ["--deep-iteration"]
+    change(victim)
+    complaints = dump(kafka, [victim], *options).complaints
+    assert complaint in "\n".join(complaints), complaints
