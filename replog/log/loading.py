@@ -12,7 +12,7 @@ from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_
 from replog.log.offsets import NO_EPOCH
 from replog.log.producer_recovery import ProducerSnapshots, load_producers
 from replog.log.producer_state import ProducerStateManager
-from replog.log.recovery import ends_soundly, first_epoch, load_epochs, recover, suspect_before
+from replog.log.recovery import MAX_OFFSET, ends_soundly, first_epoch, load_epochs, recover, suspect_before
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
 from replog.log.segments import Segments, new_segment
 from replog.log.swap import finish_swaps
@@ -67,6 +67,8 @@ def _load(
         segments.close()
         raise
     producers = load_producers(snapshots, segments.all(), recovered, start, clean=clean)
+    for segment in segments.all()[:-1]:
+        segment.close()
     return LoadedLog(segments, epochs, producers, snapshots, start, cut)
 
 
@@ -135,13 +137,13 @@ def _load_segment(
         try:
             segment.restore(config)
         except CorruptIndex as damage:
-            removed = _recover(segment, config, epoch, damage.message, report, check_crc=False)
+            removed = _recover(segment, config, epoch, following, damage.message, report, check_crc=False)
         except CorruptRecord as damage:
             doubt = damage.message
     if doubt is None and not (_reaches(segment, following[0], config) if following else ends_soundly(segment)):
         doubt = f"its last batch cannot end at offset {segment.next_offset - 1}"
     if doubt is not None:
-        removed = (removed or 0) + _recover(segment, config, epoch, doubt, report)
+        removed = (removed or 0) + _recover(segment, config, epoch, following, doubt, report)
     return removed
 
 
@@ -162,10 +164,18 @@ def _reaches(segment: Segment, following: int, config: TopicConfig) -> bool:
 
 
 def _recover(
-    segment: Segment, config: TopicConfig, epoch: int, reason: str, report: Report, *, check_crc: bool = True
+    segment: Segment,
+    config: TopicConfig,
+    epoch: int,
+    following: list[int],
+    reason: str,
+    report: Report,
+    *,
+    check_crc: bool = True,
 ) -> int:
     report(f"recovering {segment.path}: {reason}")
-    removed = recover(segment, config, epoch, check_crc=check_crc)
+    limit = following[0] if following else MAX_OFFSET
+    removed = recover(segment, config, epoch, limit=limit, check_crc=check_crc)
     if removed:
         report(f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off")
     return removed

@@ -21,20 +21,25 @@ from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 from replog.log.validation import continues, epoch_starts, fault_of
 
+MAX_OFFSET = 2**63 - 1
 
-def recover(segment: Segment, config: TopicConfig, epoch: int, *, check_crc: bool = True) -> int:
+
+def recover(
+    segment: Segment, config: TopicConfig, epoch: int, *, limit: int = MAX_OFFSET, check_crc: bool = True
+) -> int:
     """Keep the sound batches at the front, cut the rest, rebuild the indexes, fsync. Returns the bytes removed.
 
-    `epoch` is the leader epoch of the batch before the segment, -1 if there is none. Where only an index is in doubt,
-    `check_crc=False` reads headers alone. The segment is left unsealed, and its transaction index empty: filling that
-    takes the producers' state before the segment (`producer_recovery`).
+    `epoch` is the leader epoch of the batch before the segment, -1 if there is none; with holes, no batch may reach
+    beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. The segment is left
+    unsealed, and its transaction index empty: filling that takes the producers' state before the segment
+    (`producer_recovery`).
     """
     end = os.fstat(segment.fd()).st_size
     for index in segment.indexes:
         index.reset()
     segment.transaction_index.reset()
     segment.forget()
-    suspect = _add_sound_batches(segment, end, config, max(epoch, 0), check_crc)
+    suspect = _add_sound_batches(segment, end, config, max(epoch, 0), limit, check_crc)
     segment.write_indexes()
     segment.cut_file()
     if suspect is not None:
@@ -43,24 +48,28 @@ def recover(segment: Segment, config: TopicConfig, epoch: int, *, check_crc: boo
     return end - segment.size
 
 
-def _add_sound_batches(segment: Segment, end: int, config: TopicConfig, epoch: int, check_crc: bool) -> int | None:
+def _add_sound_batches(
+    segment: Segment, end: int, config: TopicConfig, epoch: int, limit: int, check_crc: bool
+) -> int | None:
     """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
 
     When a leader epoch goes back, but not below the epoch before the last batch, then it is the last batch whose epoch
-    stands out: it goes too.
+    stands out: it goes too. So with offsets, where there may be holes.
     """
-    epoch_before, last_base = epoch, segment.base_offset
+    holes = config.compacted
+    end_before, epoch_before, last_base = segment.base_offset, epoch, segment.base_offset
     reader = BatchReader(segment.fd(), end)
     batches = reader.batches(0) if check_crc else ((position, header, b"") for position, header in reader.headers(0))
     try:
         for _, header, data in batches:
-            if fault_of(header, segment.next_offset, epoch, holes=config.compacted):
-                in_order = continues(header, segment.next_offset, holes=config.compacted)
-                return last_base if in_order and segment.size and header.leader_epoch >= epoch_before else None
-            if check_crc and not validate_crc(data, 0, header):
+            if fault_of(header, segment.next_offset, epoch, holes=holes):
+                fits = continues(header, end_before if holes else segment.next_offset, holes=holes)
+                return last_base if fits and segment.size and header.leader_epoch >= epoch_before else None
+            if (holes and header.next_offset > limit) or (check_crc and not validate_crc(data, 0, header)):
                 return None
+            end_before, epoch_before, last_base = segment.next_offset, epoch, header.base_offset
             segment.add(header, config.index_interval_bytes)
-            epoch_before, epoch, last_base = epoch, header.leader_epoch, header.base_offset
+            epoch = header.leader_epoch
     except (CorruptRecord, IndexOffsetOverflow):
         pass  # what follows is no batch of this segment
     return None
