@@ -106,7 +106,7 @@ class Bench:
         yield from self.read()
         yield from self.look_up()
         for size in BATCH_SIZES:
-            yield self.recovery(size)
+            yield from self.recovery(size)
 
     def append(self, size: int) -> Iterator[Figure]:
         """As leader and as follower, every file a new one."""
@@ -189,8 +189,8 @@ class Bench:
         index.close()
         path.unlink()
 
-    def recovery(self, size: int) -> Figure:
-        """Of one segment, its pages in memory."""
+    def recovery(self, size: int) -> Iterator[Figure]:
+        """Of one segment: its pages in memory, as after a crash of the broker, and on disk, as after the machine's."""
         log = self._appended_as_leader(batches(size, self._bytes))[1]
         log.close()
         path = log.segments[-1].path
@@ -210,9 +210,14 @@ class Bench:
             log.abandon()
             return seconds
 
-        figure = self._rate(f"recovery, batches of {size // KIB} KiB", plain, ours, 0.5)
+        def cold(side: Callable[[], Seconds]) -> Seconds:
+            self._forget(path.parent)
+            return side()
+
+        label = f"recovery, batches of {size // KIB} KiB"
+        yield self._rate(label, plain, ours, 0.5)
+        yield self._rate(f"{label}, cold", lambda: cold(plain), lambda: cold(ours), 0.5)
         self._drop(log)
-        return figure
 
     def opening(self) -> dict[str, Any]:
         """CPU seconds, and descriptors and mappings held, of a log of many segments after a clean stop."""

@@ -1,5 +1,6 @@
 """Walks over the batches of a `.log` file by reads of bounded size."""
 
+import os
 from collections.abc import Iterator
 
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
@@ -53,4 +54,6 @@ class BatchReader:
         if start < 0 or start + size > len(self._window):
             self._window = read_exactly(self._fd, position, min(max(size, window), self._end - position))
             self._start, start = position, 0
+            if window == DATA_WINDOW:
+                os.posix_fadvise(self._fd, position + len(self._window), window, os.POSIX_FADV_WILLNEED)
         return start

@@ -32,6 +32,7 @@ from replog.log.scan import BatchReader
 from replog.log.transaction_index import TransactionIndex
 from replog.log.validation import continues
 
+READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header there is awaited: records come after it
 MAX_RECENT = 256  # batches whose place is kept in memory: followers and the high watermark ask for those
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
@@ -222,6 +223,7 @@ class Segment:
     def _batches_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """Batches before which none reaches `offset`: from an index entry's on, or all if that entry lies."""
         indexed, position = self.index.lookup(offset)
+        os.posix_fadvise(self.fd(), position, READ_AHEAD, os.POSIX_FADV_WILLNEED)
         if 0 < position < self.size:
             batches = self.batches_from(position)
             try:
