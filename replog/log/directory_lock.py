@@ -1,6 +1,7 @@
-"""The lock of a log directory, as seen by tools that are not its broker (1.1).
+"""The lock of a log directory: one broker, or one tool that writes, at a time (1.1).
 
-Ours is taken with flock; Apache Kafka's is a POSIX record lock, as Java takes them. Both are asked for.
+Taken in two ways at once: by flock, and as a POSIX record lock, which is what Apache Kafka's brokers take. A process
+loses the latter when it closes any descriptor of the file; the former holds as long as the one that took it is open.
 """
 
 import fcntl
@@ -14,8 +15,31 @@ from replog.log.errors import LogStorageError, storage_errors
 LOCK = ".lock"
 
 
+def lock(directory: Path) -> int:
+    """Hold the directory until the descriptor returned is closed. Raises OSError, LogStorageError if another has it."""
+    fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    if not _take(fd, fcntl.LOCK_EX):
+        os.close(fd)
+        raise LogStorageError(
+            f"{directory} is in use by another process; stop the broker that runs on it, or use another directory"
+        )
+    return fd
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """`lock` for the length of a block; there is nothing to hold where no broker ever was."""
+    with storage_errors(directory / LOCK):
+        fd = lock(directory) if (directory / LOCK).exists() else -1
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
 def is_locked(directory: Path) -> bool:
-    """Whether a running broker holds the directory. Does not wait, and changes nothing. Raises OSError."""
+    """Whether another process holds the directory. Does not wait, and writes nothing. Raises OSError."""
     try:
         fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -24,23 +48,6 @@ def is_locked(directory: Path) -> bool:
         return not _take(fd, fcntl.LOCK_SH)
     finally:
         os.close(fd)  # lets go of what was taken for an instant
-
-
-@contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """Keep brokers out of the directory. Raises LogStorageError if one is in; nothing to hold if it never had one."""
-    with storage_errors(directory / LOCK):
-        try:
-            fd = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
-            fd = -1
-    try:
-        if fd >= 0 and not _take(fd, fcntl.LOCK_EX):
-            raise LogStorageError(f"{directory} is in use by a running broker; stop that broker first")
-        yield
-    finally:
-        if fd >= 0:
-            os.close(fd)
 
 
 def _take(fd: int, kind: int) -> bool:

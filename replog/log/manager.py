@@ -1,6 +1,5 @@
 """One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3)."""
 
-import fcntl
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ from replog.log.checkpoint import (
 )
 from replog.log.clean_shutdown import take_marker, write_marker
 from replog.log.cleaned_offsets import CleanedOffsets
+from replog.log.directory_lock import lock
 from replog.log.errors import InconsistentTopicId, LogStorageError, storage_errors
 from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
@@ -30,7 +30,6 @@ from replog.log.meta_properties import verify_or_create
 from replog.log.partition_metadata import format_topic_id, read_topic_id, write_topic_id
 from replog.topic import TopicPartition, parse_directory_name
 
-LOCK = ".lock"
 DELETE_SUFFIX = "-delete"
 SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 MAX_FILE_NAME = 255
@@ -60,7 +59,7 @@ class LogManager:
         self._writing_high_watermarks = threading.Lock()
         with storage_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(directory / LOCK)
+            self._lock = lock(directory)
         try:
             verify_or_create(directory, cluster_id=cluster_id, node_id=node_id)
             with storage_errors(directory):
@@ -287,19 +286,6 @@ class LogManager:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-
-def _lock(path: Path) -> int:
-    """Hold the directory for this process (a second one must not start on it)."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise LogStorageError(
-            f"{path.parent} is in use by another process; stop that broker, or set log.dirs to another directory"
-        ) from None
-    return fd
 
 
 def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> dict[TopicPartition, int]:

@@ -15,7 +15,7 @@ from replog.log.checkpoint import (
     OffsetCheckpoint,
 )
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.directory_lock import is_locked
+from replog.log.directory_lock import LOCK, is_locked
 from replog.log.errors import LogStorageError
 from replog.log.meta_properties import META_PROPERTIES
 from replog.log.verify.findings import Finding, Kind
@@ -60,7 +60,7 @@ def read_checkpoints(directory: Path) -> tuple[Checkpoints, list[Finding]]:
                 findings.append(Kind.MALFORMED.at(directory / name, f"{partition} has offset {offset}", offset=offset))
     in_use = is_locked(directory)
     if in_use:
-        findings.append(Kind.IN_USE.at(directory / ".lock", "locked"))
+        findings.append(Kind.IN_USE.at(directory / LOCK, "locked"))
     return Checkpoints(offsets, in_use or not (directory / CLEAN_SHUTDOWN).exists()), findings
 
 

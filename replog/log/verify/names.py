@@ -12,13 +12,13 @@ from replog.log.checkpoint import (
     RECOVERY_POINT_CHECKPOINT,
 )
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directory_lock import LOCK
 from replog.log.files import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from replog.log.meta_properties import META_PROPERTIES
 from replog.log.partition_metadata import PARTITION_METADATA
 from replog.log.verify.findings import Finding, Kind
 from replog.topic import parse_directory_name
 
-LOCK = ".lock"
 CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)
 LOG_DIRECTORY_FILES = frozenset({*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, LOCK, "bootstrap.checkpoint"})
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # a directory of Kafka's tiered storage

@@ -78,7 +78,7 @@ def test_rebuild_refuses_a_damaged_log_and_a_running_broker(replog: Replog, flig
     with broker(flights.parent):
         done = replog("log", "rebuild-index", flights)
         assert done.returncode == 1
-        assert "is in use by a running broker; stop that broker first" in done.stderr
+        assert "is in use by another process; stop the broker that runs on it" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["verify", "rebuild-index", "dump"])
