@@ -39,7 +39,7 @@ def _fields(finding: Finding) -> dict[str, str | int | None]:
     return {
         "severity": finding.severity,
         "kind": finding.kind.name,
-        "file": str(finding.file),
+        "file": str(finding.file).encode(errors="backslashreplace").decode(),  # names of strays may be any bytes
         "position": finding.position,
         "offset": finding.offset,
         "found": finding.found,
