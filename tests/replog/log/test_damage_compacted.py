@@ -66,7 +66,7 @@ def test_an_offset_that_stands_out_costs_its_batch_and_not_the_order(
     """SG-9: raised, lowered, into the hole before it or out of its segment; the next batch, or segment, tells."""
     base, position, header = headers(files, memory)[number]
     for byte in range(8):
-        for bit in range(8):
+        for bit in (0, 1, 3, 7):
             put_back(memory, files)
             flipped(segment_file(base, "log"), position + byte, 1 << bit)(memory)
             log = open_log(memory, clean=False, recovery_point=0, **SETTINGS)
