@@ -98,7 +98,7 @@ def load_segments(
     epoch = NO_EPOCH
     for slot, base in enumerate(bases):
         segment = Segment(directory, base)
-        following = bases[slot + 1 :]
+        following = bases[slot + 1 : slot + 2]
         doubt = None if clean or base < unflushed else "the broker did not stop cleanly"
         first = first_epoch(segment)
         if segments and first is not None and first < epoch:
@@ -115,7 +115,7 @@ def load_segments(
             recovered.append(segment)
         epoch = max(epoch, segment.last_epoch)
         if following and (removed or not _reaches(segment, following[0], config)):
-            return _ended(directory, segments, recovered, following, report)
+            return _ended(directory, segments, recovered, bases[slot + 1 :], report)
         if following:
             segment.seal()
             segment.close()
