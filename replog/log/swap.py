@@ -92,7 +92,7 @@ def finish_swaps(directory: Path) -> None:
     files = files_by_offset(directory)
     undo_from = min((base for base, name in files if name.endswith(CLEANED_SUFFIX)), default=None)
     swaps = []
-    for base, name in files:
+    for base, name in sorted(files, key=lambda file: file[1].endswith(CLEANED_SUFFIX)):  # they tell of a crash: last
         undone = name.endswith(SWAP_SUFFIX) and undo_from is not None and base >= undo_from
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)) or undone:
             (directory / name).unlink()

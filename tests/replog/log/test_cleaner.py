@@ -224,6 +224,16 @@ def test_cl_3_one_batch_with_more_keys_than_the_map_holds_is_refused(tmp_path: P
     assert offsets_of(log) == list(range(6))
 
 
+def test_cl_3_what_lies_behind_the_map_is_copied_as_it_is(tmp_path: Path) -> None:
+    """A tombstone there must not start its clock: older values of its key are not looked for yet."""
+    log = compacted(tmp_path, delete_retention_ms=0)
+    sealed(log, keyed("a", "b", "c"), keyed("a", "b", "c"), keyed("x"), keyed("a", value=None))
+    for now in (T, T + 1):
+        assert clean(log, now, map_bytes=4 * SLOT_BYTES) == 6
+    assert offsets_of(log) == [3, 4, 5, 6, 7]
+    assert {header.attributes for header, _ in batches_of(log)} == {0}
+
+
 # -- CL-4: groups
 
 
