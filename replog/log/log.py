@@ -13,7 +13,7 @@ from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.compacting import LogCompaction
 from replog.log.control import end_transaction_marker
-from replog.log.errors import DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
+from replog.log.errors import CorruptRecord, DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
 from replog.log.flushing import FlushTask
 from replog.log.keys import check_keys
 from replog.log.loading import LoadedLog, load_log
@@ -127,11 +127,14 @@ class Log:
         return self._working.failure
 
     def snapshot(self) -> OffsetSnapshot:
-        """The four bounds, places resolved (LG-0)."""
+        """The four bounds, places resolved (LG-0); where damage hides a place, the offsets alone (5.6)."""
         with self._working:
-            high_watermark = stable = self._bound(Isolation.HIGH_WATERMARK)
-            if self.last_stable_offset < high_watermark.offset:
-                stable = self._bound(Isolation.TXN_COMMITTED)
+            try:
+                high_watermark = stable = self._bound(Isolation.HIGH_WATERMARK)
+                if self.last_stable_offset < high_watermark.offset:
+                    stable = self._bound(Isolation.TXN_COMMITTED)
+            except CorruptRecord:
+                high_watermark, stable = OffsetMetadata(self.high_watermark), OffsetMetadata(self.last_stable_offset)
             return OffsetSnapshot(self.log_start_offset, self._segments.end(), high_watermark, stable)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from replog.log.errors import CorruptRecord
+from replog.log.offsets import Isolation, OffsetMetadata
 from tests.replog.log.batches import layout
 from tests.replog.log.damage import (
     BATCH,
@@ -277,3 +279,23 @@ def test_every_damage_at_once(memory: Path, files: dict[str, bytes]) -> None:
         written(segment_file(30, "snapshot"), b"garbage"),
     )
     check(memory, files, Row(damage, 0, 16, [0, 10], [NOT_CLEAN, cut_off(2 * BATCH, 16), aside(16, 2)]))
+
+
+def test_damage_where_the_high_watermark_lies_is_told_to_readers_and_no_one_else(
+    memory: Path, files: dict[str, bytes]
+) -> None:
+    """5.6, LG-1: a bound whose place cannot be found has none; waiting fetches go on waiting, and reads are refused."""
+    put_back(memory, files)
+    flipped(LOG10, 2 * BATCH + 16)(memory)  # the magic of the batch of offsets 14 and 15
+    log = reopen(memory, CLEAN)
+    log.update_high_watermark(15)
+    bounds = log.snapshot()
+    assert (bounds.high_watermark, bounds.last_stable_offset) == (OffsetMetadata(15), OffsetMetadata(15))
+    assert bounds.log_end_offset == (END, 30, 2 * BATCH)
+    for offset in (0, 14):
+        with pytest.raises(CorruptRecord):
+            log.read(offset, 1000, Isolation.HIGH_WATERMARK, min_one_message=True)
+    assert log.failure is None
+    log.update_high_watermark(20)
+    assert log.snapshot().high_watermark == (20, 20, 0)
+    assert log.read(0, 1000, Isolation.HIGH_WATERMARK, min_one_message=True).records == files[LOG0]
