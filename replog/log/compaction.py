@@ -19,11 +19,13 @@ from replog.log.batch import (
 )
 from replog.log.cleaned_transactions import CleanedTransactions
 from replog.log.compression import compress, decompress
+from replog.log.errors import InvalidRecord
 from replog.log.offset_map import OffsetMap
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 from replog.log.record_slices import RecordSlice, slice_records, with_timestamp
 
 RECORDS_A_BREATH = 256
+MAX_TIMESTAMP = 2**63 - 1
 
 Breathe = Callable[[], None]  # called every few hundred records: lets others run, or raises to stop the work
 
@@ -72,7 +74,7 @@ class Compaction:
             return CleanedBatch(header, data)
         if horizon is None and header.records_count:
             raw = _uncompressed(header, data)
-            return self._rebuilt(header, raw, b"\1" * header.records_count, self.now_ms + self.delete_retention_ms)
+            return self._rebuilt(header, raw, b"\1" * header.records_count, self._new_horizon)
         return CleanedBatch(header, data) if horizon is not None and self.now_ms < horizon else None
 
     def _records(self, header: BatchHeader, data: memoryview) -> CleanedBatch | None:
@@ -94,7 +96,12 @@ class Compaction:
         starts_clock = has_tombstone and horizon is None
         if count == header.records_count and not starts_clock:
             return CleanedBatch(header, data)
-        return self._rebuilt(header, raw, kept, self.now_ms + self.delete_retention_ms if starts_clock else None)
+        return self._rebuilt(header, raw, kept, self._new_horizon if starts_clock else None)
+
+    @property
+    def _new_horizon(self) -> int:
+        """Never, if that is what `delete.retention.ms` amounts to."""
+        return min(self.now_ms + self.delete_retention_ms, MAX_TIMESTAMP)
 
     def _slices(self, header: BatchHeader, raw: bytes) -> Iterator[RecordSlice]:
         for number, record in enumerate(slice_records(raw, header.records_count), 1):
@@ -114,6 +121,8 @@ class Compaction:
                     body += raw[record.start : record.end]
                 else:
                     body += with_timestamp(raw, record, time - horizon)
+        if newest > MAX_TIMESTAMP:
+            raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of more than 64 bits")
         if horizon is not None:
             header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon)
         return _packed(

@@ -17,6 +17,8 @@ def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> Non
     for index, record in enumerate(slice_records(raw, header.records_count)):
         if record.offset_delta != index:
             raise InvalidRecord(f"record {index} of the batch has offset delta {record.offset_delta}")
+        if not -(2**63) <= header.base_timestamp + record.timestamp_delta < 2**63:
+            raise InvalidRecord(f"record {index} of the batch has a timestamp of more than 64 bits")
         if record.key is None:
             raise InvalidRecord(
                 f"record {index} of {header.records_count} has no key, which cleanup.policy={config.cleanup_policy} "

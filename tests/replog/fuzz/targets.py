@@ -18,8 +18,10 @@ from replog.client.records import decode_fetched
 from replog.config import TopicConfig, load_properties
 from replog.errors import ReplogError
 from replog.log.batch import iterate_batches, parse_header, validate_crc
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
+from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
+from replog.log.cleaned_transactions import CleanedTransactions
+from replog.log.compaction import Compaction
 from replog.log.compression import compress, decompress
 from replog.log.control import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
 from replog.log.dump import dump_file
@@ -28,7 +30,8 @@ from replog.log.errors import CorruptIndex
 from replog.log.files import base_offset_of, segment_file_name
 from replog.log.index import DigestIndex, Index, OffsetIndex, TimeIndex
 from replog.log.meta_properties import META_PROPERTIES, verify_or_create
-from replog.log.offsets import AppendOrigin
+from replog.log.offset_map import OffsetMap
+from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
 from replog.log.producer_snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
 from replog.log.records import iterate_records
@@ -132,6 +135,28 @@ def decode_for_a_consumer(data: bytes) -> None:
         with suppress(ReplogError):
             for record in decode_fetched(fixed, "t", 0, BASE).records:
                 struct.pack(">qq", record.offset, record.timestamp)
+
+
+def compact(data: bytes) -> None:
+    """What the cleaner makes of a batch: nothing that was sound becomes unsound."""
+    fixed = with_crc(data)
+    with suppress(ReplogError):
+        header = parse_header(fixed)
+        try:
+            before = list(iterate_records(fixed, header))
+        except ReplogError:
+            before = None
+        keys = OffsetMap(240)
+        keys.put(b"k", header.base_offset + 2)
+        transactions = CleanedTransactions(lambda _: None)
+        compaction = Compaction(keys, 2**63 - 1, transactions, {}, 10**6, 500, lambda: None)
+        cleaned = compaction.clean(header, memoryview(fixed), must_stay=True)
+        assert cleaned is not None
+        assert parse_header(cleaned.data) == cleaned.header
+        assert validate_crc(cleaned.data, 0, cleaned.header)
+        if before is not None and header.max_timestamp >= NO_TIMESTAMP:
+            after = list(iterate_records(cleaned.data, cleaned.header))
+            assert [record for record in before if record in after] == after
 
 
 def unpack(data: bytes) -> None:
@@ -280,10 +305,15 @@ def epoch_seeds() -> list[bytes]:
     return [b"0\n2\n0 0\n7 105\n", b"0\n0\n", b"0\n1\n2147483647 9223372036854775807"]
 
 
+def checkpoint_seeds() -> list[bytes]:
+    return [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]
+
+
 TARGETS: dict[str, Target] = {
     "batches": Target(walk_batches, batches),
     "records": Target(decode_records, batches),
     "records of a consumer": Target(decode_for_a_consumer, batches),
+    "cleaner": Target(compact, batches),
     "compression": Target(unpack, packed),
     "offset index": Target(as_file(INDEX, search(OffsetIndex)), index_seeds),
     "time index": Target(as_file(TIMES, search(TimeIndex)), time_seeds),
@@ -291,7 +321,7 @@ TARGETS: dict[str, Target] = {
     "transaction index": Target(as_file(TRANSACTIONS, search_transactions), transaction_seeds),
     "producer snapshot": Target(read_snapshot_bytes, snapshots),
     "leader epochs": Target(as_file(LEADER_EPOCH_CHECKPOINT, epochs), epoch_seeds),
-    "offset checkpoint": Target(as_file("checkpoint", offsets), lambda: [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]),
+    "offset checkpoint": Target(as_file("checkpoint", offsets), checkpoint_seeds),
     "partition metadata": Target(as_file(PARTITION_METADATA, topic_ids), topic_id_seeds),
     "meta.properties": Target(
         as_file(META_PROPERTIES, lambda path: verify_or_create(path.parent, cluster_id="c", node_id=3)), identity_seeds
@@ -308,5 +338,7 @@ TARGETS: dict[str, Target] = {
     "dump of a digest index": Target(dump(DIGESTS), digest_seeds),
     "dump of a transaction index": Target(dump(TRANSACTIONS), transaction_seeds),
     "dump of a snapshot": Target(dump(segment_file_name(BASE, ".snapshot")), snapshots),
+    "dump of a checkpoint": Target(dump(HIGH_WATERMARK_CHECKPOINT), checkpoint_seeds),
+    "dump of a topic id": Target(dump(PARTITION_METADATA), topic_id_seeds),
     "dump of leader epochs": Target(dump(LEADER_EPOCH_CHECKPOINT), epoch_seeds),
 }

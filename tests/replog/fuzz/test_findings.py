@@ -14,7 +14,8 @@ from replog.log.files import base_offset_of
 from replog.log.records import iterate_records
 from replog.topic import parse_directory_name
 from tests.replog.fuzz.targets import with_crc
-from tests.replog.log.batches import client_batch, stamped
+from tests.replog.log.batches import append, client_batch, open_log, stamped
+from tests.replog.log.compacting import clean, offsets_of
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "9" * 19, "-1", "0x1", "²"])
@@ -85,3 +86,30 @@ def test_no_record_has_an_offset_outside_of_its_batch() -> None:
     batch = with_crc(bytes(data))
     with pytest.raises(InvalidRecord, match="offset 1, timestamp 1000: no record of batch 0 to 0"):
         list(iterate_records(batch, parse_header(batch)))
+
+
+def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path: Path) -> None:
+    """CL-7: a cleaned batch's greatest timestamp is that of its records. So a leader does not take such a batch."""
+    data = bytearray(client_batch((b"k", b"a"), (b"l", b"b"), (b"m", b"c"), timestamps=[1, 2, 3]))
+    struct.pack_into(">q", data, 27, 2**63 - 2)
+    batch = with_crc(bytes(data))
+    log = open_log(tmp_path, cleanup_policy="compact")
+    with pytest.raises(InvalidRecord, match="record 2 of the batch has a timestamp of more than 64 bits"):
+        log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+    log.append_as_follower(stamped(batch, 0, 0))
+    append(log, client_batch((b"k", b"d")))
+    log.roll()
+    log.update_high_watermark(4)
+    with pytest.raises(InvalidRecord, match="batch 0 has a record with a timestamp of more than 64 bits"):
+        clean(log)
+
+
+def test_a_delete_retention_without_end_keeps_tombstones(tmp_path: Path) -> None:
+    """CL-6: the time until which they stay would not fit 64 bits."""
+    log = open_log(tmp_path, cleanup_policy="compact", delete_retention_ms=2**63 - 1)
+    append(log, client_batch((b"k", b"a"), (b"k", None)))
+    log.roll()
+    log.update_high_watermark(2)
+    clean(log, 1000)
+    clean(log, 10**15)
+    assert offsets_of(log) == [1]
