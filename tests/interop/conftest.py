@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.interop.history import History, live
 from tests.interop.kafka import Kafka, NoKafka
 
 
@@ -11,3 +12,9 @@ def kafka() -> Kafka:
         return Kafka()
     except NoKafka as reason:
         pytest.skip(f"no Apache Kafka to test against: {reason}")
+
+
+@pytest.fixture(scope="session")
+def history(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """The directories that a real broker left; nobody may change them."""
+    return live(kafka, tmp_path_factory.mktemp("history"))

@@ -40,6 +40,7 @@ TOPICS = {
 RECORD_SIZES = {"none": 100, "gzip": 101, "snappy": 102, "lz4": 103, "zstd": 104}
 PER_CODEC = 800
 TRANSACTIONAL = 500  # by Kafka's own producer, all committed
+TRANSACTIONS = 12  # of ten records each, every other one aborted
 AFTERWARDS = 50  # records that Kafka appends to a log of ours
 COMPACTED_LINES = 1500
 COMMITTED_WAIT_S = 8
@@ -162,7 +163,7 @@ async def _abort(broker: KafkaBroker) -> None:
         producer = AIOKafkaProducer(bootstrap_servers=broker.address, transactional_id="mine", compression_type="gzip")
         await producer.start()
         try:
-            for number in range(12):
+            for number in range(TRANSACTIONS):
                 await producer.begin_transaction()
                 for index in range(10):
                     await producer.send("transactions", b"%d of %d" % (index, number), partition=0)
