@@ -207,23 +207,28 @@ class Index:
             self._unmap()
             self.write()
             with self.path.open("rb", buffering=0) as file:
-                self._map = mmap.mmap(file.fileno(), self.count * self.layout.size, prot=mmap.PROT_READ)
+                try:
+                    self._map = mmap.mmap(file.fileno(), self.count * self.layout.size, prot=mmap.PROT_READ)
+                except ValueError:
+                    raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries") from None
             self._mapped = self.count
         return self._map, 0
 
     def _loaded(self) -> bytearray:
-        """The end of the file, at least its warm section: three pages (IX-18)."""
+        """The end of the file, at least its warm section: three pages (IX-18). CorruptIndex if it is not there."""
         if self._tail is None:
             size = self.layout.size
-            self._tail_start = max(0, self.count - 1 - self.warm)
-            self._tail = bytearray()
+            first = max(0, self.count - 1 - self.warm)
+            tail = bytearray()
             if self.count:
                 fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
-                    start = self._tail_start * size
-                    self._tail += read_exactly(fd, start, self.count * size - start)
+                    tail += read_exactly(fd, first * size, (self.count - first) * size)
                 finally:
                     os.close(fd)
+            if len(tail) < (self.count - first) * size:
+                raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
+            self._tail, self._tail_start = tail, first
         return self._tail
 
     def _unmap(self) -> None:

@@ -26,7 +26,7 @@ from replog.log.files import (
     segment_file_name,
     write_fully,
 )
-from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, TimeIndex
+from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 from replog.log.scan import BatchReader
 from replog.log.transaction_index import TransactionIndex
@@ -222,7 +222,10 @@ class Segment:
 
     def _batches_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """Batches before which none reaches `offset`: from an index entry's on, or all if that entry lies."""
-        indexed, position = self.index.lookup(offset)
+        try:
+            indexed, position = self.index.lookup(offset)
+        except CorruptIndex:  # since it was loaded; the next time will mend it
+            indexed, position = OffsetPosition(self.base_offset, 0)
         os.posix_fadvise(self.fd(), position, READ_AHEAD, os.POSIX_FADV_WILLNEED)
         if 0 < position < self.size:
             batches = self.batches_from(position)

@@ -370,3 +370,17 @@ def test_an_index_out_of_shape_is_corrupt(tmp_path: Path, kind: type[Index], con
     path.write_bytes(content)
     with pytest.raises(CorruptIndex, match=said):
         kind(path, 0).check_shape()
+
+
+@pytest.mark.parametrize("kept", [0, 8, 8 * 1000, 8 * 2990, 8 * 2999 + 7])
+def test_an_index_that_shrinks_behind_our_back_is_corrupt(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "o.index"
+    path.write_bytes(b"".join(struct.pack(">ii", slot, slot * 10) for slot in range(3000)))
+    unread, read = OffsetIndex(path, 0), OffsetIndex(path, 0)
+    assert read.lookup(2999) == (2999, 29990)
+    os.truncate(path, kept)
+    with pytest.raises(CorruptIndex, match="lost some of its 3000 entries"):
+        unread.lookup(2999)
+    with pytest.raises(CorruptIndex, match="lost some of its 3000 entries"):
+        read.lookup(5)
+    assert read.lookup(2998) == (2998, 29980)

@@ -69,3 +69,18 @@ def test_looking_for_timestamps_keeps_no_sealed_segment_open(log: Log) -> None:
         found = log.offset_for_timestamp(timestamp)
         assert found is None or found.timestamp >= timestamp
     assert base_offsets(held(log.directory)) <= {f"{log.segments[-1].base_offset:020d}"}
+
+
+def test_a_sealed_segment_is_read_without_an_index_that_was_damaged_since(log: Log) -> None:
+    expected = [log.read(offset, 1, Isolation.LOG_END, min_one_message=True) for offset in range(log.log_end_offset)]
+    log.close()
+    log = open_log(log.directory, **SETTINGS)
+    for segment in log.segments[:-1]:
+        path = segment.path.with_suffix(".index")
+        os.truncate(path, path.stat().st_size - 3)
+    found = [log.read(offset, 1, Isolation.LOG_END, min_one_message=True) for offset in range(log.log_end_offset)]
+    assert found == expected
+    log.close()
+    repairs: list[str] = []
+    open_log(log.directory, on_progress=repairs.append, **SETTINGS)
+    assert len(repairs) == SEGMENTS - 1, repairs
