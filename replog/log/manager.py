@@ -133,6 +133,8 @@ class LogManager:
         except DamagedCheckpoint as damage:
             report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
         self._loaded = True
+        if any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._logs.items()):
+            self.checkpoint_recovery_points()  # or what is appended there would count as durable after a crash
         return dict(self._logs)
 
     def _partition_of(self, path: Path, report: Report) -> TopicPartition | None:

@@ -270,6 +270,21 @@ def test_a_truncation_checkpoints_the_lower_recovery_point(manager: LogManager, 
     assert OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read() == {TP: 4}
 
 
+def test_a_log_that_ends_below_its_recovery_point_has_a_lower_one_from_then_on(manager: LogManager, log: Log) -> None:
+    """LD-9: a crash between a truncation and its checkpoint; what is appended next is not durable up to the old one."""
+    log.flush()
+    manager.checkpoint_recovery_points()
+    log.on_recovery_point_lowered = lambda: None
+    log.truncate_to(4)
+    manager.abandon()
+    again = start(manager.directory)
+    found = again.get(TP)
+    assert found is not None
+    assert (found.log_end_offset, found.recovery_point) == (4, 4)
+    assert OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read() == {TP: 4}
+    again.abandon()
+
+
 def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log) -> None:
     """LG-17, FN-1."""
     manager.delete(TP, 1000)
