@@ -38,11 +38,14 @@ async def test_clients_follow_to_the_new_leader_within_seconds(local: LocalClust
         await admin.create_topic(topic.topic)
         consumer.assign([topic])
         arrivals: list[tuple[float, int]] = []  # when each record was read, and its offset
+        values: list[bytes | None] = []
         acknowledged: dict[int, bytes] = {}
 
         async def consume() -> None:
             while True:
-                arrivals.extend((time.monotonic(), record.offset) for record in await consumer.fetch())
+                records = await consumer.fetch()
+                arrivals.extend((time.monotonic(), record.offset) for record in records)
+                values.extend(record.value for record in records)
 
         async def produce(until: float) -> float:
             """The longest silence between two acknowledgements, in seconds."""
@@ -75,7 +78,8 @@ async def test_clients_follow_to_the_new_leader_within_seconds(local: LocalClust
                 await asyncio.to_thread(local.resume, leader)
         gap = max(b[0] - a[0] for a, b in itertools.pairwise(arrivals))
         assert [offset for _, offset in arrivals] == list(range(end))
-        assert acknowledged.keys() <= set(range(end))
+        assert len(values) == len(set(values)), "a record is there twice"
+        assert {offset: values[offset] for offset in acknowledged} == acknowledged
         assert silence < 7, f"the producer was silent for {silence:.1f} s after {fault.name}"
         assert gap < 7, f"the consumer was silent for {gap:.1f} s after {fault.name}"
         print(f"{fault.name}: producer silent for {silence:.2f} s, consumer for {gap:.2f} s, {end} records")
