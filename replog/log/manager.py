@@ -159,6 +159,8 @@ class LogManager:
     def _truncated(self, tp: TopicPartition, log: Log) -> None:
         """What has become lower must be so after a crash too."""
         self.checkpoint_recovery_points()
+        if log.log_start_offset == log.log_end_offset:  # else it did not move
+            self.checkpoint_log_starts()
         self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)
 
     # -- replicas

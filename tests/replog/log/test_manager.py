@@ -270,6 +270,22 @@ def test_a_truncation_checkpoints_the_lower_recovery_point(manager: LogManager, 
     assert OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read() == {TP: 4}
 
 
+def test_a_truncation_below_the_log_start_checkpoints_that_too(manager: LogManager, log: Log) -> None:
+    """LD-8, LG-10: or a crash would hide what is appended next, or end with an empty log at the old log start."""
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(7)
+    manager.checkpoint_log_starts()
+    log.truncate_to(4)
+    append(log, PAIR)
+    log.flush()
+    manager.abandon()
+    again = start(manager.directory)
+    found = again.get(TP)
+    assert found is not None
+    assert (found.log_start_offset, found.log_end_offset) == (4, 6)
+    again.abandon()
+
+
 def test_a_log_that_ends_below_its_recovery_point_has_a_lower_one_from_then_on(manager: LogManager, log: Log) -> None:
     """LD-9: a crash between a truncation and its checkpoint; what is appended next is not durable up to the old one."""
     log.flush()
