@@ -36,7 +36,9 @@ def produce(
         Acks.ALL
     ),
     compression: Annotated[Compression, typer.Option(help="Codec of the batches.")] = Compression.NONE,
-    batch_size: Annotated[int, typer.Option(min=1, max=1 << 20, metavar="BYTES", help="Size of a full batch.")] = 262_144,
+    batch_size: Annotated[
+        int, typer.Option(min=1, max=1 << 20, metavar="BYTES", help="Size of a full batch.")
+    ] = 262_144,
     linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5,
 ) -> None:
     """Send each line of stdin (or a file) as one record; the counts come on stderr at the end.
