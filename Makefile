@@ -34,7 +34,7 @@ test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controll
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
 	$(PYTEST) -m spark
 
-FUZZ := tests/replog/fuzz tests/replog/log/test_log_machine.py tests/replog/log/test_producer_machine.py
+FUZZ := tests/replog/fuzz tests/replog/log/test_log_machine.py tests/replog/log/test_producer_machine.py tests/replog/log/test_kill_machine.py
 EXAMPLES := 1000
 
 fuzz: $(SETUP_DONE)  ## Random histories of a log and bytes nobody meant, by chance (about 20 minutes; EXAMPLES=1000)

@@ -100,8 +100,16 @@ class Histories(RuleBasedStateMachine):
 
     # -- appends
 
-    @rule(content=contents, raised=st.sampled_from([0, 0, 0, 1, 3]), codec=st.sampled_from([0, 0, 1]))
-    def lead(self, content: list[tuple[int, int]], raised: int, codec: int) -> None:
+    @rule(
+        several=st.lists(
+            st.tuples(contents, st.sampled_from([0, 0, 0, 1, 3]), st.sampled_from([0, 0, 1])), min_size=1, max_size=5
+        )
+    )
+    def lead(self, several: list[tuple[list[tuple[int, int]], int, int]]) -> None:
+        for content, raised, codec in several:
+            self.lead_one(content, raised, codec)
+
+    def lead_one(self, content: list[tuple[int, int]], raised: int, codec: int) -> None:
         epoch = self.leader_epoch = max(self.leader_epoch, self.log.latest_epoch or 0) + raised
         sent = client_batch(
             *[b"v" * size for size, _ in content], timestamps=[time for _, time in content], codec=codec
@@ -335,7 +343,7 @@ class Histories(RuleBasedStateMachine):
             expected |= segment.files()
             before = segment
         assert self.segment_files() == expected
-        assert not [path for path in self.directory.iterdir() if path.suffix in (".cleaned", ".swap", ".tmp")]
+        assert not [path for path in self.directory.iterdir() if path.suffix in (".cleaned", ".swap")]
         assert self.log.size == sum(len(batch.data) for batch in model.batches)
 
     @invariant()
@@ -389,8 +397,8 @@ def spoiled(batch: bytes, fault: str, epoch: int) -> bytes:
 
 
 MACHINE_SETTINGS = settings(
-    max_examples=SOAK or 100,
-    stateful_step_count=100 if SOAK else 40,
+    max_examples=SOAK or 150,
+    stateful_step_count=100 if SOAK else 50,
     deadline=None,
     derandomize=not SOAK,
     phases=[Phase.generate, Phase.shrink],
