@@ -56,10 +56,15 @@ def write_fully(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     size = sum(map(len, buffers))
     written = os.pwritev(fd, buffers, position)
     if written < size:
-        rest = memoryview(b"".join(buffers))
-        while written < size:
-            written += os.pwrite(fd, rest[written:], position + written)
+        write_exactly(fd, memoryview(b"".join(buffers))[written:], position + written)
     return size
+
+
+def write_exactly(fd: int, data: Buffer, position: int) -> None:
+    """Write all of `data` at `position`."""
+    written = os.pwrite(fd, data, position)
+    while written < len(data):
+        written += os.pwrite(fd, memoryview(data)[written:], position + written)
 
 
 def fsync_directory(directory: Path) -> None:
@@ -81,7 +86,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        write_fully(fd, [content], 0)
+        write_exactly(fd, content, 0)
         os.fsync(fd)
     finally:
         os.close(fd)

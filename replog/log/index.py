@@ -14,7 +14,7 @@ from struct import Struct
 from typing import ClassVar, NamedTuple
 
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
-from replog.log.files import read_exactly, write_fully
+from replog.log.files import read_exactly, write_exactly
 from replog.log.offsets import Buffer
 
 WARM_BYTES = 8192  # IX-17
@@ -88,7 +88,7 @@ class Index:
         if self._written == self.count:
             return
         size, tail = self.layout.size, self._loaded()
-        write_fully(self._open(), [tail[(self._written - self._tail_start) * size :]], self._written * size)
+        write_exactly(self._open(), tail[(self._written - self._tail_start) * size :], self._written * size)
         self._written = self.count
         older = self.count - self._tail_start - self.warm - 1
         if older > self.warm:

@@ -7,7 +7,7 @@ from pathlib import Path
 from replog.log.batch import CONTROL, BatchHeader
 from replog.log.control import EndTransactionMarker, marker_or_none
 from replog.log.errors import CorruptRecord, CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, read_exactly, segment_file_name, write_fully
+from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, read_exactly, segment_file_name, write_exactly
 from replog.log.producer_snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
 from replog.log.producer_state import ProducerStateManager
 from replog.log.segment import Segment
@@ -39,7 +39,7 @@ class ProducerSnapshots:
             return
         fd = os.open(self.path(offset), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            write_fully(fd, [format_snapshot(producers.snapshot_entries())], 0)
+            write_exactly(fd, format_snapshot(producers.snapshot_entries()), 0)
             if fsync:
                 os.fsync(fd)
         finally:

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from replog.log.errors import CorruptIndex, InvalidIndexOffset
-from replog.log.files import fsync_path, read_exactly, write_fully
+from replog.log.files import fsync_path, read_exactly, write_exactly
 
 ENTRY = Struct(">hqqqq")
 VERSION = 0
@@ -45,7 +45,7 @@ class TransactionIndex:
         """Write an entry. Raises InvalidIndexOffset unless its marker lies behind that of the last one."""
         if self.count and entry.last_offset <= (last := self.get(self.count - 1)).last_offset:
             raise InvalidIndexOffset(f"{self.path}: {entry} does not lie behind {last}")
-        write_fully(self._open(), [ENTRY.pack(VERSION, *entry)], self.count * ENTRY.size)
+        write_exactly(self._open(), ENTRY.pack(VERSION, *entry), self.count * ENTRY.size)
         self.count += 1
 
     def get(self, slot: int) -> AbortedTxn:

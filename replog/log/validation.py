@@ -133,7 +133,8 @@ def check_replicated_batches(
                     header.base_offset,
                     header.last_offset,
                 )
-            if fault := fault_of(header, next_offset, epoch, holes=holes):
+            as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
+            if not as_usual and (fault := fault_of(header, next_offset, epoch, holes=holes)):
                 raise OffsetsOutOfOrder(fault)
             if not validate_crc(records, position, header):
                 raise CorruptRecord(f"the CRC of replicated batch {header.base_offset} is not {header.crc:08x}")

@@ -40,18 +40,19 @@ class LogWriter:
 
     def write_all(self, records: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that lie in `records` one behind the other, with few writes."""
-        view = memoryview(records)
-        self._epochs.assign_all(epoch_starts(batches, self._segments.active.next_offset))
+        view, active = memoryview(records), self._segments.active
+        self._epochs.assign_all(epoch_starts(batches, active.next_offset))
         start = end = 0
         for position, header in batches:
-            if self._segments.active.should_roll(header, self._config):
+            if active.should_roll(header, self._config):
                 if end > start:
-                    self._segments.active.write([view[start:end]])
+                    active.write([view[start:end]])
                     start = end
                 self.start_segment(header.base_offset)
+                active = self._segments.active
             self._add(header, marker_or_none(view, header, position))
             end += header.size
-        self._segments.active.write([view[start:end]])
+        active.write([view[start:end]])
 
     def start_segment(self, base_offset: int) -> None:
         """Go on in a new segment; what is known of the producers by then lies beside it (LG-5)."""
