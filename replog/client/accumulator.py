@@ -127,10 +127,22 @@ class Delivery:
 class PartitionQueue:
     """One partition's batches: those in flight and those that wait, each oldest first. The last of all may be open."""
 
-    __slots__ = ("batches", "flying", "open", "opened", "partition", "resending", "retrying", "scheduled", "sequences")
+    __slots__ = (
+        "batch_size",
+        "batches",
+        "flying",
+        "open",
+        "opened",
+        "partition",
+        "resending",
+        "retrying",
+        "scheduled",
+        "sequences",
+    )
 
-    def __init__(self, partition: TopicPartition, sequences: Sequences | None) -> None:
+    def __init__(self, partition: TopicPartition, batch_size: int, sequences: Sequences | None) -> None:
         self.partition = partition
+        self.batch_size = batch_size
         self.sequences = sequences  # None: not idempotent
         self.batches: deque[Batch] = deque()  # waiting
         self.flying: list[Batch] = []
@@ -187,12 +199,13 @@ class Accumulator:
         self._identity = identity  # None: not idempotent
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def grow(self, topic: str, partitions: int) -> list[PartitionQueue]:
-        """The topic's queues, at least one per partition."""
+    def grow(self, topic: str, partitions: int, max_message_bytes: int) -> list[PartitionQueue]:
+        """The topic's queues, at least one per partition. Their batches are no larger than the topic takes."""
         queues = self.topics.setdefault(topic, [])
         for number in range(len(queues), partitions):
             sequences = None if self._identity is None else Sequences(self._identity)
-            queues.append(PartitionQueue(TopicPartition(topic, number), sequences))
+            batch_size = min(self._batch_size, max_message_bytes)
+            queues.append(PartitionQueue(TopicPartition(topic, number), batch_size, sequences))
         return queues
 
     def has_room(self, size: int) -> bool:
@@ -239,7 +252,7 @@ class Accumulator:
         delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
         if delivery is not None:
             return delivery
-        batch = Batch(queue.partition, queue.opened, BatchBuilder(self._batch_size, self._codec), self._clock())
+        batch = Batch(queue.partition, queue.opened, BatchBuilder(queue.batch_size, self._codec), self._clock())
         queue.opened += 1
         batch.bytes = batch.records.append(timestamp_ms, key, value, headers)
         self.used_bytes += batch.bytes

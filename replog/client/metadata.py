@@ -14,6 +14,7 @@ from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
 REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new leader
+DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
 
 
@@ -35,6 +36,7 @@ class PartitionView(NamedTuple):
 class TopicView(NamedTuple):
     topic_id: bytes
     partitions: dict[int, PartitionView]
+    max_message_bytes: int  # of a batch
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
@@ -76,7 +78,9 @@ class ClusterView:
                 view = PartitionView(partition.leader, partition.leader_epoch)
                 old = kept.get(partition.partition)
                 partitions[partition.partition] = view if old is None or view.leader_epoch >= old.leader_epoch else old
-            self.topics[topic.topic] = TopicView(topic.topic_id, partitions)
+            limit = topic.configs.get("max.message.bytes", "")
+            max_message_bytes = int(limit) if limit.isdecimal() else DEFAULT_MAX_MESSAGE_BYTES
+            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, max_message_bytes)
 
     def leader(self, partition: TopicPartition) -> Leader | None:
         """None when the partition, its leader or the leader's address is not known."""

@@ -26,7 +26,7 @@ class Harness:
             ready=self.offered.append,
             later=lambda delay, call: self.timers.append((self.now + delay, call)),
         )
-        (self.queue,) = self.accumulator.grow("t", 1)
+        (self.queue,) = self.accumulator.grow("t", 1, 1 << 20)
 
     def advance(self, seconds: float) -> None:
         self.now += seconds

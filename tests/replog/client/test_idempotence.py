@@ -28,7 +28,7 @@ class Harness:
             identity=self.identity,
         )
         self.accumulator.flushing = 1  # a batch with room goes at once
-        self.queue, self.other = self.accumulator.grow("t", 2)
+        self.queue, self.other = self.accumulator.grow("t", 2, 1 << 20)
 
     def append(self, *values: bytes, queue: PartitionQueue | None = None) -> None:
         for value in values:

@@ -150,6 +150,14 @@ async def test_a_refused_batch_fails_at_once_and_the_others_of_the_request_go_th
         assert (await deliveries[2]).offset == 1
 
 
+async def test_batches_are_no_larger_than_their_topic_takes(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, max_message_bytes="1000")
+    async with Producer(bootstrap(cluster), linger_ms=20) as producer:
+        deliveries = await producer.send_many("t", [b"x" * 100] * 100)
+        assert [(await delivery).offset for delivery in deliveries] == list(range(100))
+
+
 async def test_bad_records_are_refused_before_they_are_sent(cluster: InProcessCluster) -> None:
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
