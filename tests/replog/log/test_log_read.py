@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.batch import parse_header
 from replog.log.errors import OffsetOutOfRange
 from replog.log.log import Log
 from replog.log.offsets import FetchData, Isolation, OffsetMetadata, TimestampAndOffset
@@ -108,6 +109,36 @@ def test_a_read_goes_on_in_the_next_segment_but_never_spans_two(log: Log) -> Non
     append(log, client_batch(b"g"))
     assert len(read(log, 5).records) == 85
     assert read(log, 6).metadata == (6, 6, 0)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_segments_that_kafkas_cleaner_left_empty_are_passed_over(tmp_path: Path, clean: bool) -> None:
+    """CL-8: holes between segments, and segments without a batch in the middle of the log and at its beginning."""
+    log = open_log(tmp_path, segment_bytes=150, cleanup_policy="compact")
+    for number in range(10):
+        append(log, client_batch((b"k", b"v"), (b"k", b"w"), timestamps=[1000 + number] * 2))
+    bases = [segment.base_offset for segment in log.segments]
+    assert bases == list(range(0, 20, 2))
+    log.close()
+    emptied = [bases[index] for index in (0, 2, 3, 6)]
+    for base in emptied:
+        for suffix in ("log", "index", "timeindex"):
+            (tmp_path / f"{base:020}.{suffix}").write_bytes(b"")
+    log = open_log(tmp_path, clean=clean, segment_bytes=150, cleanup_policy="compact")
+    log.update_high_watermark(20)
+    assert (log.log_end_offset, log.lost_data) == (20, False)
+    left = [base for base in bases if base not in emptied]
+    for offset in range(20):
+        for bounded in (False, True):
+            data = read(log, offset, bounded=bounded)
+            assert parse_header(data.records).base_offset == min(base for base in left if base + 1 >= offset)
+    found = log.offset_for_timestamp(0)
+    assert found is not None
+    assert found.offset == left[0]
+    log.truncate_to(bases[3] + 1)
+    assert log.log_end_offset <= bases[3] + 1
+    append(log, client_batch((b"k", b"x")))
+    log.close()
 
 
 def test_every_offset_is_found_in_every_segment_with_every_bound(tmp_path: Path) -> None:
