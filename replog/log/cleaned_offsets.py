@@ -1,7 +1,7 @@
 """`cleaner-offset-checkpoint`: up to where each compacted log of a directory is clean (1.3, CL-1)."""
 
-import threading
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from replog.log.checkpoint import OffsetCheckpoint
@@ -12,10 +12,11 @@ class CleanedOffsets:
     """In memory and on disk. An entry that is lost costs a cleaning more; one that is too high would let old values of
     deleted keys come back, so entries are lowered durably and raised only after the swaps are durable."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: AbstractContextManager[bool]) -> None:
+        """One writes at a time, whoever holds the `lock`."""
         self._checkpoint = OffsetCheckpoint(path)
         self._offsets: dict[TopicPartition, int] = {}
-        self._writing = threading.Lock()
+        self._writing = lock
 
     def load(self, partitions: Collection[TopicPartition]) -> None:
         """Read the entries of these partitions; others belong to replicas that are gone. DamagedCheckpoint if it is."""

@@ -47,8 +47,7 @@ def decompress(codec: int, payload: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) 
         return _unsnap(payload, limit) if codec == 2 else _inflate(codec, payload, limit)
     except (cramjam.DecompressionError, struct.error) as error:
         raise InvalidRecord(
-            f"{len(payload)} bytes of {CODEC_NAMES[codec]} do not decompress "
-            f"(to at most {limit} bytes): {error}"
+            f"{len(payload)} bytes of {CODEC_NAMES[codec]} do not decompress (to at most {limit} bytes): {error}"
         ) from error
 
 

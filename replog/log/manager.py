@@ -48,7 +48,7 @@ class LogManager:
         """
         self.directory = directory
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
-        self.cleaned_offsets = CleanedOffsets(directory / CLEANER_CHECKPOINT)
+        self.cleaned_offsets = CleanedOffsets(directory / CLEANER_CHECKPOINT, threading.Lock())
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)

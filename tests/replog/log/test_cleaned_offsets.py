@@ -1,0 +1,75 @@
+"""`cleaner-offset-checkpoint` (1.3): kept by the log manager for its replicas."""
+
+import shutil
+from pathlib import Path
+
+from replog.log.manager import LogManager
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, config
+
+TP = TopicPartition("t", 0)
+OTHER = TopicPartition("other", 3)
+COMPACTED = config(cleanup_policy="compact")
+
+
+def opened(directory: Path) -> LogManager:
+    manager = LogManager(directory, cluster_id="c", node_id=1)
+    manager.load(lambda _: COMPACTED)
+    return manager
+
+
+def filled(directory: Path) -> LogManager:
+    """Ten records in two segments, clean up to 5; another replica clean up to 7."""
+    manager = opened(directory)
+    log = manager.create(TP, b"1" * 16, COMPACTED)
+    append(log, *[client_batch((b"k", b"v"))] * 5).roll()
+    append(log, *[client_batch((b"k", b"v"))] * 5)
+    manager.create(OTHER, b"2" * 16, COMPACTED)
+    manager.cleaned_offsets.raise_to(TP, 5)
+    manager.cleaned_offsets.raise_to(OTHER, 7)
+    manager.cleaned_offsets.write()
+    return manager
+
+
+def content(directory: Path) -> str:
+    return (directory / "cleaner-offset-checkpoint").read_text()
+
+
+def test_it_survives_a_restart(tmp_path: Path) -> None:
+    filled(tmp_path).close(1)
+    assert content(tmp_path) == "0\n2\nother 3 7\nt 0 5\n"
+    manager = opened(tmp_path)
+    assert (manager.cleaned_offsets.get(TP), manager.cleaned_offsets.get(OTHER)) == (5, 7)
+    manager.abandon()
+
+
+def test_a_truncation_below_lowers_it_at_once(tmp_path: Path) -> None:
+    """What is appended there next is dirty, after a crash too; above, it stays."""
+    manager = filled(tmp_path)
+    manager.logs[TP].truncate_to(8)
+    assert content(tmp_path) == "0\n2\nother 3 7\nt 0 5\n"
+    manager.logs[TP].truncate_to(3)
+    assert content(tmp_path) == "0\n2\nother 3 7\nt 0 0\n"
+    manager.abandon()
+
+
+def test_it_goes_with_the_replica(tmp_path: Path) -> None:
+    manager = filled(tmp_path)
+    manager.delete(TP, 0)
+    assert content(tmp_path) == "0\n1\nother 3 7\n"
+    manager.close(1)
+    shutil.rmtree(tmp_path / "other-3")
+    manager = opened(tmp_path)
+    assert manager.cleaned_offsets.get(OTHER) is None, "another replica may come by that name"
+    manager.abandon()
+
+
+def test_a_damaged_one_counts_as_empty(tmp_path: Path) -> None:
+    filled(tmp_path).close(1)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n7\n")
+    manager = LogManager(tmp_path, cluster_id="c", node_id=1)
+    lines: list[str] = []
+    manager.load(lambda _: COMPACTED, lines.append)
+    assert manager.cleaned_offsets.get(TP) is None
+    assert any("cleaner-offset-checkpoint" in line and "from their beginning" in line for line in lines), lines
+    manager.abandon()
