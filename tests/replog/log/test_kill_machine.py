@@ -14,7 +14,7 @@ class KilledHistories(Histories):
 
     @rule(
         what=st.sampled_from(["append", "truncate", "truncate fully", "roll", "retain", "flush", "close"]),
-        calls=st.integers(0, 15),
+        calls=st.integers(0, 4) | st.integers(0, 15),
         place=places,
     )
     def be_killed_and_start(self, what: str, calls: int, place: tuple[str, float]) -> None:

@@ -397,7 +397,7 @@ def spoiled(batch: bytes, fault: str, epoch: int) -> bytes:
 
 
 MACHINE_SETTINGS = settings(
-    max_examples=SOAK or 150,
+    max_examples=SOAK or 60,
     stateful_step_count=100 if SOAK else 50,
     deadline=None,
     derandomize=not SOAK,
