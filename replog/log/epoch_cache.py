@@ -41,7 +41,8 @@ class LeaderEpochCache:
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` begins at `start_offset`, unless it began earlier (EP-2). ValueError if either is < 0."""
-        self.assign_all([(epoch, start_offset)])
+        if not self._entries or epoch != self._entries[-1][0] or start_offset < self._entries[-1][1]:
+            self.assign_all([(epoch, start_offset)])
 
     def assign_all(self, starts: Iterable[EpochEntry]) -> None:
         """`assign` each, with one write at most."""

@@ -43,16 +43,17 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     RecordTooLarge or RecordBatchTooLarge.
     """
     header = parse_header(records)
-    if header.size > len(records):
-        raise CorruptRecord(f"the batch says that it has {header.size} bytes, and {len(records)} came")
-    if header.size < len(records):
-        raise InvalidRecord(f"{len(records) - header.size} bytes follow the batch; send exactly one batch")
-    if header.size > config.max_message_bytes:
+    size = header.size
+    if size > len(records):
+        raise CorruptRecord(f"the batch says that it has {size} bytes, and {len(records)} came")
+    if size < len(records):
+        raise InvalidRecord(f"{len(records) - size} bytes follow the batch; send exactly one batch")
+    if size > config.max_message_bytes:
         raise RecordTooLarge(
-            f"a batch of {header.size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
+            f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
         )
-    if header.size > config.segment_bytes:
-        raise RecordBatchTooLarge(f"a batch of {header.size} bytes exceeds segment.bytes={config.segment_bytes}")
+    if size > config.segment_bytes:
+        raise RecordBatchTooLarge(f"a batch of {size} bytes exceeds segment.bytes={config.segment_bytes}")
     if not validate_crc(records, 0, header):
         raise CorruptRecord(f"the CRC of the batch is not {header.crc:08x}, as its header says")
     if header.base_offset != 0:
