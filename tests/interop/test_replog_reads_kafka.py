@@ -46,10 +46,13 @@ def root(request: pytest.FixtureRequest, history: History) -> Path:
 @pytest.fixture(scope="module")
 def by_kafka(kafka: Kafka, root: Path) -> Dump:
     """What Kafka itself finds there."""
-    found = dump(kafka, segment_files(directory(root, topic) for topic in WRITTEN_BY_KAFKA), "--print-data-log")
+    files = segment_files(directory(root, topic) for topic in WRITTEN_BY_KAFKA)
+    if root.name == "crashed":  # the tool takes the first zeros of an index that was made ahead for an entry
+        files = [path for path in files if "index" not in path.suffix or not path.read_bytes().endswith(bytes(12))]
+    found = dump(kafka, files, "--print-data-log")
     assert abnormal(found) == []
     assert any("followed by" in line for line in found.complaints), "Kafka's cleaner left no holes"
-    assert any("log timestamp: -1" in line for line in found.complaints), "Kafka's cleaner emptied no batch"
+    assert any(batch.count == 0 for batches in found.batches.values() for batch in batches), "Kafka emptied no batch"
     return found
 
 
