@@ -284,7 +284,7 @@ class Histories(RuleBasedStateMachine):
         assert self.reports == []
         assert self.segment_files() == before
         self.model.recovery_point = self.model.log_end
-        self.durable = {name: len(data) for name, data in before.items()}
+        self.durable = {path.name: path.stat().st_size for path in self.directory.iterdir()}
 
     @rule(chance=chances)
     def crash_and_start(self, chance: random.Random) -> None:

@@ -3,6 +3,8 @@
 After a start or a truncation a log may have forgotten what lies below its log start; all else it must know.
 """
 
+from typing import Any
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
@@ -18,8 +20,11 @@ from tests.replog.log.log_model import Batch
 from tests.replog.log.producer_model import committed, walk
 from tests.replog.log.test_log_machine import MACHINE_SETTINGS, Histories, places
 
-FIRST_SEQUENCES = st.sampled_from([0, 0, 17, 2**31 - 3])
 pids = st.integers(1, 3)
+new_epochs = st.sampled_from([False, False, False, True])
+firsts = st.sampled_from([0, 0, 17, 2**31 - 3])
+data = st.tuples(st.just("data"), pids, new_epochs, st.integers(1, 3), firsts, st.sampled_from([True, True, False]))
+ends = st.tuples(st.just("end"), pids, new_epochs, st.booleans())
 
 
 class ProducerHistories(Histories):
@@ -54,25 +59,22 @@ class ProducerHistories(Histories):
             return first
         return (state.last_sequence + 1) % 2**31
 
-    @rule(
-        pid=pids,
-        count=st.integers(1, 3),
-        first=FIRST_SEQUENCES,
-        new_epoch=st.sampled_from([False, False, False, True]),
-        transactional=st.sampled_from([True, True, False]),
-        as_leader=st.booleans(),
-    )
-    def produce(self, pid: int, count: int, first: int, new_epoch: bool, transactional: bool, as_leader: bool) -> None:
+    @rule(writes=st.lists(data | ends, min_size=1, max_size=6), as_leader=st.booleans())
+    def write(self, writes: list[tuple[Any, ...]], as_leader: bool) -> None:
+        for kind, *arguments in writes:
+            (self.produce if kind == "data" else self.end_transaction)(*arguments, as_leader=as_leader)
+
+    def produce(
+        self, pid: int, new_epoch: bool, count: int, first: int, transactional: bool, *, as_leader: bool
+    ) -> None:
         """PS-2."""
         state = self.known(pid)
         epoch = (state.epoch if state else 0) + new_epoch
         sequence = 0 if new_epoch and state else self.next_sequence(state, first)
         transactional |= state is not None and state.txn_first_offset >= 0
-        data = producers.batch(epoch, sequence, count, pid=pid, transactional=transactional)
-        self.append(data, as_leader=as_leader)
+        self.append(producers.batch(epoch, sequence, count, pid=pid, transactional=transactional), as_leader=as_leader)
 
-    @rule(pid=pids, commit=st.booleans(), new_epoch=st.booleans(), as_leader=st.booleans())
-    def end_transaction(self, pid: int, commit: bool, new_epoch: bool, as_leader: bool) -> None:
+    def end_transaction(self, pid: int, new_epoch: bool, commit: bool, *, as_leader: bool) -> None:
         """PS-4."""
         state = self.known(pid)
         epoch = (state.epoch if state else 0) + new_epoch
@@ -134,7 +136,7 @@ class ProducerHistories(Histories):
         assert found.keys() <= expected.keys()
         for pid, producer in expected.items():
             state = found.get(pid)
-            if producer.last_seen >= self.forgotten:
+            if min(producer.last_seen, producer.last_offset % 2**63) >= self.forgotten:  # -1: markers alone
                 assert state is not None
                 assert state.epoch == producer.epoch
             if state is None:
