@@ -16,8 +16,8 @@ import structlog
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
-from replog.log.cleanable import Cleanable
-from replog.log.cleaning import Cleaning
+from replog.log.compaction.cleanable import Cleanable
+from replog.log.compaction.cleaning import Cleaning
 from replog.log.errors import storage_error
 from replog.log.files import fsync_directory
 from replog.log.log import Log

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from replog.log.control import marker_or_none
 from replog.log.offsets import AbortedTransaction, Buffer
+from replog.log.producers.control import marker_or_none
 
 
 class AbortedBatches:

@@ -34,10 +34,10 @@ from replog.log.files import (
 )
 from replog.log.index import DigestEntry, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
-from replog.log.producer_snapshot import ProducerSnapshotEntry, read_snapshot
+from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
+from replog.log.producers.transaction_index import ENTRY as TRANSACTION_ENTRY
+from replog.log.producers.transaction_index import AbortedTxn
 from replog.log.records import Record, iterate_records
-from replog.log.transaction_index import ENTRY as TRANSACTION_ENTRY
-from replog.log.transaction_index import AbortedTxn
 from replog.log.verify.index_file import IndexFile
 from replog.log.verify.log_walk import Batch, LogWalk, open_readonly
 from replog.topic import TopicPartition

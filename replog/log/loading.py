@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.compaction.swap import finish_swaps
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
 from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_directory
 from replog.log.offsets import NO_EPOCH
-from replog.log.producer_recovery import ProducerSnapshots, load_producers
-from replog.log.producer_state import ProducerStateManager
+from replog.log.producers.recovery import ProducerSnapshots, load_producers
+from replog.log.producers.state import ProducerStateManager
 from replog.log.recovery import MAX_OFFSET, ends_soundly, first_epoch, load_epochs, recover, suspect_before
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
 from replog.log.segments import Segments, new_segment
-from replog.log.swap import finish_swaps
 
 Report = Callable[[str], None]
 

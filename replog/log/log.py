@@ -11,11 +11,10 @@ from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
-from replog.log.compacting import LogCompaction
-from replog.log.control import end_transaction_marker
+from replog.log.compaction.keys import check_keys
+from replog.log.compaction.log_compaction import LogCompaction
 from replog.log.errors import CorruptRecord, DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
 from replog.log.flushing import FlushTask
-from replog.log.keys import check_keys
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
@@ -29,7 +28,8 @@ from replog.log.offsets import (
     OffsetSnapshot,
     TimestampAndOffset,
 )
-from replog.log.producer_recovery import rebuild
+from replog.log.producers.control import end_transaction_marker
+from replog.log.producers.recovery import rebuild
 from replog.log.reading import aborted_transactions, read_below
 from replog.log.retention import expired_segments
 from replog.log.segments import SegmentView

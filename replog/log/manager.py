@@ -21,7 +21,7 @@ from replog.log.checkpoint import (
     OffsetCheckpoint,
 )
 from replog.log.clean_shutdown import take_marker, write_marker
-from replog.log.cleaned_offsets import CleanedOffsets
+from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
 from replog.log.errors import InconsistentTopicId, LogStorageError, storage_errors
 from replog.log.files import LOG_SUFFIX, fsync_directory

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import BatchHeader
-from replog.log.control import marker_or_none
 from replog.log.directory_lock import held
 from replog.log.errors import CorruptRecord, CorruptSnapshot, IndexOffsetOverflow, storage_errors
 from replog.log.files import (
@@ -26,10 +25,11 @@ from replog.log.files import (
     segment_file_name,
 )
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
-from replog.log.producer_snapshot import read_snapshot
-from replog.log.producer_state import ProducerStateManager
+from replog.log.producers.control import marker_or_none
+from replog.log.producers.snapshot import read_snapshot
+from replog.log.producers.state import ProducerStateManager
+from replog.log.producers.transaction_index import ENTRY
 from replog.log.segment import Segment
-from replog.log.transaction_index import ENTRY
 from replog.log.verify.index_file import IndexFile
 from replog.log.verify.log_walk import Batch, Break, LogWalk, open_readonly
 from replog.log.verify.names import SEGMENT_FILE, is_partition_name, segment_bases

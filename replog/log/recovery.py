@@ -32,7 +32,7 @@ def recover(
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none; with holes, no batch may reach
     beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. The segment is left
     unsealed, and its transaction index empty: filling that takes the producers' state before the segment
-    (`producer_recovery`).
+    (`producers.recovery`).
     """
     end = os.fstat(segment.fd()).st_size
     for index in segment.indexes:

@@ -28,8 +28,8 @@ from replog.log.files import (
 )
 from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
+from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.scan import BatchReader
-from replog.log.transaction_index import TransactionIndex
 from replog.log.validation import continues
 
 READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header there is awaited: records come after it

@@ -6,11 +6,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from replog.log.compaction.swap import Swap
 from replog.log.deletion import DeletedFiles
 from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
-from replog.log.swap import Swap
 
 MAX_OPEN = 8  # sealed segments of one log
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from replog.config import TopicConfig
 from replog.log.batch import BatchHeader
-from replog.log.control import EndTransactionMarker, marker_or_none
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.offsets import Buffer
-from replog.log.producer_recovery import ProducerSnapshots
-from replog.log.producer_state import ProducerStateManager
+from replog.log.producers.control import EndTransactionMarker, marker_or_none
+from replog.log.producers.recovery import ProducerSnapshots
+from replog.log.producers.state import ProducerStateManager
 from replog.log.segments import Segments
 from replog.log.validation import epoch_starts
 

@@ -14,7 +14,7 @@ from replog.client import Admin, Consumer, Producer
 from replog.topic import TopicPartition
 from tests.cluster.commands import Replog
 from tests.replog.log.batches import open_log
-from tests.replog.log.compacting import latest_of, records_of
+from tests.replog.log.compaction.compacting import latest_of, records_of
 
 pytestmark = pytest.mark.processes
 

@@ -9,8 +9,8 @@ from replog.client.records import encode_batch
 from replog.log.log import Log
 from replog.log.rebuild import rebuild
 from tests.replog.log.batches import append, client_batch, open_log
-from tests.replog.log.compacting import clean, records_of
-from tests.replog.log.producers import end, transact
+from tests.replog.log.compaction.compacting import clean, records_of
+from tests.replog.log.producers.writes import end, transact
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 INTERVAL = 400

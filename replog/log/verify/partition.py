@@ -8,7 +8,7 @@ from pathlib import Path
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.errors import CorruptSnapshot, LogStorageError
 from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id
-from replog.log.producer_snapshot import read_snapshot
+from replog.log.producers.snapshot import read_snapshot
 from replog.log.verify.batches import Continuity
 from replog.log.verify.epochs import EpochCheck
 from replog.log.verify.findings import Finding, Kind

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replog.log.batch import BatchHeader
-from replog.log.control import EndTransactionMarker, end_transaction_marker
 from replog.log.errors import CorruptSnapshot, InvalidRecord
-from replog.log.producer_snapshot import ProducerSnapshotEntry, read_snapshot
-from replog.log.producer_state import ProducerStateManager
-from replog.log.transaction_index import ENTRY, VERSION, AbortedTxn
+from replog.log.producers.control import EndTransactionMarker, end_transaction_marker
+from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
+from replog.log.producers.state import ProducerStateManager
+from replog.log.producers.transaction_index import ENTRY, VERSION, AbortedTxn
 from replog.log.verify.batches import Continuity
 from replog.log.verify.findings import Finding, Kind
 from replog.log.verify.index_file import Entry, Fields, IndexCheck

@@ -7,7 +7,7 @@ from cluster.broker.cleaning import LogCleaner
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
-from tests.replog.log.compacting import latest_of, records_of
+from tests.replog.log.compaction.compacting import latest_of, records_of
 
 from .conftest import InProcessCluster, batch, eventually
 

@@ -7,7 +7,7 @@ from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
-from tests.replog.log.producers import batch, end, produce, transact
+from tests.replog.log.producers.writes import batch, end, produce, transact
 
 from .conftest import InProcessCluster, eventually
 

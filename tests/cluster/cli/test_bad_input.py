@@ -281,7 +281,7 @@ def test_truncated_high_watermarks_keep_the_broker_from_starting_until_they_are_
     checkpoint = cluster.data_directory(2) / "replication-offset-checkpoint"
     checkpoint.write_text("0\n5\nhalf-a-li")
     try:
-        with pytest.raises(ReplogError, match="half-a-li.* has not 3 fields") as caught:
+        with pytest.raises(ReplogError, match=r"half-a-li.* has not 3 fields") as caught:
             cluster.start(2)
         assert str(checkpoint) in caught.value.message
         assert "remove the file" in caught.value.message

@@ -12,8 +12,8 @@ from replog.client import Consumer, Producer, Record, SyncConsumer
 from replog.client.idempotence import ProducerId, stamp
 from replog.client.records import decode_fetched, encode_batch
 from replog.log.batch import TRANSACTIONAL
-from replog.log.control import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AbortedTransaction, AppendOrigin
+from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster
 

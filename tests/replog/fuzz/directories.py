@@ -24,8 +24,8 @@ from replog.topic import TopicPartition
 from tests.replog.fuzz.mutations import mutated
 from tests.replog.fuzz.targets import scratch
 from tests.replog.log.batches import client_batch, config
-from tests.replog.log.compacting import clean
-from tests.replog.log.producers import batch, marker
+from tests.replog.log.compaction.compacting import clean
+from tests.replog.log.producers.writes import batch, marker
 
 Files = dict[str, bytes]
 Changes = dict[str, bytes | None]  # by file name; None where there is no such file

@@ -20,23 +20,23 @@ from replog.errors import ReplogError
 from replog.log.batch import iterate_batches, parse_header, validate_crc
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
-from replog.log.cleaned_transactions import CleanedTransactions
-from replog.log.compaction import Compaction
+from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.offset_map import OffsetMap
+from replog.log.compaction.rewriting import Compaction
 from replog.log.compression import compress, decompress
-from replog.log.control import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
 from replog.log.dump import dump_file
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import CorruptIndex
 from replog.log.files import base_offset_of, segment_file_name
 from replog.log.index import DigestIndex, Index, OffsetIndex, TimeIndex
 from replog.log.meta_properties import META_PROPERTIES, verify_or_create
-from replog.log.offset_map import OffsetMap
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
-from replog.log.producer_snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
+from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
+from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
+from replog.log.producers.transaction_index import ENTRY as TXN_ENTRY
+from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.records import iterate_records
-from replog.log.transaction_index import ENTRY as TXN_ENTRY
-from replog.log.transaction_index import TransactionIndex
 from replog.log.validation import check_leader_batch, check_replicated_batches
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.v1 import log_pb2

@@ -15,7 +15,7 @@ from replog.log.records import iterate_records
 from replog.topic import parse_directory_name
 from tests.replog.fuzz.targets import with_crc
 from tests.replog.log.batches import append, client_batch, open_log, stamped
-from tests.replog.log.compacting import clean, offsets_of
+from tests.replog.log.compaction.compacting import clean, offsets_of
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "9" * 19, "-1", "0x1", "²"])

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from replog.log.batch import CONTROL, TRANSACTIONAL
-from replog.log.control import end_transaction_marker
 from replog.log.offsets import AbortedTransaction
+from replog.log.producers.control import end_transaction_marker
 from tests.replog.log.log_model import Batch
 
 

@@ -8,7 +8,7 @@ from crc32c import crc32c
 from replog.log.batch import CONTROL, HEADER_SIZE, iterate_batches, parse_header, validate_crc
 from replog.log.errors import CorruptRecord
 from replog.log.offsets import Isolation
-from replog.log.producer_state import sequence_of_last
+from replog.log.producers.state import sequence_of_last
 from replog.log.records import Record, iterate_records
 from tests.replog.log.batches import append, client_batch, leader_batch, open_log
 

@@ -6,7 +6,7 @@ import pytest
 
 from replog.log.batch import BatchHeader
 from tests.replog.log.batches import append, files_of, layout, open_log
-from tests.replog.log.compacting import batches_of, clean, keyed
+from tests.replog.log.compaction.compacting import batches_of, clean, keyed
 from tests.replog.log.damage import CLEAN, flipped, put_back, segment_file
 
 SETTINGS = {"cleanup_policy": "compact", "segment_bytes": 400, "index_interval_bytes": 70}

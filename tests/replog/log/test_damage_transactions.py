@@ -8,7 +8,7 @@ from replog.log.log import Log
 from replog.log.offsets import Isolation
 from tests.replog.log.batches import client_batch, files_of, layout
 from tests.replog.log.damage import CLEAN, Damage, changed, flipped, missing, put_back, reopen, segment_file, sparse
-from tests.replog.log.producers import end, produce, transact
+from tests.replog.log.producers.writes import end, produce, transact
 
 ENTRY = 34
 ABORTED = {0: [(1, 0), (2, 1)], 10: [(1, 10), (2, 11)], 20: [(1, 20), (2, 21)]}

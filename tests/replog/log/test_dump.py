@@ -10,9 +10,9 @@ from replog.errors import ReplogError
 from replog.log.dump import BatchRow, CheckpointRow, EpochRow, TopicIdRow, Unreadable, Unused, dump_file
 from replog.log.dump import files_of as files_in
 from replog.log.index import DigestEntry, OffsetPosition, TimestampOffset
-from replog.log.producer_snapshot import ProducerSnapshotEntry
+from replog.log.producers.snapshot import ProducerSnapshotEntry
+from replog.log.producers.transaction_index import AbortedTxn
 from replog.log.records import Record
-from replog.log.transaction_index import AbortedTxn
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
 from tests.replog.log.verify.directories import file, write_log_directory

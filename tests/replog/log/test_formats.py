@@ -15,9 +15,9 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
 from replog.log.partition_metadata import read_topic_id, write_topic_id
-from replog.log.producer_snapshot import ENTRY, ProducerSnapshotEntry, format_snapshot, parse_snapshot
+from replog.log.producers.snapshot import ENTRY, ProducerSnapshotEntry, format_snapshot, parse_snapshot
+from replog.log.producers.transaction_index import AbortedTxn, TransactionIndex
 from replog.log.records import Record, iterate_records
-from replog.log.transaction_index import AbortedTxn, TransactionIndex
 from replog.topic import TopicPartition
 from tests.replog.log.batches import stamped
 

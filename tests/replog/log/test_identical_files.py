@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin
 from tests.replog.log.batches import append, client_batch, files_of, open_log
-from tests.replog.log.producers import marker
+from tests.replog.log.producers.writes import marker
 
 Batch = tuple[int, int, int]  # records, bytes of each value, timestamp
 

@@ -12,12 +12,12 @@ from hypothesis.stateful import invariant, rule
 from replog.log.batch import CONTROL, parse_header
 from replog.log.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence
 from replog.log.offsets import AppendOrigin, Isolation
-from replog.log.producer_state import ProducerState
-from replog.log.transaction_index import AbortedTxn
-from tests.replog.log import producers
+from replog.log.producers.state import ProducerState
+from replog.log.producers.transaction_index import AbortedTxn
 from tests.replog.log.batches import stamped
 from tests.replog.log.log_model import Batch
 from tests.replog.log.producer_model import committed, walk
+from tests.replog.log.producers import writes as producers
 from tests.replog.log.test_log_machine import MACHINE_SETTINGS, Histories, places
 
 pids = st.integers(1, 3)

@@ -14,7 +14,7 @@ from replog.log.verify.paths import verify
 from replog.log.verify.segment import Totals
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config, layout
-from tests.replog.log.producers import batch, marker
+from tests.replog.log.producers.writes import batch, marker
 
 FLIGHTS = TopicPartition("flights", 0)
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 100}

@@ -7,7 +7,7 @@ import pytest
 from replog.errors import ReplogError
 from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.producer_snapshot import format_snapshot, read_snapshot
+from replog.log.producers.snapshot import format_snapshot, read_snapshot
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import verify
 from replog.log.verify.segment import Totals

@@ -13,7 +13,7 @@ from replog.log.verify.partition import Options
 from replog.log.verify.paths import log_bytes, verify
 from replog.log.verify.segment import Totals
 from tests.replog.log.batches import append, client_batch, config, fixture_t, leader_batch, open_log
-from tests.replog.log.compacting import T, clean, compacted, keyed, sealed
+from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, sealed
 from tests.replog.log.verify.directories import (
     FLIGHTS,
     SETTINGS,

@@ -17,12 +17,12 @@ from replog.log.batch import (
     LOG_OVERHEAD,
     BatchHeader,
 )
-from replog.log.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.offset_map import OffsetMap
+from replog.log.compaction.record_slices import RecordSlice, slice_records, with_timestamp
 from replog.log.compression import compress, decompress
 from replog.log.errors import InvalidRecord
-from replog.log.offset_map import OffsetMap
 from replog.log.offsets import NO_TIMESTAMP, Buffer
-from replog.log.record_slices import RecordSlice, slice_records, with_timestamp
 
 RECORDS_A_BREATH = 256
 MAX_TIMESTAMP = 2**63 - 1

@@ -7,13 +7,13 @@ from aiokafka.record.memory_records import MemoryRecords
 from crc32c import crc32c
 
 from replog.log.batch import CONTROL, parse_header
-from replog.log.control import (
+from replog.log.errors import InvalidRecord
+from replog.log.producers.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
     end_transaction_marker,
     marker_or_none,
 )
-from replog.log.errors import InvalidRecord
 from tests.replog.log.batches import client_batch, stamped
 
 COMMIT_MARKER = (

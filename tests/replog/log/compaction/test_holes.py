@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.cleaning import Cleaning
+from replog.log.compaction.cleaning import Cleaning
 from replog.log.errors import InvalidRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.offsets import Isolation
 from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
-from tests.replog.log.compacting import T, clean, compacted, keyed, latest_of, sealed
+from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, latest_of, sealed
 
 
 def test_cl_8_cleaned_indexes_are_those_of_the_bytes(tmp_path: Path) -> None:

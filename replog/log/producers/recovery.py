@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from replog.log.batch import CONTROL, BatchHeader
-from replog.log.control import EndTransactionMarker, marker_or_none
 from replog.log.errors import CorruptRecord, CorruptSnapshot
 from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, read_exactly, segment_file_name, write_exactly
-from replog.log.producer_snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
-from replog.log.producer_state import ProducerStateManager
+from replog.log.producers.control import EndTransactionMarker, marker_or_none
+from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
+from replog.log.producers.state import ProducerStateManager
 from replog.log.segment import Segment
 
 Report = Callable[[str], None]

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from replog.log.cleanable import Cleanable, find_cleanable
-from replog.log.cleaning import CleanTask
+from replog.log.compaction.cleanable import Cleanable, find_cleanable
+from replog.log.compaction.cleaning import CleanTask
+from replog.log.compaction.swap import Swap
 from replog.log.errors import DiskWork
 from replog.log.segments import Segments
-from replog.log.swap import Swap
 
 if TYPE_CHECKING:
     from replog.log.log import Log

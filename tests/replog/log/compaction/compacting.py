@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replog.log.batch import CONTROL, BatchHeader
-from replog.log.cleaning import Cleaning
+from replog.log.compaction.cleaning import Cleaning
 from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.log.records import Record, iterate_records

@@ -1,11 +1,10 @@
 """What a log knows of the producers that wrote to it (section 7): their last batches, which tell duplicates and gaps,
-and their transactions, which bound what READ_COMMITTED consumers may see. In memory alone; see `producer_recovery`.
+and their transactions, which bound what READ_COMMITTED consumers may see. In memory alone; see `producers.recovery`.
 """
 
 from typing import NamedTuple
 
 from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from replog.log.control import EndTransactionMarker
 from replog.log.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -13,8 +12,9 @@ from replog.log.errors import (
     TransactionCoordinatorFenced,
 )
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, AppendOrigin
-from replog.log.producer_snapshot import ProducerSnapshotEntry
-from replog.log.transaction_index import AbortedTxn
+from replog.log.producers.control import EndTransactionMarker
+from replog.log.producers.snapshot import ProducerSnapshotEntry
+from replog.log.producers.transaction_index import AbortedTxn
 
 NO_SEQUENCE = -1
 MAX_SEQUENCE = 2**31 - 1

@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, validate_crc
-from replog.log.cleanable import Cleanable
-from replog.log.cleaned_transactions import CleanedTransactions
-from replog.log.compaction import RECORDS_A_BREATH, Breathe, Compaction, ProducerEnd
+from replog.log.compaction.cleanable import Cleanable
+from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.offset_map import LOAD_FACTOR, SLOT_BYTES, OffsetMap
+from replog.log.compaction.record_slices import slice_records
+from replog.log.compaction.rewriting import RECORDS_A_BREATH, Breathe, Compaction, ProducerEnd
+from replog.log.compaction.swap import Swap, cleaned_segment, remove_cleaned
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
-from replog.log.offset_map import LOAD_FACTOR, SLOT_BYTES, OffsetMap
-from replog.log.producer_state import ProducerStateManager
-from replog.log.record_slices import slice_records
+from replog.log.producers.state import ProducerStateManager
+from replog.log.producers.transaction_index import AbortedTxn, TransactionIndex
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
-from replog.log.swap import Swap, cleaned_segment, remove_cleaned
-from replog.log.transaction_index import AbortedTxn, TransactionIndex
 
 WRITE_BYTES = 1 << 20
 MAX_LOG_BYTES = 2**31 - 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replog.log.errors import CorruptSnapshot
-from replog.log.producer_snapshot import (
+from replog.log.producers.snapshot import (
     ProducerSnapshotEntry,
     format_snapshot,
     parse_snapshot,

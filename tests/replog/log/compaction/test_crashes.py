@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import CONTROL, parse_header
-from replog.log.cleaning import Cleaning
+from replog.log.compaction.cleaning import Cleaning
+from replog.log.compaction.offset_map import SLOT_BYTES
+from replog.log.compaction.swap import finish_swaps
 from replog.log.log import Log
-from replog.log.offset_map import SLOT_BYTES
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.records import iterate_records
-from replog.log.swap import finish_swaps
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
-from tests.replog.log.compacting import clean, names_in, offsets_of, records_of
-from tests.replog.log.producers import marker, produce
+from tests.replog.log.compaction.compacting import clean, names_in, offsets_of, records_of
+from tests.replog.log.producers.writes import marker, produce
 
 SETTINGS = {"cleanup_policy": "compact", "segment_bytes": 600, "index_interval_bytes": 100}
 SMALL_MAP = 12 * SLOT_BYTES

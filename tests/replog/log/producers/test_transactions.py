@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replog.log.batch import CONTROL, TRANSACTIONAL, iterate_batches
-from replog.log.control import marker_or_none
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, FetchData, Isolation, OffsetMetadata
+from replog.log.producers.control import marker_or_none
 from tests.replog.log.batches import client_batch, files_of, layout, open_log, stamped
-from tests.replog.log.producers import batch, end, marker, produce, send, transact
+from tests.replog.log.producers.writes import batch, end, marker, produce, send, transact
 
 SIZE = 69
 

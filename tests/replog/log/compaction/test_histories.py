@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, iterate_batches
-from replog.log.control import end_transaction_marker
+from replog.log.compaction.offset_map import SLOT_BYTES
 from replog.log.log import Log
-from replog.log.offset_map import SLOT_BYTES
 from replog.log.offsets import AppendOrigin, Isolation
+from replog.log.producers.control import end_transaction_marker
 from replog.log.records import Record, iterate_records
 from tests.replog.log.batches import client_batch, open_log
-from tests.replog.log.compacting import batches_of, clean, records_of
-from tests.replog.log.producers import marker
+from tests.replog.log.compaction.compacting import batches_of, clean, records_of
+from tests.replog.log.producers.writes import marker
 
 SETTINGS = {
     "cleanup_policy": "compact",

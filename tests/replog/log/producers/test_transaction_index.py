@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.errors import CorruptIndex, InvalidIndexOffset
-from replog.log.transaction_index import AbortedTxn, TransactionIndex
+from replog.log.producers.transaction_index import AbortedTxn, TransactionIndex
 
 FIRST = AbortedTxn(1, 0, 29, 8)
 SECOND = AbortedTxn(2, 8, 74, 36)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
-from replog.log.control import end_transaction_marker
 from replog.log.offsets import Buffer
-from replog.log.transaction_index import AbortedTxn
+from replog.log.producers.control import end_transaction_marker
+from replog.log.producers.transaction_index import AbortedTxn
 
 
 class CleanedTransactions:

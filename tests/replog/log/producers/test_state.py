@@ -6,7 +6,6 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import BatchHeader, parse_header
-from replog.log.control import EndTransactionMarker
 from replog.log.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
@@ -16,10 +15,11 @@ from replog.log.errors import (
 )
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin
-from replog.log.producer_snapshot import ProducerSnapshotEntry
-from replog.log.producer_state import ProducerStateManager
+from replog.log.producers.control import EndTransactionMarker
+from replog.log.producers.snapshot import ProducerSnapshotEntry
+from replog.log.producers.state import ProducerStateManager
 from tests.replog.log.batches import client_batch, files_of, open_log, stamped
-from tests.replog.log.producers import batch, end, marker, produce, send, transact
+from tests.replog.log.producers.writes import batch, end, marker, produce, send, transact
 from tests.replog.log.test_log_append import changed
 
 MAX = 2**31 - 1

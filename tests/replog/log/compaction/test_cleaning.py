@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import DELETE_HORIZON, HEADER_SIZE
-from replog.log.cleaning import Cleaning
+from replog.log.compaction.cleaning import Cleaning
+from replog.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.log import Log
-from replog.log.offset_map import SLOT_BYTES, OffsetMap
 from replog.log.offsets import Isolation
 from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch
-from tests.replog.log.compacting import (
+from tests.replog.log.compaction.compacting import (
     T,
     batches_of,
     clean,

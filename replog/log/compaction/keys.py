@@ -2,10 +2,10 @@
 
 from replog.config import TopicConfig
 from replog.log.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
+from replog.log.compaction.record_slices import slice_records
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import Buffer
-from replog.log.record_slices import slice_records
 
 MAX_EXPANSION = 16  # times `max.message.bytes`, uncompressed: what a leader is willing to look through
 

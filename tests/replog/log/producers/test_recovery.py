@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from replog.log import producer_recovery
 from replog.log.log import Log
-from replog.log.producer_snapshot import ProducerSnapshotEntry, parse_snapshot, snapshot_offsets
-from replog.log.transaction_index import AbortedTxn
+from replog.log.producers import recovery as producer_recovery
+from replog.log.producers.snapshot import ProducerSnapshotEntry, parse_snapshot, snapshot_offsets
+from replog.log.producers.transaction_index import AbortedTxn
 from tests.replog.log.batches import client_batch, files_of, layout, open_log
-from tests.replog.log.producers import batch, end, produce, send, transact
+from tests.replog.log.producers.writes import batch, end, produce, send, transact
 
 SIZE = 69  # of a batch of one record; a marker has 78 bytes
 SETTINGS = {"segment_bytes": 3 * SIZE, "index_interval_bytes": 100}
