@@ -30,7 +30,11 @@ def consume(
     max_messages: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
     timeout_ms: Annotated[int | None, typer.Option(min=1, help="Stop when nothing came for so long.")] = None,
     isolation_level: Annotated[
-        IsolationLevel, typer.Option(help="read_committed passes over aborted transactions, and waits for open ones.")
+        IsolationLevel,
+        typer.Option(
+            metavar="LEVEL",
+            help="`read_uncommitted`; or `read_committed`, which skips aborted transactions and waits for open ones.",
+        ),
     ] = IsolationLevel.READ_UNCOMMITTED,
     output: Annotated[
         RecordFormat, typer.Option("--format", help="Value alone; key, colon, value; or one JSON object a record.")

@@ -1,5 +1,5 @@
-"""The work of `replog log dump`: a table on a terminal; `name: value` pairs, as Kafka's DumpLogSegments has them, in a
-pipe; or one JSON object a line. Rows come out as they are read.
+"""The work of `replog log dump`: a table on a terminal that is wide enough; else `name: value` pairs, as Kafka's
+DumpLogSegments has them; or one JSON object a line. Rows come out as they are read.
 """
 
 import json
@@ -11,29 +11,42 @@ from typing import Any
 
 from cluster.cli.consume_records import text_or_base64
 from cluster.cli.options import Format
-from cluster.cli.output import print_rows
+from cluster.cli.output import note, print_rows
 from replog.errors import ErrorCode, ReplogError
 from replog.log.dump import BatchRow, CheckpointRow, Row, Unreadable, dump_file, files_of
+from replog.log.errors import LogStorageError
 from replog.log.records import Record
 
 ROWS_OF_A_TABLE = 500
 
 
 def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
-    """Print every row; whether any of them is damage. Raises OSError, ReplogError."""
+    """Print every row; whether any is damage, or a file could not be opened. Raises OSError, ReplogError."""
     missing = [str(path) for path in paths if not path.is_file() and not path.is_dir()]
     if missing:
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"no such file or directory: {', '.join(missing)}")
+    files = list(chain.from_iterable(map(files_of, paths)))
+    if not files:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no file of a log in {', '.join(map(str, paths))}")
     damaged = False
-    for path in chain.from_iterable(map(files_of, paths)):
-        rows = dump_file(path, records=deep)
-        if as_json:
-            for row in rows:
-                damaged |= _is_damage(row)
-                print(json.dumps({"file": str(path), **_fields(row)}, ensure_ascii=False))
-            continue
+    for path in files:
+        try:
+            damaged |= _dump(path, deep, as_json)
+        except (LogStorageError, PermissionError, FileNotFoundError) as error:  # or a running broker deleted it
+            note(f"error: {error.__cause__ or error}")
+            damaged = True
+    return damaged
+
+
+def _dump(path: Path, deep: bool, as_json: bool) -> bool:
+    rows = dump_file(path, records=deep)
+    if not as_json:
         print(f"Dumping {path}")
-        damaged |= _print_tables(rows) if sys.stdout.isatty() else _print_lines(rows)
+        return _print_tables(rows) if sys.stdout.isatty() else _print_lines(rows)
+    damaged = False
+    for row in rows:
+        damaged |= _is_damage(row)
+        print(json.dumps({"file": str(path), **_fields(row)}, ensure_ascii=False))
     return damaged
 
 
@@ -59,7 +72,7 @@ def _print_tables(rows: Iterator[Row]) -> bool:
             columns = {name: name for fields in shown for name in fields if name != "kind"}
             if kind is Unreadable:
                 columns = {"kind": "", **columns}
-            print_rows([{**dict.fromkeys(columns), **fields} for fields in shown], columns, Format.TABLE)
+            print_rows([{**dict.fromkeys(columns), **fields} for fields in shown], columns, Format.TABLE, _line)
     return damaged
 
 

@@ -1,4 +1,5 @@
-"""How a command ends: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted; never with a traceback for the expected.
+"""How a command ends: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted, 141 nobody reads what it prints; never
+with a traceback for the expected.
 
 A problem is told on stderr in one line that names the thing, the value and the remedy.
 """
@@ -12,6 +13,7 @@ from replog.errors import ErrorCode, ReplogError
 PROBLEM_FOUND = 1
 BAD_USE = 2
 INTERRUPTED = 130
+READER_GONE = 141  # as the shell tells of a command that SIGPIPE ended
 
 _BAD_USE_CODES = frozenset(
     {
@@ -37,7 +39,11 @@ def run(command: Callable[[], object]) -> int:
         return BAD_USE if error.code in _BAD_USE_CODES else PROBLEM_FOUND
     except BrokenPipeError:  # `replog consume | head`: the reader has enough; keep the exit's own flush quiet
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return READER_GONE
+    except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):  # typer takes it for a problem that was found
+            return READER_GONE
+        raise
     except OSError as error:
         print(f"error: {error}", file=sys.stderr)
         return PROBLEM_FOUND

@@ -22,7 +22,7 @@ def dump(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH…",
+            metavar="PATH",
             help="Segment files, checkpoints and `partition.metadata`, or directories of them.",
         ),
     ],
@@ -46,7 +46,7 @@ def dump(
 def verify(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="Log directories, partition directories, or files of a partition."),
+        typer.Argument(metavar="PATH", help="Log directories, partition directories, or files of a partition."),
     ],
     deep: Deep = False,
     compacted: Annotated[
@@ -81,11 +81,11 @@ def verify(
 def rebuild_index(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH…", help="Partition directories, log directories, or single `.log` files."),
+        typer.Argument(metavar="PATH", help="Partition directories, log directories, or single `.log` files."),
     ],
     interval: Annotated[
         int,
-        typer.Option("--index-interval-bytes", min=0, help="As `index.interval.bytes` of the topic."),
+        typer.Option("--index-interval-bytes", min=0, max=(1 << 31) - 1, help="`index.interval.bytes` of the topic."),
     ] = 4096,
     digest: Annotated[
         bool,
@@ -96,8 +96,9 @@ def rebuild_index(
 ) -> None:
     """Rebuild `.index`, `.timeindex`, `.txnindex` and `.digest` of segments from their `.log`, for a stopped broker.
 
-    The files are replaced one by one, each atomically. A directory that a running broker holds is refused, and so is a
-    segment whose `.log` is damaged: the exit status is then 1.
+    The files are replaced one by one, each atomically, where their bytes change; those are shown, and JSON has the
+    others too, one object a line. A directory that a running broker holds is refused, and so is a segment whose `.log`
+    is damaged: the exit status is then 1. A topic with an `index.interval.bytes` of its own wants it said.
 
     Example: `replog log rebuild-index --dry-run data/flights-0`
     """

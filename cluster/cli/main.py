@@ -1,5 +1,6 @@
 """`replog`: every command in one place. Commands import what they need when they run, so that `--help` is quick."""
 
+import io
 import sys
 from typing import Annotated
 
@@ -26,6 +27,8 @@ app = typer.Typer(
     help="""A Kafka-faithful replicated log: brokers, clients, offline tools and audits.
 
 Data goes to stdout, everything else to stderr. Exit status: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted.
+
+Commands ask the brokers of `--bootstrap-server`, else of `REPLOG_BOOTSTRAP_SERVER`, else of the local cluster.
 
 A first minute:
 
@@ -69,4 +72,6 @@ app.command()(process_commands.controller)
 
 def main() -> None:
     """The entry point."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be any bytes
     sys.exit(errors.run(lambda: app(prog_name="replog")))

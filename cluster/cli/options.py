@@ -56,9 +56,9 @@ BootstrapServer = Annotated[
     typer.Option(
         "--bootstrap-server",
         envvar="REPLOG_BOOTSTRAP_SERVER",
-        show_envvar=True,
+        show_envvar=False,  # it would be cut off at 80 columns; `replog --help` has it
         metavar="HOST:PORT,…",
-        help="Brokers to ask first; the local cluster's when absent.",
+        help="Brokers to ask first; the environment's or the local cluster's when absent.",
     ),
 ]
 Directory = Annotated[

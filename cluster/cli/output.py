@@ -2,10 +2,12 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cluster.cli.options import Format
+
+UNLIMITED = 1 << 20  # columns
 
 
 def note(message: str) -> None:
@@ -13,8 +15,17 @@ def note(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], output: Format) -> None:
-    """`rows` as a table of `columns` (key to heading), or as one JSON array of whole rows."""
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    output: Format,
+    line: Callable[[Mapping[str, Any]], str] | None = None,
+) -> None:
+    """`rows` as a table of `columns` (key to heading), or as one JSON array of whole rows.
+
+    A pipe has no edge to wrap at. On a terminal that is too narrow for the table each row is one `line`, if that is
+    given; else cells are folded.
+    """
     if output is Format.JSON:
         print(json.dumps(list(rows), indent=2))
         return
@@ -22,15 +33,19 @@ def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], ou
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for key, heading in columns.items():
         numeric = any(isinstance(row[key], int) for row in rows)
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell(row[key]) for key in columns))
     console = Console(highlight=False, markup=False)
+    width = console.measure(table, options=console.options.update(max_width=UNLIMITED)).maximum
     if not console.is_terminal:
-        console.width = 200  # a pipe has no edge to wrap at
+        console.width = width
+    elif line is not None and width > console.width:
+        print("\n".join(map(line, rows)))
+        return
     console.print(table)
 
 

@@ -1,24 +1,28 @@
 """The work of `replog log verify`: a table of findings, or one JSON object a line, and a summary on stderr."""
 
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from cluster.cli.output import note
+from cluster.cli.options import Format
+from cluster.cli.output import note, print_rows
+from cluster.cli.progress import progress
 from replog.log.verify.findings import Finding, Severity
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import log_bytes, verify
 from replog.log.verify.segment import Totals
+
+SHOWN_NOTES = 3
 
 
 def verify_paths(paths: Sequence[Path], *, deep: bool, compacted: bool, as_json: bool) -> bool:
     """Print all findings; whether any is a fault. Raises ReplogError for a path that cannot be verified."""
     totals = Totals()
     started = time.monotonic()
-    with _progress(sum(map(log_bytes, paths))) as on_bytes:
+    with progress(sum(map(log_bytes, paths))) as on_bytes:
         findings = []
         for finding in verify(paths, Options(deep, compacted, on_bytes), totals):
             findings.append(finding)
@@ -39,19 +43,16 @@ def _fields(finding: Finding) -> dict[str, str | int | None]:
     return {
         "severity": finding.severity,
         "kind": finding.kind.name,
-        "file": str(finding.file).encode(errors="backslashreplace").decode(),  # names of strays may be any bytes
+        "file": str(finding.file),
         "position": finding.position,
         "offset": finding.offset,
-        "found": finding.found,
+        "found": finding.found.removeprefix(f"{finding.file}: "),
         "meaning": finding.kind.meaning,
     }
 
 
 def _print_table(findings: Sequence[Finding]) -> None:
     """What each kind means is told once, below the table."""
-    from cluster.cli.options import Format
-    from cluster.cli.output import print_rows
-
     columns = {
         "severity": "",
         "kind": "KIND",
@@ -60,30 +61,25 @@ def _print_table(findings: Sequence[Finding]) -> None:
         "offset": "OFFSET",
         "found": "FOUND",
     }
-    print_rows([_fields(finding) for finding in findings], columns, Format.TABLE)
+    print_rows([_fields(finding) for finding in _folded(findings)], columns, Format.TABLE, _line)
     for kind in dict.fromkeys(finding.kind for finding in findings):
         print(f"{kind.name}: {kind.meaning}")
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Something to call with bytes that were done; shows a bar if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Of notes of a kind on the files of one directory the first few, and how many more there are."""
+    alike: defaultdict[object, list[Finding]] = defaultdict(list)
+    for number, finding in enumerate(findings):
+        is_note = finding.severity is Severity.NOTE
+        alike[(finding.kind, finding.file.parent) if is_note else number].append(finding)
+    for group in alike.values():
+        if len(group) <= SHOWN_NOTES + 1:
+            yield from group
+            continue
+        yield from group[:SHOWN_NOTES]
+        yield group[0].kind.at(group[0].file.parent, f"and {len(group) - SHOWN_NOTES} more files in here")
 
-    columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        pending = 0
 
-        def on_bytes(size: int) -> None:
-            nonlocal pending
-            pending += size
-            if pending >= 1 << 20:
-                bar.update(task, advance=pending)
-                pending = 0
-
-        yield on_bytes
+def _line(fields: Mapping[str, Any]) -> str:
+    where = "".join(f", {name} {fields[name]}" for name in ("position", "offset") if fields[name] is not None)
+    return f"{fields['severity']} {fields['kind']} {fields['file']}{where}: {fields['found']}"

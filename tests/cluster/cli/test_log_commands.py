@@ -1,5 +1,6 @@
 """`replog log …` on the files of a broker that is not there."""
 
+import io
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.cli.dump import dump_paths
 from tests.cluster.commands import Replog
 from tests.replog.log.verify.directories import broker, file, flip, write_log_directory
 
@@ -62,7 +64,7 @@ def test_rebuild_shows_what_it_would_do_then_does_it(replog: Replog, flights: Pa
     done = replog(*arguments, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "would be replaced" in done.stdout
-    assert done.stderr == "index files that would change: 1, segments refused: 0\n"
+    assert done.stderr == "index files that would change: 1 of 13, segments refused: 0\n"
     assert index.read_bytes() == b"garbage!"
     done = replog(*arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -110,24 +112,69 @@ def test_dump_of_a_directory_shows_every_kind_of_file_in_order(replog: Replog, f
     assert "compression: zstd" in done.stdout
 
 
-def test_on_a_terminal_a_dump_is_a_table_and_verify_has_a_bar(flights: Path) -> None:
-    def output(*arguments: object) -> str:
-        master, slave = pty.openpty()
-        command = [sys.executable, "-m", "cluster.cli", "log", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": "300"})
-        os.close(slave)
-        data = b""
-        try:
-            while piece := os.read(master, 65536):
-                data += piece
-        except OSError:  # the other end is closed
-            pass
-        os.close(master)
-        assert process.wait(30) == 0, data
-        return data.decode()
+def test_notes_that_are_alike_are_told_three_times_and_counted(replog: Replog, flights: Path) -> None:
+    for number in range(10):
+        (flights / f"{number:020d}.log.deleted").write_text("")
+    done = replog("log", "verify", flights)
+    assert (done.returncode, done.stdout.count(".log.deleted")) == (0, 3), done
+    assert f"note  LEFTOVER  {flights} " in done.stdout
+    assert "and 7 more files in here" in done.stdout
+    assert "notes: 10;" in done.stderr
+    assert len(replog("log", "verify", "--format", "json", flights).stdout.splitlines()) == 10
 
-    shown = output("dump", file(flights, 22, "log"), file(flights, 22, "txnindex"))
-    assert "baseOffset" in shown
-    assert "last_stable_offset" in shown
-    assert "baseOffset: 22" not in shown
-    assert "faults: 0" in output("verify", flights)
+
+def test_a_dump_goes_on_behind_a_file_that_a_broker_deleted(
+    flights: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        """Where the first output comes, a broker deletes a file that the command has listed already."""
+
+        def write(self, text: str) -> int:
+            file(flights, 14, "index").unlink(missing_ok=True)
+            return super().write(text)
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert dump_paths([flights], deep=False, as_json=False)
+    assert capsys.readouterr().err.startswith("error: [Errno 2] No such file or directory: ")
+    assert "topic_id: " in shown.getvalue()
+
+
+def test_a_directory_without_files_of_a_log_is_bad_use(replog: Replog, tmp_path: Path) -> None:
+    done = replog("log", "dump", tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"error: INVALID_REQUEST: no file of a log in {tmp_path}\n")
+
+
+def on_a_terminal(columns: int, status: int, *arguments: object) -> str:
+    """What a `log` command shows on a terminal of that width, once it has ended with that status."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "cluster.cli", "log", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": str(columns)})
+    os.close(slave)
+    data = b""
+    try:
+        while piece := os.read(master, 65536):
+            data += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    assert process.wait(30) == status, data
+    return data.decode()
+
+
+def test_on_a_terminal_a_dump_is_a_table_if_that_fits_and_verify_has_a_bar(flights: Path) -> None:
+    paths = file(flights, 22, "log"), file(flights, 22, "txnindex")
+    wide = on_a_terminal(300, 0, "dump", *paths)
+    assert "baseOffset" in wide
+    assert "last_stable_offset" in wide
+    assert "baseOffset: 22" not in wide
+    narrow = on_a_terminal(80, 0, "dump", *paths)
+    assert "baseOffset: 22 lastOffset: " in narrow
+    assert "faults: 0" in on_a_terminal(300, 0, "verify", flights)
+
+
+def test_on_a_narrow_terminal_every_finding_is_a_line(flights: Path) -> None:
+    log = file(flights, 22, "log")
+    flip(log, 316 + 65)
+    assert f"fault BATCH_CRC {log}, position 316, offset 26: stored CRC " in on_a_terminal(80, 1, "verify", flights)
+    assert f"{log}: refused: at 316: the CRC of the batch" in on_a_terminal(80, 1, "rebuild-index", flights)
