@@ -58,6 +58,9 @@ class BatchHeader(NamedTuple):
         return self.length + LOG_OVERHEAD
 
 
+_new = tuple.__new__  # what `BatchHeader._make` comes to
+
+
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`. Raises CorruptRecord if it is cut short or no batch of ours could have it.
 
@@ -79,7 +82,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise CorruptRecord(f"batch last offset delta {last_offset_delta} is negative")
     if not 0 <= records_count <= last_offset_delta + 1:
         raise CorruptRecord(f"batch of {last_offset_delta + 1} offsets says that it holds {records_count} records")
-    return BatchHeader._make(fields)
+    return _new(BatchHeader, fields)
 
 
 def is_transactional(batch: Buffer) -> bool:
@@ -115,5 +118,5 @@ def _check_start(buffer: Buffer, position: int) -> None:
 
 def validate_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the CRC-32C of the batch at `position` is the one in its header."""
-    end = position + header.size
+    end = position + header.length + LOG_OVERHEAD
     return end <= len(buffer) and bool(crc32c(memoryview(buffer)[position + CRC_START : end]) == header.crc)

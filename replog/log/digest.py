@@ -10,12 +10,13 @@ from struct import Struct
 from replog.log.batch import BatchHeader
 
 MODULUS_MASK = 2**64 - 1
-_layout = Struct(">qqiI")
+_pack = Struct(">qqiI").pack
 
 
 def batch_digest(header: BatchHeader) -> int:
     """BLAKE2b (8 bytes, big-endian) of base offset, last offset, leader epoch and CRC."""
-    packed = _layout.pack(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+    base_offset, _, leader_epoch, _, crc, _, last_offset_delta, *_ = header
+    packed = _pack(base_offset, base_offset + last_offset_delta, leader_epoch, crc)
     return int.from_bytes(blake2b(packed, digest_size=8).digest(), "big")
 
 

@@ -51,6 +51,14 @@ def read_exactly(fd: int, position: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
+def read_into(fd: int, position: int, buffer: memoryview) -> int:
+    """Fill `buffer` with the bytes at `position`; return their count, less only at the end of the file."""
+    done = os.preadv(fd, [buffer], position)
+    while done < len(buffer) and (more := os.preadv(fd, [buffer[done:]], position + done)):
+        done += more
+    return done
+
+
 def write_fully(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     """Write all of `buffers` at `position`, in one system call where the system takes them; return the byte count."""
     size = sum(map(len, buffers))

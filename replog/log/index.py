@@ -136,30 +136,25 @@ class Index:
     def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
         raise NotImplementedError
 
-    def _append(self, first: int, second: int) -> None:
-        tail = self._tail if self._tail is not None else self._loaded()
-        tail += self.layout.pack(first, second)
-        self.count += 1
-
     def _append_above(self, offset: int, value: int) -> None:
         """Add an entry that begins with its offset, which must be above the last one."""
-        relative = self._relative(offset)
-        last = self._last()
-        if last is not None and relative <= last[0]:
+        layout, relative = self.layout, offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise self._overflow(offset)
+        tail = self._tail if self._tail is not None else self._loaded()
+        if tail and relative <= layout.unpack_from(tail, len(tail) - layout.size)[0]:
             raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        self._append(relative, value)
+        tail += layout.pack(relative, value)
+        self.count += 1
 
     def _last(self) -> tuple[int, ...] | None:
         """The fields of the last entry."""
         tail = self._tail if self._tail is not None else self._loaded()
         return self.layout.unpack_from(tail, len(tail) - self.layout.size) if tail else None
 
-    def _relative(self, offset: int) -> int:
-        """`offset` relative to the segment's base (IX-4)."""
-        relative = offset - self.base_offset
-        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
-            raise IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
-        return relative
+    def _overflow(self, offset: int) -> IndexOffsetOverflow:
+        """Offsets are relative to the segment's base, in 31 bits (IX-4)."""
+        return IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
 
     def _search(self, target: int, field: int) -> int:
         """The last slot whose `field` is at most `target`, or -1 (IX-17: the warm end of the file first)."""
@@ -285,12 +280,16 @@ class TimeIndex(Index):
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either goes back."""
-        relative = self._relative(offset)
-        last_timestamp, last_relative = self._last() or (-1, 0)
-        if self.count and (relative < last_relative or timestamp < last_timestamp):
+        layout, relative = self.layout, offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise self._overflow(offset)
+        tail = self._tail if self._tail is not None else self._loaded()
+        last_timestamp, last_relative = layout.unpack_from(tail, len(tail) - layout.size) if tail else (-1, 0)
+        if tail and (relative < last_relative or timestamp < last_timestamp):
             raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {self.get(self.count - 1)}")
         if timestamp > last_timestamp:
-            self._append(timestamp, relative)
+            tail += layout.pack(timestamp, relative)
+            self.count += 1
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry up to `timestamp`, or (-1, base offset) (IX-16)."""

@@ -56,19 +56,21 @@ def _add_sound_batches(
     When a leader epoch goes back, but not below the epoch before the last batch, then it is the last batch whose epoch
     stands out: it goes too. So with offsets, where there may be holes.
     """
-    holes = config.compacted
+    holes, interval = config.compacted, config.index_interval_bytes
     end_before, epoch_before, last_base = segment.base_offset, epoch, segment.base_offset
     reader = BatchReader(segment.fd(), end)
     batches = reader.batches(0) if check_crc else ((position, header, b"") for position, header in reader.headers(0))
     try:
         for _, header, data in batches:
-            if fault_of(header, segment.next_offset, epoch, holes=holes):
-                fits = continues(header, end_before if holes else segment.next_offset, holes=holes)
+            next_offset = segment.next_offset
+            as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
+            if not as_usual and fault_of(header, next_offset, epoch, holes=holes):
+                fits = continues(header, end_before if holes else next_offset, holes=holes)
                 return last_base if fits and segment.size and header.leader_epoch >= epoch_before else None
             if (holes and header.next_offset > limit) or (check_crc and not validate_crc(data, 0, header)):
                 return None
-            end_before, epoch_before, last_base = segment.next_offset, epoch, header.base_offset
-            segment.add(header, config.index_interval_bytes)
+            segment.add(header, interval)
+            end_before, epoch_before, last_base = next_offset, epoch, header.base_offset
             epoch = header.leader_epoch
     except (CorruptRecord, IndexOffsetOverflow):
         pass  # what follows is no batch of this segment

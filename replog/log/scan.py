@@ -1,59 +1,63 @@
 """Walks over the batches of a `.log` file by reads of bounded size."""
 
-import os
 from collections.abc import Iterator
 
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
-from replog.log.files import read_exactly
+from replog.log.files import read_exactly, read_into
 
 HEADER_WINDOW = 4096
 DATA_WINDOW = 1 << 20
 
 
 class BatchReader:
-    """Reads batches below `end` through one window, so that small batches share a system call."""
+    """Reads batches below `end` through a window, so that small batches share a system call."""
 
     def __init__(self, fd: int, end: int) -> None:
         self._fd = fd
         self._end = end
-        self._start = 0
-        self._window = b""
 
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each whole batch; ends at a partial one. Raises CorruptRecord at no batch."""
-        while position + HEADER_SIZE <= self._end:
-            start = self._hold(position, HEADER_SIZE, HEADER_WINDOW)
-            header = parse_header(self._window, start)
-            following = position + header.size
-            if following > self._end:
+        fd, end = self._fd, self._end
+        window, start, held, size = b"", 0, 0, 0
+        while (following := position + HEADER_SIZE) <= end:
+            if following > held:
+                window_size = HEADER_SIZE if size > HEADER_WINDOW else min(HEADER_WINDOW, end - position)
+                window, start, held = read_exactly(fd, position, window_size), position, position + window_size
+            header = parse_header(window, position - start)
+            size = header.size
+            following = position + size
+            if following > end:
                 return
             yield position, header
             position = following
 
     def batches(self, position: int, max_bytes: int | None = None) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """As `headers`, each with all its bytes, valid until the next step. CorruptRecord beyond `max_bytes` of one."""
-        while position + HEADER_SIZE <= self._end:
-            start = self._hold(position, HEADER_SIZE, DATA_WINDOW)
-            header = parse_header(self._window, start)
+        """As `headers`, each with all its bytes, valid until the next step. CorruptRecord beyond `max_bytes` of one.
+
+        The bytes are fewer than the header says only if the file was cut meanwhile.
+        """
+        end = self._end
+        buffer = memoryview(bytearray(min(DATA_WINDOW, max(end - position, 0))))
+        window, start, held = buffer, 0, 0  # the bytes from `start` to `held`
+        while (following := position + HEADER_SIZE) <= end:
+            if following > held:
+                window, start, held = self._read(buffer, position), position, position + len(buffer)
+            header = parse_header(window, position - start)
             size = header.size
-            if position + size > self._end:
+            following = position + size
+            if following > end:
                 return
             if max_bytes is not None and size > max_bytes:
                 raise CorruptRecord(f"batch {header.base_offset} has {size} bytes, more than {max_bytes}")
-            start = self._hold(position, size, DATA_WINDOW)
-            yield position, header, memoryview(self._window)[start : start + size]
-            position += size
+            if following > held:
+                if size > len(buffer):
+                    buffer = memoryview(bytearray(size))
+                window, start, held = self._read(buffer, position), position, position + len(buffer)
+            yield position, header, window[position - start : following - start]
+            position = following
 
-    def _hold(self, position: int, size: int, window: int) -> int:
-        """Where in the window the `size` bytes at `position` begin.
-
-        They lie below the end, so they are fewer only if the file was cut meanwhile.
-        """
-        start = position - self._start
-        if start < 0 or start + size > len(self._window):
-            self._window = read_exactly(self._fd, position, min(max(size, window), self._end - position))
-            self._start, start = position, 0
-            if window == DATA_WINDOW:
-                os.posix_fadvise(self._fd, position + len(self._window), window, os.POSIX_FADV_WILLNEED)
-        return start
+    def _read(self, buffer: memoryview, position: int) -> memoryview:
+        """What the file has at `position`, in `buffer`."""
+        return buffer[: read_into(self._fd, position, buffer)]

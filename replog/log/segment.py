@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from replog.config import TopicConfig
-from replog.log.batch import BatchHeader
+from replog.log.batch import LOG_OVERHEAD, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptIndex, CorruptRecord, IndexOffsetOverflow
 from replog.log.files import (
@@ -110,13 +110,14 @@ class Segment:
 
     def add(self, header: BatchHeader, interval: int) -> None:
         """Account for one batch at the end (SG-1 as of Kafka 4: per batch), its index entries included."""
-        last_offset, position, size = header.last_offset, self.size, header.size
+        base_offset, length, _, _, _, _, last_offset_delta, _, max_timestamp, _, _, _, _ = header
+        last_offset, position, size = base_offset + last_offset_delta, self.size, length + LOG_OVERHEAD
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise IndexOffsetOverflow(
                 f"offset {last_offset} does not fit the segment that begins at {self.base_offset}"
             )
         if position == 0:
-            self.first_timestamp = header.max_timestamp
+            self.first_timestamp = max_timestamp
         self._observe(header)
         if self.since_entry > interval:
             self.index.append(last_offset, position)
@@ -130,11 +131,12 @@ class Segment:
         self.size = position + size
 
     def _observe(self, header: BatchHeader) -> None:
+        last_offset = header.base_offset + header.last_offset_delta
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
-            self.max_timestamp_offset = header.last_offset
+            self.max_timestamp_offset = last_offset
         self.digest = add_digests(self.digest, batch_digest(header))
-        self.next_offset = header.next_offset
+        self.next_offset = last_offset + 1
         self.last_epoch = header.leader_epoch
 
     def write(self, buffers: Sequence[Buffer]) -> None:
