@@ -19,10 +19,9 @@ def storage_cases() -> list[str]:
 
 
 def named_by_differences() -> str:
-    """What stands in parentheses in the numbered entries about the disk."""
+    """What stands in parentheses in the entries about the disk."""
     text = (ROOT / "docs/divergences.md").read_text().partition("## On disk")[2].partition("\n## ")[0]
-    entries = re.findall(r"^\*\*\d+\. .*", text, re.M)
-    return " ".join(found for entry in entries for found in re.findall(r"\(([^()]*)\)", entry))
+    return " ".join(re.findall(r"\(([^()]*)\)", text))
 
 
 def named() -> set[str]:
