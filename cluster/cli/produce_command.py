@@ -31,6 +31,10 @@ def produce(
     key_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Each line is KEY TEXT VALUE, cut at the first TEXT.")
     ] = None,
+    null_marker: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="A value that is TEXT is none: it deletes its key when compacted."),
+    ] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Send everything to this partition.")] = None,
     acks: Annotated[Acks, typer.Option(help="Who must have a record: every in-sync replica, the leader, nobody.")] = (
         Acks.ALL
@@ -47,7 +51,7 @@ def produce(
     named by line; the exit status is then 1.
 
     Examples: `echo hello | replog produce --topic greetings`,
-    `replog produce --topic users --file users.txt --key-separator :`
+    `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`
     """
     import asyncio
 
@@ -67,7 +71,11 @@ def produce(
         batch_size=batch_size,
         linger_ms=linger_ms,
     )
-    source = Source(file, key_separator.encode() if key_separator is not None else None)
+    source = Source(
+        file,
+        key_separator.encode() if key_separator is not None else None,
+        null_marker.encode() if null_marker is not None else None,
+    )
 
     async def run() -> bool:
         await partitions_of(brokers, topic, partition)

@@ -24,21 +24,22 @@ PROGRESS_INTERVAL_S = 0.2
 class Source:
     """Lines of a file or of stdin, each split into key and value."""
 
-    def __init__(self, file: Path | None, key_separator: bytes | None) -> None:
+    def __init__(self, file: Path | None, key_separator: bytes | None, null_marker: bytes | None = None) -> None:
         """Raises INVALID_CONFIG when the separator is empty."""
         if key_separator == b"":
             raise ReplogError(ErrorCode.INVALID_CONFIG, "--key-separator is empty; give at least one character")
         self._file = file
         self._key_separator = key_separator
+        self._null_marker = null_marker
 
-    def split(self, line: bytes) -> tuple[bytes | None, bytes]:
+    def split(self, line: bytes) -> tuple[bytes | None, bytes | None]:
         """Key and value. Raises INVALID_RECORD when the line has no separator."""
         if self._key_separator is None:
-            return None, line
+            return None, None if line == self._null_marker else line
         key, found, value = line.partition(self._key_separator)
         if not found:
             raise ReplogError(ErrorCode.INVALID_RECORD, f"no key separator {self._key_separator.decode()!r}")
-        return key, value
+        return key, None if value == self._null_marker else value
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
         """All lines, as many at once as one read brought, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""

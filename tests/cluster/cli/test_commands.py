@@ -82,6 +82,15 @@ def test_keys_choose_partitions_and_json_shows_everything(replog: Replog, bootst
     assert len(partition_of) == 5, "each key is in one partition"
 
 
+def test_a_value_that_is_the_null_marker_is_none(replog: Replog, bootstrap: str) -> None:
+    replog("topic", "create", "--topic", "nothing", "--partitions", 1, "--bootstrap-server", bootstrap)
+    flags = ("--topic", "nothing", "--bootstrap-server", bootstrap)
+    done = replog("produce", *flags, "--key-separator", ":", "--null-marker", "-", stdin="a:1\na:-\na:--\n")
+    assert done.returncode == 0, done.stderr
+    done = replog("consume", *flags, "--from-beginning", "--max-messages", 3, "--format", "json")
+    assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == ["1", None, "--"]
+
+
 def test_reading_from_an_offset_and_as_key_value(replog: Replog, bootstrap: str) -> None:
     _create(replog, bootstrap, "offsets")
     replog("produce", "--bootstrap-server", bootstrap, "--topic", "offsets", "--key-separator", ":",
