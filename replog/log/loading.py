@@ -11,7 +11,7 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
 from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_directory
 from replog.log.offsets import NO_EPOCH
-from replog.log.producers.recovery import ProducerSnapshots, load_producers
+from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.producers.state import ProducerStateManager
 from replog.log.recovery import MAX_OFFSET, ends_soundly, first_epoch, load_epochs, recover, suspect_before
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
@@ -34,7 +34,7 @@ class LoadedLog(NamedTuple):
 def load_log(
     directory: Path, config: TopicConfig, *, clean: bool, recovery_point: int, log_start_offset: int, report: Report
 ) -> LoadedLog:
-    """Load what `directory` holds, as `load_segments` does; it is created if missing.
+    """Load what `directory` holds, as `SegmentLoader.load` does; it is created if missing.
 
     Headers that contradict each other where nobody meant to look have all segments recovered.
     """
@@ -51,134 +51,127 @@ def load_log(
 def _load(
     directory: Path, config: TopicConfig, clean: bool, recovery_point: int, log_start_offset: int, report: Report
 ) -> LoadedLog:
-    loaded, recovered, cut = load_segments(directory, config, clean=clean, recovery_point=recovery_point, report=report)
-    segments = Segments(directory, loaded or [new_segment(directory, log_start_offset)])
+    finish_swaps(directory)
+    bases = _segment_bases(directory)
+    start = max([log_start_offset, *bases[:1]])
     snapshots = ProducerSnapshots(directory, report)
+    producers = LoadingProducers(snapshots, bases, start, clean=clean)
+    loader = SegmentLoader(directory, config, producers, report)
+    loader.load(bases, clean=clean, recovery_point=recovery_point)
+    segments = Segments(directory, loader.segments or [new_segment(directory, log_start_offset)])
     if segments.active.next_offset < log_start_offset:  # LD-8
         report(f"{directory} ends below its log start {log_start_offset}: starting anew there")
         segments.replace_all(log_start_offset)
         (directory / LEADER_EPOCH_CHECKPOINT).unlink(missing_ok=True)
         snapshots.clear()
-        recovered = []
-    start = max(log_start_offset, segments.first.base_offset)
+        producers = LoadingProducers(snapshots, [log_start_offset], start, clean=clean)
     try:
         epochs = load_epochs(directory / LEADER_EPOCH_CHECKPOINT, segments.all(), start, report)
     except CorruptRecord:
         segments.close()
         raise
-    producers = load_producers(snapshots, segments.all(), recovered, start, clean=clean)
+    state = producers.finish(segments.all())
     for segment in segments.all()[:-1]:
         segment.close()
-    return LoadedLog(segments, epochs, producers, snapshots, start, cut)
+    return LoadedLog(segments, epochs, state, snapshots, start, loader.lost_data)
 
 
-class LoadedSegments(NamedTuple):
-    """The segments, oldest first; those of them that were recovered, whose transaction indexes are still to be filled;
-    and whether batches were lost on the way (bytes cut, segments dropped)."""
+class SegmentLoader:
+    """Opens the segments of a directory, oldest first, and recovers those that need it."""
 
-    segments: list[Segment]
-    recovered: list[Segment]
-    cut: bool
+    def __init__(self, directory: Path, config: TopicConfig, producers: LoadingProducers, report: Report) -> None:
+        self.segments: list[Segment] = []
+        self.lost_data = False  # bytes were cut, or segments dropped
+        self._directory = directory
+        self._config = config
+        self._producers = producers
+        self._report = report
+        self._epoch = NO_EPOCH  # the leader epoch of the last batch
 
+    def load(self, bases: list[int], *, clean: bool, recovery_point: int) -> None:
+        """Open every segment; recover those that may be torn, or that a look at their ends shows to be damaged.
 
-def load_segments(
-    directory: Path, config: TopicConfig, *, clean: bool, recovery_point: int, report: Report
-) -> LoadedSegments:
-    """Open every segment; recover those that may be torn, or that a look at their ends shows to be damaged.
-
-    After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). An index in doubt
-    is rebuilt from the headers, without judging payload that nobody doubts (unlike LD-3). A segment that loses bytes,
-    or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
-    """
-    finish_swaps(directory)
-    bases = _segment_bases(directory)
-    unflushed = max((base for base in bases if base <= recovery_point), default=0)
-    segments: list[Segment] = []
-    recovered: list[Segment] = []
-    epoch = NO_EPOCH
-    for slot, base in enumerate(bases):
-        segment = Segment(directory, base)
-        following = bases[slot + 1 : slot + 2]
-        doubt = None if clean or base < unflushed else "the broker did not stop cleanly"
-        first = first_epoch(segment)
-        if segments and first is not None and first < epoch:
-            suspect = suspect_before(segments, first)
-            if suspect is not None:
+        After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). An index in
+        doubt is rebuilt from the headers, without judging payload that nobody doubts (unlike LD-3). A segment that
+        loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
+        """
+        unflushed = max((base for base in bases if base <= recovery_point), default=0)
+        for slot, base in enumerate(bases):
+            segment = Segment(self._directory, base)
+            following = bases[slot + 1 : slot + 2]
+            doubt = None if clean or base < unflushed else "the broker did not stop cleanly"
+            first, epoch = first_epoch(segment), self._epoch
+            if self.segments and first is not None and first < epoch:
+                last = self.segments[-1]
+                suspect = suspect_before(self.segments, first)
+                if suspect is not None:
+                    segment.close()
+                    self._report(
+                        f"{last.path}: its last batch has leader epoch {epoch}, and {first} follows: cutting it"
+                    )
+                    last.truncate_to(suspect)
+                    self._end_before(bases[slot:])
+                    return
+                doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"
+            removed = self._load_segment(segment, following, doubt)
+            if following and (removed or not _reaches(segment, following[0], self._config)):
+                self._end_before(bases[slot + 1 :])
+                return
+            if following:
+                segment.seal()
                 segment.close()
-                report(f"{segments[-1].path}: its last batch has leader epoch {epoch}, and {first} follows: cutting it")
-                segments[-1].truncate_to(suspect)
-                return _ended(directory, segments, recovered, bases[slot:], report)
-            doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"
-        removed = _load_segment(segment, config, epoch, following, doubt, report)
-        segments.append(segment)
-        if removed is not None:
-            recovered.append(segment)
-        epoch = max(epoch, segment.last_epoch)
-        if following and (removed or not _reaches(segment, following[0], config)):
-            return _ended(directory, segments, recovered, bases[slot + 1 :], report)
-        if following:
-            segment.seal()
-            segment.close()
-        else:
-            segment.unseal()
-            return LoadedSegments(segments, recovered, bool(removed))
-    return LoadedSegments(segments, recovered, False)
+            else:
+                segment.unseal()
+                self.lost_data = bool(removed)
 
+    def _load_segment(self, segment: Segment, following: list[int], doubt: str | None) -> int:
+        """Recover the segment if there is a `doubt`, or if one arises; returns the bytes removed.
 
-def _load_segment(
-    segment: Segment, config: TopicConfig, epoch: int, following: list[int], doubt: str | None, report: Report
-) -> int | None:
-    """Recover the segment if there is a `doubt`, or if one arises; returns the bytes removed, None if it was as it is.
+        What decides where the next segment or the next record belongs is not taken on trust: a last batch that fits.
+        """
+        removed, recovered = 0, False
+        if doubt is None:
+            try:
+                segment.restore(self._config)
+            except CorruptIndex as damage:
+                removed, recovered = self._recover(segment, following, damage.message, check_crc=False), True
+            except CorruptRecord as damage:
+                doubt = damage.message
+        if doubt is None and not (
+            _reaches(segment, following[0], self._config) if following else ends_soundly(segment)
+        ):
+            doubt = f"its last batch cannot end at offset {segment.next_offset - 1}"
+        if doubt is not None:
+            removed, recovered = removed + self._recover(segment, following, doubt), True
+        self.segments.append(segment)
+        self._epoch = max(self._epoch, segment.last_epoch)
+        if recovered:
+            self._producers.take_snapshot(self.segments)
+        return removed
 
-    What decides where the next segment or the next record belongs is not taken on trust: a last batch that fits.
-    """
-    removed = None
-    if doubt is None:
-        try:
-            segment.restore(config)
-        except CorruptIndex as damage:
-            removed = _recover(segment, config, epoch, following, damage.message, report, check_crc=False)
-        except CorruptRecord as damage:
-            doubt = damage.message
-    if doubt is None and not (_reaches(segment, following[0], config) if following else ends_soundly(segment)):
-        doubt = f"its last batch cannot end at offset {segment.next_offset - 1}"
-    if doubt is not None:
-        removed = (removed or 0) + _recover(segment, config, epoch, following, doubt, report)
-    return removed
+    def _recover(self, segment: Segment, following: list[int], reason: str, *, check_crc: bool = True) -> int:
+        self._report(f"recovering {segment.path}: {reason}")
+        limit = following[0] if following else MAX_OFFSET
+        self._producers.begin(self.segments, segment.base_offset)
+        removed = recover(segment, self._config, self._epoch, self._producers, limit=limit, check_crc=check_crc)
+        if removed:
+            self._report(
+                f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off"
+            )
+        return removed
 
-
-def _ended(
-    directory: Path, segments: list[Segment], recovered: list[Segment], later: list[int], report: Report
-) -> LoadedSegments:
-    """The log ends with the last of `segments`; those of the bases `later` are set aside (LD-6)."""
-    active = segments[-1]
-    report(f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments")
-    _set_aside(directory, later)
-    active.unseal()
-    return LoadedSegments(segments, recovered, True)
+    def _end_before(self, later: list[int]) -> None:
+        """The log ends with the segments that are loaded; those of the bases `later` are set aside (LD-6)."""
+        active = self.segments[-1]
+        self._report(f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments")
+        _set_aside(self._directory, later)
+        active.unseal()
+        self.lost_data = True
 
 
 def _reaches(segment: Segment, following: int, config: TopicConfig) -> bool:
     """Whether the next segment may follow: compaction leaves holes, nothing else does (CL-8)."""
     return segment.next_offset == following or (config.compacted and segment.next_offset < following)
-
-
-def _recover(
-    segment: Segment,
-    config: TopicConfig,
-    epoch: int,
-    following: list[int],
-    reason: str,
-    report: Report,
-    *,
-    check_crc: bool = True,
-) -> int:
-    report(f"recovering {segment.path}: {reason}")
-    limit = following[0] if following else MAX_OFFSET
-    removed = recover(segment, config, epoch, limit=limit, check_crc=check_crc)
-    if removed:
-        report(f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off")
-    return removed
 
 
 def _segment_bases(directory: Path) -> list[int]:

@@ -17,6 +17,7 @@ from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
 from replog.log.files import read_exactly
+from replog.log.producers.recovery import LoadingProducers
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 from replog.log.validation import continues, epoch_starts, fault_of
@@ -25,31 +26,44 @@ MAX_OFFSET = 2**63 - 1
 
 
 def recover(
-    segment: Segment, config: TopicConfig, epoch: int, *, limit: int = MAX_OFFSET, check_crc: bool = True
+    segment: Segment,
+    config: TopicConfig,
+    epoch: int,
+    producers: LoadingProducers,
+    *,
+    limit: int = MAX_OFFSET,
+    check_crc: bool = True,
 ) -> int:
     """Keep the sound batches at the front, cut the rest, rebuild the indexes, fsync. Returns the bytes removed.
 
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none; with holes, no batch may reach
-    beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. The segment is left
-    unsealed, and its transaction index empty: filling that takes the producers' state before the segment
-    (`producers.recovery`).
+    beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. `producers` follow the
+    batches, from their state before the segment. The segment is left unsealed.
     """
     end = os.fstat(segment.fd()).st_size
     for index in segment.indexes:
         index.reset()
     segment.transaction_index.reset()
     segment.forget()
-    suspect = _add_sound_batches(segment, end, config, max(epoch, 0), limit, check_crc)
+    suspect = _add_sound_batches(segment, end, config, max(epoch, 0), producers, limit, check_crc)
     segment.write_indexes()
     segment.cut_file()
-    if suspect is not None:
+    if suspect is None:
+        producers.followed(segment.next_offset)
+    else:
         segment.truncate_to(suspect)
     segment.flush()
     return end - segment.size
 
 
 def _add_sound_batches(
-    segment: Segment, end: int, config: TopicConfig, epoch: int, limit: int, check_crc: bool
+    segment: Segment,
+    end: int,
+    config: TopicConfig,
+    epoch: int,
+    producers: LoadingProducers,
+    limit: int,
+    check_crc: bool,
 ) -> int | None:
     """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
 
@@ -61,7 +75,7 @@ def _add_sound_batches(
     reader = BatchReader(segment.fd(), end)
     batches = reader.batches(0) if check_crc else ((position, header, b"") for position, header in reader.headers(0))
     try:
-        for _, header, data in batches:
+        for position, header, data in batches:
             next_offset = segment.next_offset
             as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
             if not as_usual and fault_of(header, next_offset, epoch, holes=holes):
@@ -70,6 +84,8 @@ def _add_sound_batches(
             if (holes and header.next_offset > limit) or (check_crc and not validate_crc(data, 0, header)):
                 return None
             segment.add(header, interval)
+            if header.producer_id >= 0:
+                producers.follow(segment, position, header)
             end_before, epoch_before, last_base = next_offset, epoch, header.base_offset
             epoch = header.leader_epoch
     except (CorruptRecord, IndexOffsetOverflow):

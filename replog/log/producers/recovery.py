@@ -84,42 +84,68 @@ class ProducerSnapshots:
         self._latest = max(snapshot_offsets(self._directory), default=0)  # some may have gone with their segments
 
 
-def load_producers(
-    snapshots: ProducerSnapshots,
-    segments: Sequence[Segment],
-    recovered: Sequence[Segment],
-    log_start_offset: int,
-    *,
-    clean: bool,
-) -> ProducerStateManager:
-    """The state at the log end, with a snapshot of it; the transaction indexes of `recovered` segments are filled.
+class LoadingProducers:
+    """The state while the segments of a log are loaded, oldest first: recovery follows the batches that it reads."""
 
-    Nothing is read but a snapshot where there is one at the log end. A log that stopped cleanly and has none is taken
-    to have no producers (PS-10).
-    """
-    end = segments[-1].next_offset
-    bases = [segment.base_offset for segment in segments]
-    producers = ProducerStateManager()
-    snapshots.remove_stray(bases)
-    if clean and not recovered and not snapshots.exist:
-        for offset in bases[-2:]:
-            snapshots.take(offset, producers)
-    else:
-        if not clean and recovered:  # later ones may describe what the crash took
-            snapshots.keep_only(log_start_offset, recovered[0].base_offset)
-        at = None
-        for segment in recovered:
-            if segment.base_offset != at:
-                rebuild(producers, snapshots, segments, log_start_offset, segment.base_offset)
-            replay(segment, producers, log_start_offset, segment.next_offset, fill_index=True)
-            at = segment.next_offset
-            snapshots.take(at, producers)  # LD-5
-        snapshots.keep_only(log_start_offset, end)
-        if at != end:
-            rebuild(producers, snapshots, segments, log_start_offset, end)
-    producers.forget_deleted(log_start_offset)
-    snapshots.take(end, producers)
-    return producers
+    def __init__(
+        self, snapshots: ProducerSnapshots, bases: Sequence[int], log_start_offset: int, *, clean: bool
+    ) -> None:
+        self._snapshots = snapshots
+        self._log_start_offset = log_start_offset
+        self._clean = clean
+        self._state = ProducerStateManager()
+        self._at: int | None = None  # the offset that the state is as of, where that is known
+        self._recovered = False  # any segment
+        if bases:
+            snapshots.remove_stray(bases)
+
+    def begin(self, earlier: Sequence[Segment], base_offset: int) -> None:
+        """The segment at `base_offset` is to be recovered: make the state that before it (LD-5)."""
+        if not self._recovered and not self._clean:  # later ones may describe what the crash took
+            self._snapshots.keep_only(self._log_start_offset, base_offset)
+        self._recovered = True
+        if self._at != base_offset:
+            rebuild(self._state, self._snapshots, earlier, self._log_start_offset, base_offset)
+        self._at = None
+
+    def follow(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """The next batch of the segment that has a producer id; the transaction index is filled on the way."""
+        if header.base_offset + header.last_offset_delta >= self._log_start_offset:
+            aborted = self._state.update(header, _marker(segment, position, header))
+            if aborted is not None:
+                segment.transaction_index.append(aborted)
+
+    def followed(self, offset: int) -> None:
+        """What was followed are the batches before `offset`, and no others."""
+        self._at = offset
+
+    def take_snapshot(self, segments: Sequence[Segment]) -> None:
+        """Of the state at the end of these segments, the last of which was recovered (LD-5)."""
+        self._reach_end(segments)
+        self._snapshots.take(segments[-1].next_offset, self._state)
+
+    def finish(self, segments: Sequence[Segment]) -> ProducerStateManager:
+        """The state at the log end, with a snapshot of it.
+
+        Nothing is read but a snapshot where there is one at the log end. A log that stopped cleanly and has none is
+        taken to have no producers (PS-10).
+        """
+        end = segments[-1].next_offset
+        if self._clean and not self._recovered and not self._snapshots.exist:
+            for segment in segments[-2:]:
+                self._snapshots.take(segment.base_offset, self._state)
+        else:
+            self._snapshots.keep_only(self._log_start_offset, end)
+            self._reach_end(segments)
+        self._state.forget_deleted(self._log_start_offset)
+        self._snapshots.take(end, self._state)
+        return self._state
+
+    def _reach_end(self, segments: Sequence[Segment]) -> None:
+        end = segments[-1].next_offset
+        if self._at != end:
+            rebuild(self._state, self._snapshots, segments, self._log_start_offset, end)
+            self._at = end
 
 
 def rebuild(
@@ -148,9 +174,7 @@ def rebuild(
             segment.close()
 
 
-def replay(
-    segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int, *, fill_index: bool = False
-) -> None:
+def replay(segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int) -> None:
     """Follow the batches of a segment from `start_offset` up to `end_offset`, by their headers.
 
     What lies behind damage that loading has not found cannot be followed; it ends the walk.
@@ -160,11 +184,8 @@ def replay(
         for position, header in segment.batches_from(found[0] if found else segment.size):
             if header.base_offset >= end_offset:
                 return
-            if header.producer_id < 0:
-                continue
-            aborted = producers.update(header, _marker(segment, position, header))
-            if aborted is not None and fill_index:
-                segment.transaction_index.append(aborted)
+            if header.producer_id >= 0:
+                producers.update(header, _marker(segment, position, header))
     except CorruptRecord:
         return
 

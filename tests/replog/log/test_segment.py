@@ -10,6 +10,7 @@ from crc32c import crc32c
 from replog.log.batch import BatchHeader, iterate_batches, parse_header
 from replog.log.digest import batch_digest
 from replog.log.errors import IndexOffsetOverflow
+from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
 from replog.log.segment import Segment
 from replog.log.timestamps import find_in_segment
@@ -23,6 +24,10 @@ def segment_of(directory: Path, base: int, *batches: bytes, interval: int) -> Se
         segment.add(parse_header(batch), interval)
         segment.write([batch])
     return segment
+
+
+def producers_in(directory: Path) -> LoadingProducers:
+    return LoadingProducers(ProducerSnapshots(directory, print), [0], 0, clean=False)
 
 
 def offset_entries(segment: Segment) -> list[tuple[int, int]]:
@@ -53,7 +58,7 @@ def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(t
         log.close()
         sealed = Segment(directory, 0)
         assert time_entries(sealed)[-1] == (1019, 19)
-        assert recover(sealed, config(index_interval_bytes=100), -1) == 0
+        assert recover(sealed, config(index_interval_bytes=100), -1, producers_in(directory)) == 0
         assert offset_entries(sealed) == expected
         sealed.seal()
         assert time_entries(sealed)[-1] == (1019, 19), "recovery as an inactive segment"
@@ -250,7 +255,7 @@ def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path: Path
     struct.pack_into(">I", wide, 17, crc32c(wide[21:]))
     segment = Segment(tmp_path, 0)
     segment.path.write_bytes(wide + leader_batch(2**31, 0, b"b"))
-    assert recover(segment, config(), -1) == 69
+    assert recover(segment, config(), -1, producers_in(tmp_path)) == 69
     assert (segment.size, segment.next_offset) == (69, 2**31)
 
 
