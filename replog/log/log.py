@@ -13,7 +13,14 @@ from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.compaction.keys import check_keys
 from replog.log.compaction.log_compaction import LogCompaction
-from replog.log.errors import CorruptRecord, DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
+from replog.log.errors import (
+    CorruptIndex,
+    CorruptRecord,
+    DiskWork,
+    LogStorageError,
+    OffsetOutOfRange,
+    storage_errors,
+)
 from replog.log.flushing import FlushTask
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
@@ -284,6 +291,8 @@ class Log:
 
         Whole batches go: inside a batch the log then ends at that batch's base offset, so that no hole can arise
         (unlike Kafka, LG-11). The lowered recovery point is made durable by `on_recovery_point_lowered`.
+
+        Where damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
         """
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")
@@ -295,13 +304,24 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._working:
-            self._segments.truncate_to(offset)
+            self._truncate_segments(offset)
             self._ended_at(self._segments.active.next_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
             self._reload_producers()
             self.on_recovery_point_lowered()
         return True
+
+    def _truncate_segments(self, offset: int) -> None:
+        try:
+            self._segments.truncate_to(offset)
+        except (CorruptRecord, CorruptIndex) as damage:
+            self.recovery_point = min(self.recovery_point, self._segments.active.base_offset)
+            self.on_recovery_point_lowered()
+            raise LogStorageError(
+                f"{self.directory} cannot be truncated to {offset}: {damage.message}; restart the broker, which then "
+                "recovers the damaged segment and copies again what it has to cut off"
+            ) from damage
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything and go on with an empty log at `offset` (LG-12)."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from replog.log.errors import CorruptRecord
+from replog.log.errors import CorruptRecord, LogStorageError
 from replog.log.offsets import Isolation, OffsetMetadata
-from tests.replog.log.batches import layout
+from tests.replog.log.batches import layout, leader_batch
 from tests.replog.log.damage import (
     BATCH,
     CLEAN,
@@ -299,3 +299,23 @@ def test_damage_where_the_high_watermark_lies_is_told_to_readers_and_no_one_else
     log.update_high_watermark(20)
     assert log.snapshot().high_watermark == (20, 20, 0)
     assert log.read(0, 1000, Isolation.HIGH_WATERMARK, min_one_message=True).records == files[LOG0]
+
+
+def test_a_truncation_to_a_damaged_place_fails_the_log_and_the_next_start_recovers_it(
+    memory: Path, files: dict[str, bytes]
+) -> None:
+    """LG-10: nothing may be appended behind what was cut, and where to cut is not known."""
+    put_back(memory, files)
+    flipped(LOG10, 2 * BATCH + 16)(memory)  # the magic of the batch of offsets 14 and 15
+    log = reopen(memory, CLEAN)
+    checkpointed: list[int] = []
+    log.on_recovery_point_lowered = lambda: checkpointed.append(log.recovery_point)
+    with pytest.raises(LogStorageError, match=r"batch magic .* restart the broker"):
+        log.truncate_to(19)
+    assert checkpointed == [10]
+    with pytest.raises(LogStorageError):
+        log.append_as_follower(leader_batch(END, 3, b"x"))
+    log.abandon()
+    log = reopen(memory, checkpointed[0])
+    assert (log.log_end_offset, log.lost_data) == (14, True)
+    log.append_as_follower(leader_batch(14, 3, b"x"))
