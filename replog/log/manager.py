@@ -133,8 +133,15 @@ class LogManager:
         except DamagedCheckpoint as damage:
             report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
         self._loaded = True
-        if any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._logs.items()):
+        gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._logs.keys()
+        if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+            self.checkpoint_high_watermarks()
+        elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._logs.items()):
             self.checkpoint_recovery_points()  # or what is appended there would count as durable after a crash
+        for tp, log in self._logs.items():
+            self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
         return dict(self._logs)
 
     def _partition_of(self, path: Path, report: Report) -> TopicPartition | None:

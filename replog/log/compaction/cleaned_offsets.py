@@ -19,8 +19,12 @@ class CleanedOffsets:
         self._writing = lock
 
     def load(self, partitions: Collection[TopicPartition]) -> None:
-        """Read the entries of these partitions; others belong to replicas that are gone. DamagedCheckpoint if it is."""
-        self._offsets = {tp: offset for tp, offset in self._checkpoint.read().items() if tp in partitions}
+        """Read the entries of these partitions; others, of replicas that are gone, go too, durably: another may come by
+        that name. DamagedCheckpoint if it is."""
+        found = self._checkpoint.read()
+        self._offsets = {tp: offset for tp, offset in found.items() if tp in partitions}
+        if len(self._offsets) < len(found):
+            self.write()
 
     def get(self, tp: TopicPartition) -> int | None:
         return self._offsets.get(tp)

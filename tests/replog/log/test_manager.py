@@ -180,6 +180,21 @@ def test_a_missing_replica_counts_as_an_unclean_stop(manager: LogManager, log: L
     assert (again.clean, again.previous_broker_epoch, set(again.logs)) == (True, -1, {OTHER})
 
 
+def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager: LogManager, log: Log) -> None:
+    """Not even if the broker crashes soon: what was never flushed would count as durable, and as committed."""
+    log.update_high_watermark(8)
+    manager.close(1)
+    log.directory.rename(manager.directory.parent / "away")
+    again = start(manager.directory)
+    append(again.create(TP, ID, config()), *[PAIR] * 4)
+    again.abandon()
+    lines: list[str] = []
+    last = LogManager(manager.directory, cluster_id="c1", node_id=3)
+    log = last.load(lambda tp: config(), lines.append)[TP]
+    assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (0, 0, 8)
+    last.abandon()
+
+
 def test_an_emptied_replica_has_lost_data(manager: LogManager, log: Log) -> None:
     manager.close(5)
     for path in (manager.directory / "a-b-12").glob("0*"):

@@ -24,7 +24,7 @@ def filled(directory: Path) -> LogManager:
     log = manager.create(TP, b"1" * 16, COMPACTED)
     append(log, *[client_batch((b"k", b"v"))] * 5).roll()
     append(log, *[client_batch((b"k", b"v"))] * 5)
-    manager.create(OTHER, b"2" * 16, COMPACTED)
+    manager.create(OTHER, b"2" * 16, COMPACTED).truncate_fully_and_start_at(7)
     manager.cleaned_offsets.raise_to(TP, 5)
     manager.cleaned_offsets.raise_to(OTHER, 7)
     manager.cleaned_offsets.write()
@@ -72,4 +72,34 @@ def test_a_damaged_one_counts_as_empty(tmp_path: Path) -> None:
     manager.load(lambda _: COMPACTED, lines.append)
     assert manager.cleaned_offsets.get(TP) is None
     assert any("cleaner-offset-checkpoint" in line and "from their beginning" in line for line in lines), lines
+    manager.abandon()
+
+
+def test_it_goes_with_a_replica_that_was_moved_away(tmp_path: Path) -> None:
+    """The one that is copied in its place is dirty, after a crash too."""
+    filled(tmp_path).close(1)
+    shutil.move(tmp_path / "t-0", tmp_path.parent / "away")
+    manager = opened(tmp_path)
+    append(manager.create(TP, b"1" * 16, COMPACTED), *[client_batch((b"k", b"v"))] * 10).flush()
+    manager.abandon()
+    manager = opened(tmp_path)
+    assert manager.cleaned_offsets.get(TP) is None
+    manager.abandon()
+
+
+def test_a_start_that_cuts_the_log_lowers_it(tmp_path: Path) -> None:
+    """What is copied there again need not have been cleaned where it comes from; and that holds after a crash."""
+    manager = filled(tmp_path)
+    path = manager.logs[TP].segments[0].path
+    manager.abandon()
+    data = bytearray(path.read_bytes())
+    data[150] ^= 1
+    path.write_bytes(data)
+    manager = opened(tmp_path)
+    log = manager.logs[TP]
+    assert (log.log_end_offset, manager.cleaned_offsets.get(TP)) == (2, 0)
+    append(log, *[client_batch((b"k", b"v"))] * 10).flush()
+    manager.abandon()
+    manager = opened(tmp_path)
+    assert manager.cleaned_offsets.get(TP) == 0
     manager.abandon()
