@@ -150,7 +150,8 @@ class Cleaning:
         """False if the map is full before the last key."""
         raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
         for number, record in enumerate(slice_records(raw, header.records_count), 1):
-            if record.key is not None and not self._keys.put(record.key, header.base_offset + record.offset_delta):
+            offset = header.base_offset + record.offset_delta
+            if record.key is not None and offset >= self.task.first_dirty and not self._keys.put(record.key, offset):
                 return False
             if number % RECORDS_A_BREATH == 0:
                 self._breathe()

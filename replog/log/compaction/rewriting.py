@@ -119,6 +119,8 @@ class Compaction:
                 newest = max(newest, time)
                 if horizon is None:
                     body += raw[record.start : record.end]
+                elif time - horizon < -(2**63):
+                    raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of {time}")
                 else:
                     body += with_timestamp(raw, record, time - horizon)
         if newest > MAX_TIMESTAMP:

@@ -94,13 +94,28 @@ def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path: Path
     struct.pack_into(">q", data, 27, 2**63 - 2)
     batch = with_crc(bytes(data))
     log = open_log(tmp_path, cleanup_policy="compact")
-    with pytest.raises(InvalidRecord, match="record 2 of the batch has a timestamp of more than 64 bits"):
+    with pytest.raises(InvalidRecord, match="record 2 of the batch has a timestamp of 9223372036854775808"):
         log.append_as_leader(batch, leader_epoch=0, now_ms=0)
     log.append_as_follower(stamped(batch, 0, 0))
     append(log, client_batch((b"k", b"d")))
     log.roll()
     log.update_high_watermark(4)
     with pytest.raises(InvalidRecord, match="batch 0 has a record with a timestamp of more than 64 bits"):
+        clean(log)
+
+
+def test_a_timestamp_below_none_cannot_stop_the_cleaner_either(tmp_path: Path) -> None:
+    """CL-6: from a delete horizon without end back to -7 there is no delta of 64 bits."""
+    data = bytearray(client_batch((b"k", None)))
+    struct.pack_into(">qq", data, 27, -7, -7)
+    batch = with_crc(bytes(data))
+    log = open_log(tmp_path, cleanup_policy="compact", delete_retention_ms=2**63 - 1)
+    with pytest.raises(InvalidRecord, match="record 0 of the batch has a timestamp of -7"):
+        log.append_as_leader(batch, leader_epoch=0, now_ms=0)
+    log.append_as_follower(stamped(batch, 0, 0))
+    log.roll()
+    log.update_high_watermark(1)
+    with pytest.raises(InvalidRecord, match="batch 0 has a record with a timestamp of -7"):
         clean(log)
 
 

@@ -224,6 +224,14 @@ def test_cl_3_one_batch_with_more_keys_than_the_map_holds_is_refused(tmp_path: P
     assert offsets_of(log) == list(range(6))
 
 
+def test_cl_3_what_the_log_start_hides_of_a_batch_takes_no_room(tmp_path: Path) -> None:
+    """The map is no larger than what is dirty needs; here DeleteRecords has left five of a hundred records."""
+    log = sealed(compacted(tmp_path), keyed(*[f"{n}" for n in range(100)]), keyed("96"))
+    log.maybe_increment_log_start_offset(95)
+    assert clean(log) == 101
+    assert [offset for offset in offsets_of(log) if offset >= 95] == [95, 97, 98, 99, 100]
+
+
 def test_cl_3_what_lies_behind_the_map_is_copied_as_it_is(tmp_path: Path) -> None:
     """A tombstone there must not start its clock: older values of its key are not looked for yet."""
     log = compacted(tmp_path, delete_retention_ms=0)

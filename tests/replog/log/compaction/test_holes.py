@@ -152,3 +152,11 @@ def test_a_leader_looks_through_so_much_and_no_more(tmp_path: Path) -> None:
     with pytest.raises(InvalidRecord, match="at most 16000 bytes"):
         append(log, client_batch((b"a", bytes(20_000)), codec=1))
     append(log, client_batch((b"a", bytes(10_000)), codec=1))
+
+
+def test_a_leader_looks_at_so_many_keys_and_no_more(tmp_path: Path) -> None:
+    """A batch of two million records compresses well, and takes seconds in which a broker does nothing else."""
+    log = compacted(tmp_path)
+    with pytest.raises(InvalidRecord, match=r"has 100001 records, more than the 100000 .* smaller batches"):
+        append(log, client_batch(*[(b"k", b"")] * 100_001, codec=1))
+    assert log.log_end_offset == 0
