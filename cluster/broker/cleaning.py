@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import structlog
@@ -18,7 +19,7 @@ from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import Cleaning
-from replog.log.errors import storage_error
+from replog.log.errors import CorruptRecord, storage_error
 from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.log.manager import LogManager
@@ -55,11 +56,11 @@ class LogCleaner:
         tp, found, cleanable = dirtiest
         try:
             return await self._clean(tp, found, cleanable)
-        except FileNotFoundError as error:
-            log.info("segments were removed during their cleaning; trying again later", partition=str(tp), reason=error)
         except Exception as error:
             if self._logs.get(tp) is not found:
                 log.info("a replica was deleted during its cleaning", partition=str(tp))
+            elif isinstance(error, FileNotFoundError) and not _is_lost(error, found):
+                log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
             elif isinstance(error, OSError):
                 self._manager.on_storage_error(storage_error(found.directory, error))
             elif isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -87,18 +88,13 @@ class LogCleaner:
         map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
         task = found.compaction.task(cleanable, self._manager.clock.wall_ms(), map_bytes)
         cleaning = Cleaning(task, _Breather(self._stopping))
-        await self._off_loop(cleaning.map_keys)
-        for group in cleaning.groups():
-            swap = await self._off_loop(partial(cleaning.rewrite, group))
-            if swap is None:
-                continue
-            if self._logs.get(tp) is not found or not found.compaction.begin_swap(task, swap):
-                return False
-            await in_thread(partial(fsync_directory, found.directory))
-            if self._logs.get(tp) is not found or not found.compaction.finish_swap(swap):
-                return False
-            await in_thread(partial(fsync_directory, found.directory))
-        if self._logs.get(tp) is not found or found.compaction.is_void(task):
+        try:
+            replaced = await self._replace(tp, found, cleaning)
+        except CorruptRecord:
+            if not found.compaction.is_void(task):
+                raise
+            replaced = False  # segments were cut while they were read
+        if not replaced or self._logs.get(tp) is not found or found.compaction.is_void(task):
             return False
         self._logs.cleaned_offsets.raise_to(tp, cleaning.end_offset)
         await in_thread(self._logs.cleaned_offsets.write)
@@ -113,6 +109,21 @@ class LogCleaner:
         )
         return True
 
+    async def _replace(self, tp: TopicPartition, found: Log, cleaning: Cleaning) -> bool:
+        """Each group of segments by a clean one; False as soon as what is to be replaced is gone."""
+        await self._off_loop(cleaning.map_keys)
+        for group in cleaning.groups():
+            swap = await self._off_loop(partial(cleaning.rewrite, group))
+            if swap is None:
+                continue
+            if self._logs.get(tp) is not found or not found.compaction.begin_swap(cleaning.task, swap):
+                return False
+            await in_thread(partial(fsync_directory, found.directory))
+            if self._logs.get(tp) is not found or not found.compaction.finish_swap(swap):
+                return False
+            await in_thread(partial(fsync_directory, found.directory))
+        return True
+
     async def _off_loop(self, work: Callable[[], T]) -> T:
         """In a thread; a cancellation ends the work at its next breath."""
         task = asyncio.create_task(in_thread(work))
@@ -123,6 +134,12 @@ class LogCleaner:
             await asyncio.wait([task])
             task.exception()  # marks it as seen
             raise
+
+
+def _is_lost(missing: FileNotFoundError, found: Log) -> bool:
+    """Whether it is a file that the log counts on: no removal of segments took it."""
+    path = Path(missing.filename or "")
+    return path in {segment.path for segment in found.segments} and not path.exists()
 
 
 class _Stopped(Exception):

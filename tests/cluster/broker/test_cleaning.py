@@ -124,6 +124,26 @@ async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster
     assert not broker.failed
 
 
+async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProcessCluster) -> None:
+    """CL-2: after a truncation the log is cleaned some other time; a file that the disk has lost fails the broker,
+    instead of being tried for ever before all other logs."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    await fill(cluster, 40)
+    assert broker._logs is not None
+    cleaner, log = LogCleaner(broker._manager, broker._logs), cluster.log(1, TP)
+    cleaning = asyncio.create_task(cleaner._clean_dirtiest())
+    await asyncio.sleep(0)
+    log.truncate_to(log.segments[0].size // 1000)
+    assert not await cleaning
+    assert (cleaner._uncleanable, broker.failed) == (set(), False)
+    assert cleaner._dirtiest() is None
+    await fill(cluster, 40)
+    log.segments[1].path.unlink()
+    assert not await cleaner._clean_dirtiest()
+    assert broker.failed
+
+
 async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster: InProcessCluster) -> None:
     """And the one that starts again finds nothing of it."""
     await cluster.start_broker(1, log_cleaner_backoff_ms=10)
