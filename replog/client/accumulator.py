@@ -163,7 +163,7 @@ class PartitionQueue:
         if self.sequences is None:
             return not self.flying
         if batch.sequence is not None:
-            return not self.flying or self.resending
+            return oldest is None or (self.resending and self.sequences.known)
         return oldest is None or (self.sequences.continuing and batch.number - oldest.number < MAX_OUTSTANDING)
 
     def numbered(self) -> list[Batch]:
@@ -292,7 +292,8 @@ class Accumulator:
                 stamp(batch.encoded(), producer, batch.sequence)
             if not (queue.flying or taken):
                 queue.resending = again
-            batch.refused = False
+                for known in queue.numbered():
+                    known.refused = False  # another leader may take it
             taken.append(batch)
         for batch in taken:
             queue.batches.popleft()
@@ -323,13 +324,14 @@ class Accumulator:
     def _settle_sequences(self, queue: PartitionQueue, sequences: Sequences) -> None:
         """With nothing in flight, what the log told of the batches' numbers is final.
 
-        A log always knows a producer's last batch, though after a restart none before it (PS-7). So a batch that is
-        out of order is in the log if one after it is; and if none of those is that were sent, what they should follow
-        on was given up or has been lost, and they are numbered anew.
+        A log that knows a producer knows its last batch, though after a restart none before it (PS-7). So a batch that
+        is out of order is in the log if one after it is, unless no try can have brought it there: then the log had
+        forgotten the producer. And if none of those is that were sent, what they should follow on was given up or has
+        been lost, and they are numbered anew.
         """
         numbered = queue.numbered()
         if numbered and numbered[0].refused:
-            appended = [batch for batch in numbered if batch.number < sequences.acknowledged]
+            appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.may_be_appended]
             for batch in appended:
                 self.settle(batch)
             if not appended and all(batch.refused for batch in numbered):

@@ -47,16 +47,31 @@ class Identity:
 
 
 class Sequences:
-    """Those of one partition. `broken` is set when a numbered batch was given up: what follows would not be taken."""
+    """Those of one partition. `broken` is set when a numbered batch was given up: what follows would not be taken.
 
-    __slots__ = ("_identity", "_next", "acknowledged", "broken", "producer")
+    A log that does not know the producer takes any sequence (W-P5). So a new leader's, or that of one that restarted,
+    gets one batch alone until it is `known` to know it.
+    """
+
+    __slots__ = ("_identity", "_next", "_stream", "acknowledged", "broken", "known", "producer")
 
     def __init__(self, identity: Identity) -> None:
         self.producer: ProducerId | None = None
         self.acknowledged = -1  # number of the newest batch under this name that is known to be in the log
         self.broken = False
+        self.known = False  # by the log that the next batch goes to
         self._identity = identity
         self._next = 0
+        self._stream: object = None  # to the leader
+
+    def lead_to(self, stream: object) -> None:
+        """The next batches go there."""
+        if stream is not self._stream:
+            self._stream, self.known = stream, False
+
+    def known_by(self, stream: object) -> None:
+        """The log there has taken a batch, or said that one is out of order."""
+        self.known |= stream is self._stream
 
     @property
     def named(self) -> bool:
@@ -65,11 +80,8 @@ class Sequences:
 
     @property
     def continuing(self) -> bool:
-        """Whether a new batch may follow on those under way.
-
-        A log that does not know the producer takes any first sequence, so the first batch has to arrive alone.
-        """
-        return self.acknowledged >= 0 and not self.broken and self.producer == self._identity.current
+        """Whether a new batch may follow on those under way."""
+        return self.known and not self.broken and self.producer == self._identity.current
 
     def mend(self) -> None:
         """Nothing numbered is left without an outcome: after a hole, begin anew."""
@@ -87,7 +99,7 @@ class Sequences:
         current = self._identity.current
         assert current is not None, "a batch is numbered before the producer has an id"
         if current != self.producer:
-            self.producer, self._next, self.acknowledged = current, 0, -1
+            self.producer, self._next, self.acknowledged, self.known = current, 0, -1, False
         sequence = self._next
         self._next = (sequence + records) % SEQUENCES
         return current, sequence

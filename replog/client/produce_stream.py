@@ -130,7 +130,7 @@ class ProduceStream:
         del self._in_flight[answer.correlation_id]
         results = iter(answer.partitions)
         for queue, batches in flights:
-            self._sender.answered(queue, batches, list(islice(results, len(batches))))
+            self._sender.answered(self, queue, batches, list(islice(results, len(batches))))
 
     def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[Flight]]:
         """The batches of each ready queue, the queue that waits longest first, as many as fit (at least one)."""

@@ -109,6 +109,8 @@ class Sender:
         stream = self._streams.get(leader.address)
         if stream is None:
             stream = self._streams[leader.address] = ProduceStream(self, leader.address)
+        if queue.sequences is not None:
+            queue.sequences.lead_to(stream)
         stream.offer(queue)
 
     def stream_lost(self, stream: ProduceStream, error: ReplogError) -> None:
@@ -118,7 +120,11 @@ class Sender:
         logger.info("produce stream lost: %s", error)
 
     def answered(
-        self, queue: PartitionQueue, batches: list[Batch], results: list[log_pb2.ProducePartitionResult]
+        self,
+        stream: ProduceStream,
+        queue: PartitionQueue,
+        batches: list[Batch],
+        results: list[log_pb2.ProducePartitionResult],
     ) -> None:
         """Settle the batches by their answers; those with an error that may pass are sent again."""
         passing: ReplogError | None = None
@@ -128,10 +134,12 @@ class Sender:
                 batch.append_time_ms = result.log_append_time_ms
                 self.accumulator.settle(batch)
                 if queue.sequences is not None:
+                    queue.sequences.known_by(stream)
                     queue.sequences.acknowledged = max(queue.sequences.acknowledged, batch.number)
                 continue
             error = ReplogError(error_code(result.error_code), result.error_message or "refused")
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
+                queue.sequences.known_by(stream)
                 batch.refused = True
                 passing = passing or error
                 self._failed_once(batch, error)
@@ -223,6 +231,7 @@ class Sender:
                 continue
             failures = 0
             self._identity.current = ProducerId(response.producer_id, response.producer_epoch)
+            self._id_wanted.clear()  # more may have come meanwhile
             nameless, self._nameless = self._nameless, {}
             self._offer_again(nameless)
 

@@ -1,8 +1,8 @@
 """One partition's leader behind a network that fails by the seed, in virtual time: a real log, no sockets.
 
 Requests of a stream arrive in order or not at all. The leader may refuse them before or after the append, its answers
-may come out of order or get lost with their stream, it may restart cleanly, and another may take over that lacks what
-was not committed.
+may come out of order or get lost with their stream, it may restart cleanly and forget a producer that knows the
+outcome of all that it sent, and another may take over that lacks what was not committed.
 """
 
 import asyncio
@@ -54,6 +54,7 @@ class Network:
 
     def __init__(self, directory: Path, chance: random.Random) -> None:
         self.trouble = True
+        self.all_told: Callable[[], bool] = lambda: False  # whether the producer knows of all that it has in the log
         self.chance = chance
         self.leader = 0  # index of its address
         self.epoch = 0
@@ -91,6 +92,8 @@ class Network:
                 self.break_streams()
                 self.log.close()
                 self.log = self._open(self.log.log_end_offset)
+                if self.all_told() and self.happens("producers forgotten", 0.5):
+                    self.log.producers.clear()
             if self.happens("leaders changed", 0.2):
                 self.leader, self.epoch = 1 - self.leader, self.epoch + 1
                 if self.happens("leaders changed with a loss", 0.5):

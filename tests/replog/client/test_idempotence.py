@@ -42,11 +42,14 @@ class Harness:
         return self.accumulator.take(queue, 10**6)
 
     def land(self, *batches: Batch, appended: bool) -> None:
-        """An answer for batches of one partition."""
+        """An answer for batches of one partition, or that it was lost."""
         (queue,) = {self.queue_of(batch) for batch in batches}
+        for batch in batches:
+            batch.may_be_appended = True
         for batch in batches if appended else ():
             self.accumulator.settle(batch)
             assert queue.sequences is not None
+            queue.sequences.known = True
             queue.sequences.acknowledged = max(queue.sequences.acknowledged, batch.number)
         self.accumulator.land(queue, list(batches))
         self.accumulator.go_on(queue)

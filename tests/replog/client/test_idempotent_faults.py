@@ -13,6 +13,13 @@ from tests.replog.client.network import ADDRESSES, Network, VirtualLoop
 RECORDS = 400
 
 
+def all_told(producer: Producer) -> bool:
+    if producer._accumulator is None:
+        return True
+    flying = any(queue.flying for queue in producer._accumulator.queues())
+    return not flying and not any(batch.may_be_appended for batch in producer._accumulator.unsettled())
+
+
 async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, int], dict[bytes, bool]]:
     """Offsets of what was acknowledged, in the order sent; what failed, and whether it may be in the log."""
     acknowledged: dict[bytes, int] = {}
@@ -27,6 +34,7 @@ async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, 
         max_request_bytes=chance.choice([1500, 1 << 20]),
         delivery_timeout_ms=chance.choice([800, 3000, 60_000]),
     )
+    network.all_told = lambda: all_told(producer)
     deliveries = []
     for number in range(RECORDS):
         value = b"%d" % number if chance.random() < 0.99 else b"%d is too large" % number

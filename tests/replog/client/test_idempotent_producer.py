@@ -119,6 +119,18 @@ async def five_under_way(producer: Producer, *values: bytes) -> list[Any]:
     return deliveries
 
 
+def five_in_one_request(producer: Producer, *values: bytes) -> list[Any]:
+    """Each in a batch of its own."""
+    accumulator = producer._accumulator
+    assert accumulator is not None
+    queue = accumulator.topics["t"][0]
+    deliveries = []
+    for value in values:
+        deliveries.append(accumulator.append(queue, 1000, None, value, ()))
+        queue.open = None
+    return deliveries
+
+
 async def test_batches_are_numbered_from_0_without_a_gap(cluster: InProcessCluster) -> None:
     async with Producer(await one_broker(cluster), batch_size=100) as producer:
         await producer.send_many("t", [b"x" * 40] * 30)
@@ -183,6 +195,51 @@ async def test_when_the_first_of_five_under_way_is_refused_all_come_in_order_and
     assert set(leaders.refused[1:]) == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
     assert in_log(cluster) == [b"first", b"a", b"b", b"c", b"d", b"e"]
     assert producers(cluster) == [(0, number) for number in range(6)]
+
+
+async def test_a_refused_batch_is_not_taken_for_delivered_because_a_log_that_forgot_the_producer_took_the_next(
+    cluster: InProcessCluster, leaders: Refusals
+) -> None:
+    """W-P5: such a log takes any sequence, so that of the second proves nothing of the first."""
+    async with Producer(await one_broker(cluster)) as producer:
+        await (await producer.send("t", b"first"))
+        cluster.log(1, TP).producers.clear()  # as once it was idle for a day
+        passing = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
+        leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
+        deliveries = await five_under_way(producer, b"a", b"b", b"c")
+        assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
+    assert sorted(value or b"" for value in in_log(cluster)) == [b"a", b"b", b"c", b"first"]
+
+
+async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster: InProcessCluster, leaders: Refusals) -> None:
+    """W-P5: its log may have forgotten the producer, and take the second batch where it refused the first."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.start_broker(2)  # keeps the cluster known while the leader is away
+    async with Producer([broker.address for broker in cluster.brokers.values()]) as producer:
+        await (await producer.send("t", b"first"))
+        cluster.log(1, TP).maybe_increment_log_start_offset(1)
+        await cluster.stop_broker(1)
+        await cluster.start_broker(1)
+        await eventually(lambda: cluster.leader(TP) == 1)
+        assert cluster.log(1, TP).producers.empty
+        passing = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER])
+        leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
+        deliveries = await five_under_way(producer, b"a", b"b", b"c")
+        assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
+    log = cluster.log(1, TP).read(1, 1 << 20, Isolation.LOG_END, min_one_message=True)
+    assert [record.value for record in decode(log.records)] == [b"a", b"b", b"c"]
+
+
+async def test_partitions_that_want_an_id_at_the_same_time_get_one(cluster: InProcessCluster) -> None:
+    async with Producer(await one_broker(cluster, partitions=4)) as producer:
+        deliveries = [await producer.send("t", b"x", partition=number) for number in range(4)]
+        for delivery in deliveries:
+            await delivery
+        for delivery in [await producer.send("t", b"y", partition=number) for number in range(4)]:
+            await delivery
+    ids = {header.producer_id for number in range(4) for _, header in batches(cluster, TopicPartition("t", number))}
+    assert ids == {0}
 
 
 async def test_a_batch_refused_for_good_fails_alone_and_those_behind_it_follow_in_a_new_epoch(
@@ -253,7 +310,7 @@ async def test_ps_7_after_a_restart_that_forgets_all_but_the_last_batch_nothing_
     async with Producer(addresses, transport=transport) as producer:
         await (await producer.send("t", b"first"))
         losing = True
-        deliveries = await five_under_way(producer, b"a", b"b", b"c", b"d", b"e")
+        deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d", b"e")
         await eventually(lambda: cluster.log(1, TP).log_end_offset == 6)
         await eventually(lambda: transport.lost > 0)
         await cluster.stop_broker(1)
