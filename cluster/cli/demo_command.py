@@ -16,7 +16,7 @@ def demo(
 
     A controller and three brokers start as processes; every flight that left New York in 2013 is produced with
     acks=all; half-way a broker is killed with SIGKILL and later restarted on its own data; everything acknowledged is
-    read back and compared; the stopped replicas are audited; one byte of a copy is flipped and must be found.
+    read back and compared; the stopped replicas are audited; one bit of a copy is flipped and must be found.
 
     Takes about two minutes. Exit status 0 only if every step held. Everything is kept for a closer look: the stopped
     cluster's data (about 100 MB), the damaged copy and the reports.

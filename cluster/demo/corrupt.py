@@ -19,7 +19,7 @@ class Corruption(NamedTuple):
     last_offset: int
 
 
-def flip_payload_byte(replica: Path, below_offset: int) -> Corruption:
+def flip_payload_bit(replica: Path, below_offset: int) -> Corruption:
     """Flip one bit in the middle of a batch's payload, in the batch in the middle of those below `below_offset`.
 
     `replica` is a partition's directory; `below_offset` its high watermark, so that the batch is committed. Raises

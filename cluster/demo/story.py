@@ -13,7 +13,7 @@ from rich.table import Table
 
 from cluster.demo import dataset
 from cluster.demo.audit import AuditRun, require_spark, run_audit
-from cluster.demo.corrupt import flip_payload_byte
+from cluster.demo.corrupt import flip_payload_bit
 from cluster.demo.narrator import Narrator
 from cluster.demo.traffic import Tracker, produce_through_a_crash, read_back
 from cluster.demo.verify import Acknowledged, compare
@@ -174,13 +174,13 @@ class Story:
         return found
 
     def _damage(self, data: dict[int, Path], follower: int, tp: TopicPartition) -> AuditRun:
-        """Flip one byte of a copy; the audit must name replica, partition, offset and cause."""
-        with self._say.step("copying the replicas and flipping one byte of the copy"):
+        """Flip one bit of a copy; the audit must name replica, partition, offset and cause."""
+        with self._say.step("copying the replicas and flipping one bit of the copy"):
             copies = {broker: self._home / "damaged" / f"broker-{broker}" for broker in data}
             for broker, copy in copies.items():
                 shutil.copytree(data[broker], copy)
             committed = OffsetCheckpoint(copies[follower] / HIGH_WATERMARK_CHECKPOINT).read()[tp]
-            flipped = flip_payload_byte(copies[follower] / tp.directory_name, committed)
+            flipped = flip_payload_bit(copies[follower] / tp.directory_name, committed)
         place = f"broker {follower}, {tp}, offset {flipped.base_offset}"
         self._say.done(f"one bit flipped in a copy: {place} ({flipped.path.name} at byte {flipped.position})")
         with self._say.step("Spark audits the copy, level deep"):
@@ -191,6 +191,7 @@ class Story:
         self._say.done(
             f"audit of the copy: {found.summary.get('verdict')}, {told}", found.exit_code == 1 and seen == [wanted]
         )
+        self._say.tell(f"without Spark: replog log verify {copies[follower]}")
         self._facts.append(("audit of the damaged copy", f"{told}, in {found.seconds:.1f} s"))
         return found
 

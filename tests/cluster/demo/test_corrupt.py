@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.demo.corrupt import flip_payload_byte
+from cluster.demo.corrupt import flip_payload_bit
 from replog.client.records import encode_batch
 from replog.log.batch import HEADER, HEADER_SIZE, iterate_batches, parse_header, validate_crc
 
@@ -27,7 +27,7 @@ def replica(tmp_path: Path) -> Path:
 
 def test_exactly_one_batch_fails_its_crc_and_it_is_the_one_reported(replica: Path) -> None:
     before = {path: path.read_bytes() for path in replica.iterdir()}
-    done = flip_payload_byte(replica, below_offset=20)
+    done = flip_payload_bit(replica, below_offset=20)
     after = done.path.read_bytes()
     assert [n for n, pair in enumerate(zip(before[done.path], after, strict=True)) if pair[0] != pair[1]] == [
         done.position
@@ -38,7 +38,7 @@ def test_exactly_one_batch_fails_its_crc_and_it_is_the_one_reported(replica: Pat
 
 
 def test_the_byte_is_past_the_header_so_the_batch_still_parses(replica: Path) -> None:
-    done = flip_payload_byte(replica, below_offset=20)
+    done = flip_payload_bit(replica, below_offset=20)
     content = done.path.read_bytes()
     starts = [at for at, header in iterate_batches(content) if at <= done.position < at + header.size]
     assert done.position >= starts[0] + HEADER_SIZE
@@ -46,10 +46,10 @@ def test_the_byte_is_past_the_header_so_the_batch_still_parses(replica: Path) ->
 
 
 def test_only_batches_wholly_below_the_high_watermark_are_touched(replica: Path) -> None:
-    done = flip_payload_byte(replica, below_offset=3)
+    done = flip_payload_bit(replica, below_offset=3)
     assert (done.base_offset, done.last_offset) == (0, 1)
 
 
 def test_a_replica_without_a_committed_batch_is_refused(replica: Path) -> None:
     with pytest.raises(ValueError, match="no batch with a payload below offset 1"):
-        flip_payload_byte(replica, below_offset=1)
+        flip_payload_bit(replica, below_offset=1)
