@@ -12,11 +12,11 @@ from typing import Any
 from rich.table import Table
 
 from cluster.demo import dataset
+from cluster.demo.acknowledged import Acknowledged, compare
 from cluster.demo.audit import AuditRun, require_spark, run_audit
 from cluster.demo.corrupt import flip_payload_bit
 from cluster.demo.narrator import Narrator
 from cluster.demo.traffic import Tracker, produce_through_a_crash, read_back
-from cluster.demo.verify import Acknowledged, compare
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin
 from replog.errors import ErrorCode, ReplogError

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
+from cluster.demo.acknowledged import Acknowledged
 from cluster.demo.dataset import carrier
-from cluster.demo.verify import Acknowledged
 from replog.client import Consumer, Delivery, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition

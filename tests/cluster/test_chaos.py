@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from cluster.demo.acknowledged import Acknowledged, compare
 from cluster.demo.traffic import read_back
-from cluster.demo.verify import Acknowledged, compare
 from cluster.local.processes import ProcessState, send_signal, terminate, wait_until_stopped
 from cluster.local.state import Member
 from cluster.local.supervisor import LocalCluster

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cluster.demo.acknowledged import Acknowledged, compare
 from cluster.demo.traffic import read_back
-from cluster.demo.verify import Acknowledged, compare
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Delivery, Producer
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.demo.acknowledged import Acknowledged
 from cluster.demo.narrator import Narrator
 from cluster.demo.story import TOPIC, _busiest_leader, _home, _identity
-from cluster.demo.verify import Acknowledged
 from replog.errors import ReplogError
 from replog.rpc.v1 import log_pb2
 

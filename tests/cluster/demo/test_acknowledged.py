@@ -1,6 +1,6 @@
 """Acknowledged = readable: what counts as lost, different, duplicate."""
 
-from cluster.demo.verify import Acknowledged, compare
+from cluster.demo.acknowledged import Acknowledged, compare
 
 
 def _acknowledged(*records: tuple[int, int, bytes]) -> Acknowledged:
