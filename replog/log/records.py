@@ -8,6 +8,8 @@ from replog.log.compression import decompress
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import Buffer
 
+MAX_HEADERS = 1 << 20  # of one record: two bytes can make one, and take a hundred times as much memory
+
 
 class Record(NamedTuple):
     """One record, with absolute offset and timestamp."""
@@ -84,7 +86,7 @@ def _decode(cursor: _Cursor, batch: BatchHeader) -> Record:
     key = cursor.nullable()
     value = cursor.nullable()
     count = cursor.varint()
-    if not 0 <= count <= cursor.left:
+    if not 0 <= count <= min(cursor.left, MAX_HEADERS):
         raise InvalidRecord(f"record {offset} announces {count} headers in {cursor.left} bytes")
     headers = tuple(_decode_header(cursor) for _ in range(count))
     if cursor.left:

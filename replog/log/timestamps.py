@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from replog.log.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
+from replog.log.compaction.record_slices import MAX_RECORDS, slice_records
+from replog.log.compression import decompress
 from replog.log.offsets import TimestampAndOffset
-from replog.log.records import iterate_records
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 
@@ -35,11 +37,32 @@ def find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> Time
     if start is None:
         return None
     for position, header in segment.batches_from(start[0]):
-        if header.max_timestamp < timestamp or header.last_offset < start_offset:
+        if header.max_timestamp < timestamp or header.last_offset < start_offset or not header.records_count:
             continue
-        reader = BatchReader(segment.fd(), position + header.size)
-        for _, batch, data in reader.batches(position):
-            for record in iterate_records(data, batch):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampAndOffset(record.timestamp, record.offset, batch.leader_epoch)
+        for _, _, data in BatchReader(segment.fd(), position + header.size).batches(position):
+            found = _find_in_batch(header, data, timestamp, start_offset)
+            if found is not None:
+                return found
     return None
+
+
+def _find_in_batch(
+    header: BatchHeader, data: memoryview, timestamp: int, start_offset: int
+) -> TimestampAndOffset | None:
+    """The same in a batch that claims such a record. None if it lies before `start_offset`.
+
+    A batch without one, or with too many to look through, stands for its first record: a lookup is a short work.
+    """
+    first = max(header.base_offset, start_offset)
+    if header.records_count <= MAX_RECORDS:
+        raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
+        for record in slice_records(raw, header.records_count):
+            offset = header.base_offset + record.offset_delta
+            time = header.base_timestamp + record.timestamp_delta
+            if header.attributes & LOG_APPEND_TIME:
+                time = header.max_timestamp
+            if time >= timestamp and first <= offset <= header.last_offset:
+                return TimestampAndOffset(time, offset, header.leader_epoch)
+        if header.base_offset < start_offset:
+            return None
+    return TimestampAndOffset(header.max_timestamp, first, header.leader_epoch)

@@ -2,13 +2,12 @@
 
 from replog.config import TopicConfig
 from replog.log.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
-from replog.log.compaction.record_slices import slice_records
+from replog.log.compaction.record_slices import MAX_RECORDS, slice_records
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 
 MAX_EXPANSION = 16  # times `max.message.bytes`, uncompressed: what a leader is willing to look through
-MAX_RECORDS = 100_000  # of one batch: nothing else happens on the broker meanwhile
 
 
 def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> None:

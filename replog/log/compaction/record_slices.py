@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from replog.log.errors import InvalidRecord
 
+MAX_RECORDS = 100_000  # of one batch that a broker looks through: nothing else happens there meanwhile
+
 
 class RecordSlice(NamedTuple):
     """One record in the uncompressed bytes of its batch; `data[start:end]` is all of it."""

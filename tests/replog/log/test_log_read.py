@@ -1,8 +1,10 @@
 """Reads (W-R1 to W-R5), the high watermark (W-R6), log start (W-R7), rolling (W-R8), lookups by time."""
 
+import struct
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from replog.log.batch import parse_header
 from replog.log.errors import OffsetOutOfRange
@@ -177,3 +179,24 @@ def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path: Path) -
 def test_offset_for_timestamp_reads_compressed_records(tmp_path: Path, codec: int) -> None:
     log = append(open_log(tmp_path), client_batch(b"a" * 500, b"b" * 500, timestamps=[5, 9], codec=codec))
     assert log.offset_for_timestamp(6) == TimestampAndOffset(9, 1, 0)
+
+
+def test_a_batch_that_is_too_large_to_look_through_or_lies_stands_for_its_first_record(tmp_path: Path) -> None:
+    """A lookup reads records where a broker does everything else too: nobody can make it one of seconds."""
+    log = open_log(tmp_path)
+    append(log, client_batch(b"a", timestamps=[5]))
+    count = 100_001
+    append(log, client_batch(*[b""] * count, timestamps=[*[6] * (count - 1), 9], codec=1))
+    assert log.offset_for_timestamp(9) == TimestampAndOffset(9, 1, 0)
+    log.update_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(50)
+    assert log.offset_for_timestamp(9) == TimestampAndOffset(9, 50, 0)
+    lie = bytearray(client_batch(b"b", b"c", timestamps=[7, 8]))
+    struct.pack_into(">q", lie, 35, 1000)
+    struct.pack_into(">I", lie, 17, crc32c(bytes(lie[21:])))
+    append(log, bytes(lie), client_batch(b"d", timestamps=[2000]))
+    assert log.offset_for_timestamp(500) == TimestampAndOffset(1000, count + 1, 0)
+    assert log.offset_for_timestamp(1001) == TimestampAndOffset(2000, count + 3, 0)
+    log.maybe_increment_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(count + 2)
+    assert log.offset_for_timestamp(500) == TimestampAndOffset(2000, count + 3, 0)

@@ -70,6 +70,17 @@ def test_records_that_do_not_decode_are_invalid(payload: bytes, count: int) -> N
         list(iterate_records(batch, parse_header(batch)))
 
 
+def test_a_record_has_no_million_headers() -> None:
+    """RB-3: a few kilobytes compressed, and gigabytes of headers for whoever decodes it."""
+    headers = (1 << 20) + 1
+    start = GOOD[1:-1] + b"\x82\x80\x80\x01"  # the zigzag of that many
+    size = len(start) + 2 * headers
+    length = bytes([(2 * size) >> shift & 0x7F | 0x80 for shift in (0, 7, 14)]) + bytes([(2 * size) >> 21])
+    batch = with_payload(length + start + b"\0\1" * headers, 1)
+    with pytest.raises(InvalidRecord, match="announces 1048577 headers"):
+        list(iterate_records(batch, parse_header(batch)))
+
+
 @given(st.binary(max_size=80), st.integers(0, 5), st.integers(0, 7))
 def test_no_payload_raises_anything_else(payload: bytes, count: int, attributes: int) -> None:
     batch = with_payload(payload, count, attributes)
