@@ -15,8 +15,8 @@ _pack = Struct(">qqiI").pack
 
 def batch_digest(header: BatchHeader) -> int:
     """BLAKE2b (8 bytes, big-endian) of base offset, last offset, leader epoch and CRC."""
-    base_offset, _, leader_epoch, _, crc, _, last_offset_delta, *_ = header
-    packed = _pack(base_offset, base_offset + last_offset_delta, leader_epoch, crc)
+    base_offset = header.base_offset
+    packed = _pack(base_offset, base_offset + header.last_offset_delta, header.leader_epoch, header.crc)
     return int.from_bytes(blake2b(packed, digest_size=8).digest(), "big")
 
 

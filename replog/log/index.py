@@ -136,17 +136,6 @@ class Index:
     def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
         raise NotImplementedError
 
-    def _append_above(self, offset: int, value: int) -> None:
-        """Add an entry that begins with its offset, which must be above the last one."""
-        layout, relative = self.layout, offset - self.base_offset
-        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
-            raise self._overflow(offset)
-        tail = self._tail if self._tail is not None else self._loaded()
-        if tail and relative <= layout.unpack_from(tail, len(tail) - layout.size)[0]:
-            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        tail += layout.pack(relative, value)
-        self.count += 1
-
     def _last(self) -> tuple[int, ...] | None:
         """The fields of the last entry."""
         tail = self._tail if self._tail is not None else self._loaded()
@@ -238,16 +227,28 @@ class Index:
         return self._fd
 
 
-class OffsetIndex(Index):
+class OffsetFirstIndex(Index):
+    """Entries that begin with their offset, in 4 bytes, and go on with one value."""
+
+    offset_field = 0
+
+    def append(self, offset: int, value: int) -> None:
+        """Add an entry (IX-10). Raises InvalidIndexOffset unless `offset` is above the last one."""
+        layout, relative = self.layout, offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise self._overflow(offset)
+        tail = self._tail if self._tail is not None else self._loaded()
+        if tail and relative <= layout.unpack_from(tail, len(tail) - layout.size)[0]:
+            raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
+        tail += layout.pack(relative, value)
+        self.count += 1
+
+
+class OffsetIndex(OffsetFirstIndex):
     """`.index`: last offset of a batch → its position in the log (3.2)."""
 
     layout = Struct(">ii")
     fields = (Struct(">i").unpack_from, Struct(">4xi").unpack_from)
-    offset_field = 0
-
-    def append(self, offset: int, position: int) -> None:
-        """Add an entry (IX-10). Raises InvalidIndexOffset unless `offset` is above the last one."""
-        self._append_above(offset, position)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
@@ -305,16 +306,11 @@ class TimeIndex(Index):
         return first[0] < second[0] and first[1] <= second[1]
 
 
-class DigestIndex(Index):
+class DigestIndex(OffsetFirstIndex):
     """`.digest`: last offset of a batch → sum of the hashes of all batches up to it (`digest` module)."""
 
     layout = Struct(">IQ")
     fields = (Struct(">I").unpack_from, Struct(">4xQ").unpack_from)
-    offset_field = 0
-
-    def append(self, offset: int, digest: int) -> None:
-        """Add an entry. Raises InvalidIndexOffset unless `offset` is above the last one."""
-        self._append_above(offset, digest)
 
     def lookup(self, offset: int) -> DigestEntry:
         """The entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""

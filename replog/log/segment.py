@@ -9,6 +9,7 @@ replicas that share a segment's base offset hold identical files.
 
 import os
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -68,7 +69,7 @@ class Segment:
         self.digest = 0
         self.since_entry = 0  # bytes since the last index entry (SG-1)
         self._file_size = 0
-        self._recent: list[tuple[int, BatchHeader]] = []  # position and header of the last batches added
+        self._recent = deque[tuple[int, BatchHeader]](maxlen=MAX_RECENT)  # position and header of the last ones added
 
     @property
     def indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex]:
@@ -110,14 +111,14 @@ class Segment:
 
     def add(self, header: BatchHeader, interval: int) -> None:
         """Account for one batch at the end (SG-1 as of Kafka 4: per batch), its index entries included."""
-        base_offset, length, _, _, _, _, last_offset_delta, _, max_timestamp, _, _, _, _ = header
-        last_offset, position, size = base_offset + last_offset_delta, self.size, length + LOG_OVERHEAD
+        last_offset = header.base_offset + header.last_offset_delta  # the properties take twice the time
+        position, size = self.size, header.length + LOG_OVERHEAD
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise IndexOffsetOverflow(
                 f"offset {last_offset} does not fit the segment that begins at {self.base_offset}"
             )
         if position == 0:
-            self.first_timestamp = max_timestamp
+            self.first_timestamp = header.max_timestamp
         self._observe(header)
         if self.since_entry > interval:
             self.index.append(last_offset, position)
@@ -125,8 +126,6 @@ class Segment:
             self.digest_index.append(last_offset, self.digest)
             self.since_entry = 0
         self._recent.append((position, header))
-        if len(self._recent) > MAX_RECENT:
-            del self._recent[: MAX_RECENT // 2]
         self.since_entry += size
         self.size = position + size
 

@@ -111,7 +111,8 @@ class LoadingProducers:
     def follow(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """The next batch of the segment that has a producer id; the transaction index is filled on the way."""
         if header.base_offset + header.last_offset_delta >= self._log_start_offset:
-            aborted = self._state.update(header, _marker(segment, position, header))
+            marker = _marker(segment, position, header) if header.attributes & CONTROL else None
+            aborted = self._state.update(header, marker)
             if aborted is not None:
                 segment.transaction_index.append(aborted)
 
@@ -185,12 +186,10 @@ def replay(segment: Segment, producers: ProducerStateManager, start_offset: int,
             if header.base_offset >= end_offset:
                 return
             if header.producer_id >= 0:
-                producers.update(header, _marker(segment, position, header))
+                producers.update(header, _marker(segment, position, header) if header.attributes & CONTROL else None)
     except CorruptRecord:
         return
 
 
 def _marker(segment: Segment, position: int, header: BatchHeader) -> EndTransactionMarker | None:
-    if not header.attributes & CONTROL:
-        return None
     return marker_or_none(read_exactly(segment.fd(), position, header.size), header)

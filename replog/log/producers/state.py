@@ -63,13 +63,12 @@ class ProducerState:
             self.batches.clear()
 
     def add(self, header: BatchHeader) -> None:
-        first, _, _, _, _, _, delta, _, timestamp, _, _, sequence, _ = header
-        last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else NO_SEQUENCE
-        batches = self.batches
-        batches.append(BatchMetadata(sequence, last_sequence, first, first + delta, timestamp))
-        if len(batches) > MAX_BATCHES:
-            del batches[0]
-        self.last_timestamp = timestamp
+        last_sequence = sequence_of_last(header)
+        first, last = header.base_offset, header.last_offset
+        self.batches.append(BatchMetadata(header.base_sequence, last_sequence, first, last, header.max_timestamp))
+        if len(self.batches) > MAX_BATCHES:
+            del self.batches[0]
+        self.last_timestamp = header.max_timestamp
 
     def snapshot_entry(self) -> ProducerSnapshotEntry:
         sequence, offset, delta = NO_SEQUENCE, NO_OFFSET, 0
