@@ -151,5 +151,5 @@ class DiskWork:
 
 def storage_error(path: Path, error: OSError) -> LogStorageError:
     if isinstance(error, PermissionError):
-        return LogStorageError(f"{path}: {error.strerror}; look to its owner and its permissions")
+        return LogStorageError(f"{error.filename or path}: {error.strerror}; look to its owner and its permissions")
     return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")
