@@ -49,7 +49,7 @@ class TransactionIndex:
         self.count += 1
 
     def get(self, slot: int) -> AbortedTxn:
-        return AbortedTxn._make(ENTRY.unpack(read_exactly(self._open(), slot * ENTRY.size, ENTRY.size))[1:])
+        return AbortedTxn._make(ENTRY.unpack(self._read(slot, 1))[1:])
 
     def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
         """The entries from `slot` on, in order."""
@@ -117,9 +117,14 @@ class TransactionIndex:
 
     def _rows(self, slot: int) -> Iterator[tuple[int, ...]]:
         while slot < self.count:
-            wanted = min(_WINDOW, self.count - slot) * ENTRY.size
-            yield from ENTRY.iter_unpack(read_exactly(self._open(), slot * ENTRY.size, wanted))
+            yield from ENTRY.iter_unpack(self._read(slot, min(_WINDOW, self.count - slot)))
             slot += _WINDOW
+
+    def _read(self, slot: int, count: int) -> bytes:
+        data = read_exactly(self._open(), slot * ENTRY.size, count * ENTRY.size)
+        if len(data) < count * ENTRY.size:
+            raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
+        return data
 
     def _open(self) -> int:
         if self._fd < 0:

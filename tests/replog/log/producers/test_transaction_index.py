@@ -1,5 +1,6 @@
 """The transaction index of a segment (IX-19)."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,11 @@ def test_ix_19_markers_lie_in_their_segment(tmp_path: Path, base: int, end: int,
     else:
         with pytest.raises(CorruptIndex):
             TransactionIndex(path, base).check(end)
+
+
+def test_an_index_that_shrank_since_it_was_loaded_is_told(tmp_path: Path) -> None:
+    made = index(tmp_path, FIRST, SECOND)
+    os.truncate(made.path, len(BYTES) - 20)
+    for use in (lambda: made.get(1), lambda: list(made.entries()), lambda: made.collect(0, 100)):
+        with pytest.raises(CorruptIndex, match="txnindex has lost some of its 2 entries"):
+            use()
