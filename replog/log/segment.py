@@ -346,7 +346,8 @@ class Segment:
     def truncate_to(self, offset: int) -> int:
         """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed."""
         found = self.translate(offset)
-        if found is None:
+        if found is None:  # a hole follows
+            self.unseal()
             return 0
         position, header = found
         removed = self.size - position

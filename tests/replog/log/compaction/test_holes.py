@@ -7,7 +7,7 @@ import pytest
 from replog.log.compaction.cleaning import Cleaning
 from replog.log.errors import InvalidRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.offsets import Isolation
-from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
+from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch, open_log
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, latest_of, sealed
 
 
@@ -90,6 +90,25 @@ def test_cl_8_truncation_in_a_hole_takes_whole_batches(tmp_path: Path) -> None:
         log.close()
         again = compacted(tmp_path / str(target), index_interval_bytes=1)
         assert (again.log_end_offset, again.epochs.entries) == (21, entries)
+
+
+def test_cl_8_a_truncation_in_a_hole_between_segments_goes_on_in_the_first_of_them(tmp_path: Path) -> None:
+    """SG-10: without the final entries that it had while it was sealed."""
+    kept = [leader_batch(base, 0, (b"k", b"v")) for base in (0, 1, 2)]
+    after = [leader_batch(base, 0, (b"k", b"v")) for base in (5, 6)]
+    log = compacted(tmp_path / "cut", segment_bytes=400)
+    for batch in (*kept, leader_batch(10, 0, (b"k", bytes(300)))):
+        log.append_as_follower(batch)
+    assert layout(log)[0] == (0, 210)
+    assert log.truncate_to(7)
+    other = compacted(tmp_path / "never", segment_bytes=400)
+    for batch in kept:
+        other.append_as_follower(batch)
+    for batch in after:
+        log.append_as_follower(batch)
+        other.append_as_follower(batch)
+    assert layout(log) == [(0, 350)]
+    assert files_of(log.directory) == files_of(other.directory)
 
 
 def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp_path: Path) -> None:
