@@ -42,6 +42,7 @@ FETCH_BYTES = MIB
 INDEX_BYTES = 10 * MIB  # the default of segment.index.bytes
 LOOK_UPS = 20_000
 COLD_READS = 200
+MIN_MEBIBYTES = 8  # enough batches to read at the tail and elsewhere
 SEGMENTS = 5000
 SEGMENT_BATCHES = 4
 
@@ -91,6 +92,10 @@ def leader_bytes(log: Log, total: int) -> list[bytes]:
     return fetches
 
 
+def _label(size: int) -> str:
+    return f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
+
+
 class Bench:
     """Measures in `directory`, on the file system that is asked about."""
 
@@ -110,7 +115,7 @@ class Bench:
 
     def append(self, size: int) -> Iterator[Figure]:
         """As leader and as follower, every file a new one."""
-        label = f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
+        label = _label(size)
         target = 0.6 if size >= MIB else 0.25
         sent = batches(size, self._bytes)
         log = self._appended_as_leader(sent)[1]
@@ -214,7 +219,7 @@ class Bench:
             self._forget(path.parent)
             return side()
 
-        label = f"recovery, batches of {size // KIB} KiB"
+        label = f"recovery, batches of {_label(size)}"
         yield self._rate(label, plain, ours, 0.5)
         yield self._rate(f"{label}, cold", lambda: cold(plain), lambda: cold(ours), 0.5)
         self._drop(log)
@@ -370,6 +375,8 @@ def main() -> None:
     parser.add_argument("--mebibytes", type=int, default=128, help="in a log that is appended to, read or recovered")
     parser.add_argument("--directory", type=Path, help="on the disk to measure; the system's temporary one if left out")
     options = parser.parse_args()
+    if options.mebibytes < MIN_MEBIBYTES or options.rounds < 1:
+        parser.error(f"needs --mebibytes {MIN_MEBIBYTES} and --rounds 1 at least")
     tune_allocator()
     console = Console(stderr=True)
     directory = Path(tempfile.mkdtemp(prefix="replog-bench-", dir=options.directory))

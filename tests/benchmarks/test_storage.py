@@ -1,0 +1,20 @@
+"""The benchmark of the storage engine runs, small, and what it reports adds up."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.storage import MIN_MEBIBYTES, Bench
+
+pytestmark = pytest.mark.processes
+
+
+def test_every_figure_has_both_sides_and_its_ratio(tmp_path: Path):
+    figures = list(Bench(tmp_path, rounds=1, mebibytes=MIN_MEBIBYTES, note=lambda _: None).run())
+    assert len({figure.name for figure in figures}) == len(figures) == 12
+    for figure in figures:
+        assert figure.plain > 0, figure
+        assert figure.ours > 0, figure
+        per_time = figure.ours / figure.plain if figure.unit == "MB/s" else figure.plain / figure.ours
+        assert figure.ratio == pytest.approx(per_time), figure
+    assert not list(tmp_path.iterdir())
