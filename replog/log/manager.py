@@ -5,6 +5,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -217,7 +218,8 @@ class LogManager:
         self._doomed = [waiting for waiting in self._doomed if waiting[0] not in expired]
         with storage_errors(self.directory):
             for path in expired:
-                shutil.rmtree(path)
+                with suppress(FileNotFoundError):  # somebody was faster
+                    shutil.rmtree(path)
             return len(expired) + sum(log.delete_expired_files(now_ms) for log in self._logs.values())
 
     def enforce_retention(self, now_ms: int) -> int:

@@ -1,5 +1,6 @@
 """One log directory: lock, identity, loading, checkpoints, the clean-shutdown marker (1.1, 1.3, 1.4, FN-1, FN-3)."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -328,6 +329,14 @@ def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log
     assert manager.delete_expired(1000 + 60_000) == 1
     assert not doomed.exists()
     assert append(manager.create(TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
+
+
+def test_a_deleted_replica_that_somebody_removed_is_no_failure_of_the_disk(manager: LogManager, log: Log) -> None:
+    """LG-17."""
+    manager.delete(TP, 0)
+    [doomed] = manager.directory.glob("*-delete")
+    shutil.rmtree(doomed)
+    assert manager.delete_expired(10**6) == 1
 
 
 def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogManager) -> None:
