@@ -68,10 +68,12 @@ class DelayedFetch(DelayedOperation):
             if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
                 return None  # H
         bound = _bound(leader.log.snapshot(), self._isolation)
-        if bound.offset == start.offset:
+        if leader.log.log_end_offset < start.offset:
+            return None  # F1: the leader truncated
+        if bound.offset <= start.offset:
             return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
-        if bound.offset < start.offset or start.on_older_segment(bound):
-            return None  # F1: the leader truncated; F2: a segment has rolled, or the reader is far behind
+        if start.on_older_segment(bound):
+            return None  # F2: a segment has rolled, or the reader is far behind
         if start.on_same_segment(bound):
             return min(bound.position_difference(start), request.max_bytes)  # F3
         return 0  # F5: the place of the bound, or of the reader, is unknown

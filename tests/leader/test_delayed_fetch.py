@@ -115,6 +115,20 @@ def test_a_truncation_completes_w_d7(leader: PartitionLeader) -> None:
     assert parked.completes()
 
 
+def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Path) -> None:
+    """W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
+    leader = leader_at_100(tmp_path, high_watermark=90)
+    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=1)
+    assert not parked.completes()
+    leader.log.update_high_watermark(98)
+    assert not parked.completes()
+    leader.log.update_high_watermark(99)
+    assert parked.completes()
+    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=100, min_bytes=1)
+    leader.log.truncate_to(99)
+    assert parked.completes()
+
+
 def test_a_new_leader_epoch_completes_and_the_answer_is_fenced_w_d8(leader: PartitionLeader) -> None:
     parked = Parked({TP: leader})
     leader.become_leader(state(epoch=4, partition_epoch=1), 101, NOW_MS)
