@@ -199,12 +199,12 @@ class Accumulator:
         self._identity = identity  # None: not idempotent
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def grow(self, topic: str, partitions: int, max_message_bytes: int) -> list[PartitionQueue]:
+    def grow(self, topic: str, partitions: int, max_batch_bytes: int) -> list[PartitionQueue]:
         """The topic's queues, at least one per partition. Their batches are no larger than the topic takes."""
         queues = self.topics.setdefault(topic, [])
         for number in range(len(queues), partitions):
             sequences = None if self._identity is None else Sequences(self._identity)
-            batch_size = min(self._batch_size, max_message_bytes)
+            batch_size = min(self._batch_size, max_batch_bytes)
             queues.append(PartitionQueue(TopicPartition(topic, number), batch_size, sequences))
         return queues
 

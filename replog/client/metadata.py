@@ -1,7 +1,7 @@
 """Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older leader."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -36,7 +36,13 @@ class PartitionView(NamedTuple):
 class TopicView(NamedTuple):
     topic_id: bytes
     partitions: dict[int, PartitionView]
-    max_message_bytes: int  # of a batch
+    max_batch_bytes: int
+
+
+def _max_batch_bytes(configs: Mapping[str, str]) -> int:
+    """What the topic's leaders take (2.6): a batch fits `max.message.bytes`, and a segment."""
+    limits = [configs.get(name, "") for name in ("max.message.bytes", "segment.bytes")]
+    return min([DEFAULT_MAX_MESSAGE_BYTES, *(int(limit) for limit in limits if limit.isdecimal())])
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
@@ -78,9 +84,7 @@ class ClusterView:
                 view = PartitionView(partition.leader, partition.leader_epoch)
                 old = kept.get(partition.partition)
                 partitions[partition.partition] = view if old is None or view.leader_epoch >= old.leader_epoch else old
-            limit = topic.configs.get("max.message.bytes", "")
-            max_message_bytes = int(limit) if limit.isdecimal() else DEFAULT_MAX_MESSAGE_BYTES
-            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, max_message_bytes)
+            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, _max_batch_bytes(topic.configs))
 
     def leader(self, partition: TopicPartition) -> Leader | None:
         """None when the partition, its leader or the leader's address is not known."""

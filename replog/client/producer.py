@@ -214,7 +214,7 @@ class Producer:
         self._check_open()
         if not view.partitions:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partitions")
-        return accumulator.grow(topic, max(view.partitions) + 1, view.max_message_bytes)
+        return accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
 
     def _started(self) -> Accumulator:
         self._check_open()

@@ -150,9 +150,10 @@ async def test_a_refused_batch_fails_at_once_and_the_others_of_the_request_go_th
         assert (await deliveries[2]).offset == 1
 
 
-async def test_batches_are_no_larger_than_their_topic_takes(cluster: InProcessCluster) -> None:
+@pytest.mark.parametrize("limit", [{"max_message_bytes": "1000"}, {"segment_bytes": "1024"}])
+async def test_batches_are_no_larger_than_their_topic_takes(cluster: InProcessCluster, limit: dict[str, str]) -> None:
     await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, max_message_bytes="1000")
+    await cluster.create_topic("t", replication_factor=1, **limit)
     async with Producer(bootstrap(cluster), linger_ms=20) as producer:
         deliveries = await producer.send_many("t", [b"x" * 100] * 100)
         assert [(await delivery).offset for delivery in deliveries] == list(range(100))
