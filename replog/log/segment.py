@@ -9,7 +9,6 @@ replicas that share a segment's base offset hold identical files.
 
 import os
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -69,7 +68,7 @@ class Segment:
         self.digest = 0
         self.since_entry = 0  # bytes since the last index entry (SG-1)
         self._file_size = 0
-        self._recent = deque[tuple[int, BatchHeader]](maxlen=MAX_RECENT)  # position and header of the last ones added
+        self._recent: list[tuple[int, BatchHeader]] = []  # position and header of the last batches added
 
     @property
     def indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex]:
@@ -126,6 +125,8 @@ class Segment:
             self.digest_index.append(last_offset, self.digest)
             self.since_entry = 0
         self._recent.append((position, header))
+        if len(self._recent) > MAX_RECENT:
+            del self._recent[: MAX_RECENT // 2]
         self.since_entry += size
         self.size = position + size
 
