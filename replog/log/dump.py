@@ -35,8 +35,7 @@ from replog.log.files import (
 from replog.log.index import DigestEntry, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
-from replog.log.producers.transaction_index import ENTRY as TRANSACTION_ENTRY
-from replog.log.producers.transaction_index import AbortedTxn
+from replog.log.producers.transaction_index import AbortedTxn, TransactionIndex
 from replog.log.records import Record, iterate_records
 from replog.log.verify.index_file import IndexFile
 from replog.log.verify.log_walk import Batch, LogWalk, open_readonly
@@ -246,7 +245,7 @@ def dump_digest(path: Path) -> Iterator[DigestEntry | Unused | Unreadable]:
 
 def dump_transaction_index(path: Path) -> Iterator[AbortedTxn | Unused | Unreadable]:
     """Aborted transactions (3.5)."""
-    for entry in _entries(path, TRANSACTION_ENTRY):
+    for entry in _entries(path, TransactionIndex.layout):
         yield entry if isinstance(entry, Unused | Unreadable) else AbortedTxn._make(entry[1:])
 
 

@@ -1,6 +1,6 @@
-"""The three indexes of a segment: offsets, timestamps and digests.
+"""Three of the indexes of a segment: offsets, timestamps and digests.
 
-Files of fixed-size big-endian entries in use order, without header (IX-1). Entries are written behind the log by
+Entries are written behind the log by
 plain writes, never preallocated and never through a mapping, so a file holds its entries and nothing else, a crash
 leaves no zeros, and a full disk raises an error instead of a bus error. The newest entries, which nearly every lookup
 wants (IX-18), are in memory from the first use on; older ones are mapped when they are first asked for.
@@ -13,6 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, NamedTuple
 
+from replog.log.entry_file import EntryFile
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
 from replog.log.files import read_exactly, write_exactly
 from replog.log.offsets import Buffer
@@ -44,25 +45,15 @@ class DigestEntry(NamedTuple):
     digest: int
 
 
-class Index:
+class Index(EntryFile):
     """Entries of one file. Each kind names its layout, also for each field alone, and which one is the offset's."""
 
-    layout: ClassVar[Struct]
     fields: ClassVar[tuple[Unpack, ...]]
     offset_field: ClassVar[int]
 
     def __init__(self, path: Path, base_offset: int) -> None:
-        """Count the entries that the file has; none if it is missing. It is read when first used (IX-8)."""
-        self.path = path
-        self.base_offset = base_offset
+        super().__init__(path, base_offset)
         self.warm = WARM_BYTES // self.layout.size  # entries
-        self._fd = -1
-        self.missing = False
-        try:
-            length = os.stat(path).st_size
-        except FileNotFoundError:
-            length, self.missing = 0, True
-        self.count, self.surplus = divmod(length, self.layout.size)
         self._written = self.count
         self._tail: bytearray | None = None  # the entries from `_tail_start` on, once they are used
         self._tail_start = 0
@@ -117,16 +108,13 @@ class Index:
         self.count = self._written
         self._tail = None
         self._unmap()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        super().close()
 
     def check_shape(self) -> None:
         """Raise CorruptIndex unless whole entries fill the file and the last two are in order (IX-13, IX-16)."""
         if self.missing:
             raise CorruptIndex(f"{self.path} is missing")
-        if self.surplus:
-            raise CorruptIndex(f"{self.path} has {self.surplus} bytes after its last whole entry")
+        self.check_whole()
         if self.count and not 0 <= self.offset_at(self.count - 1) - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise CorruptIndex(f"{self.path}: last offset {self.last_offset} is no offset of its segment")
         if self.count > 1 and not self._in_order(self.entry(self.count - 2), self.entry(self.count - 1)):
@@ -219,12 +207,6 @@ class Index:
         if self._map is not None:
             self._map.close()
             self._map = None
-
-    def _open(self) -> int:
-        if self._fd < 0:
-            self.missing = False
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        return self._fd
 
 
 class OffsetFirstIndex(Index):

@@ -28,7 +28,7 @@ from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
 from replog.log.producers.control import marker_or_none
 from replog.log.producers.snapshot import read_snapshot
 from replog.log.producers.state import ProducerStateManager
-from replog.log.producers.transaction_index import ENTRY
+from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.segment import Segment
 from replog.log.verify.index_file import IndexFile
 from replog.log.verify.log_walk import Batch, Break, LogWalk, open_readonly
@@ -39,7 +39,7 @@ WORK_DIRECTORY = "rebuild.tmp"  # brokers pass over a directory within a partiti
 _LAYOUTS = {
     INDEX_SUFFIX: OffsetIndex.layout,
     TIME_INDEX_SUFFIX: TimeIndex.layout,
-    TRANSACTION_INDEX_SUFFIX: ENTRY,
+    TRANSACTION_INDEX_SUFFIX: TransactionIndex.layout,
     DIGEST_SUFFIX: DigestIndex.layout,
 }
 _BATCHES_PER_WRITE = 4096

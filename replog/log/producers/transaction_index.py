@@ -6,14 +6,13 @@ So a segment has the file only if it holds an aborted transaction.
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
-from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from replog.log.entry_file import EntryFile
 from replog.log.errors import CorruptIndex, InvalidIndexOffset
 from replog.log.files import fsync_path, read_exactly, write_exactly
 
-ENTRY = Struct(">hqqqq")
 VERSION = 0
 _WINDOW = 256  # entries read at a time
 
@@ -27,29 +26,20 @@ class AbortedTxn(NamedTuple):
     last_stable_offset: int  # up to where transactions were decided once this one was (PS-6)
 
 
-class TransactionIndex:
+class TransactionIndex(EntryFile):
     """`.txnindex`: entries in the order of their markers (IX-19)."""
 
-    def __init__(self, path: Path, base_offset: int) -> None:
-        """Take the file as it is; a missing one counts as empty and is created by the first entry."""
-        self.path = path
-        self.base_offset = base_offset
-        try:
-            length = os.stat(path).st_size
-        except FileNotFoundError:
-            length = 0
-        self.count, self.surplus = divmod(length, ENTRY.size)
-        self._fd = -1
+    layout = Struct(">hqqqq")
 
     def append(self, entry: AbortedTxn) -> None:
         """Write an entry. Raises InvalidIndexOffset unless its marker lies behind that of the last one."""
         if self.count and entry.last_offset <= (last := self.get(self.count - 1)).last_offset:
             raise InvalidIndexOffset(f"{self.path}: {entry} does not lie behind {last}")
-        write_exactly(self._open(), ENTRY.pack(VERSION, *entry), self.count * ENTRY.size)
+        write_exactly(self._open(), self.layout.pack(VERSION, *entry), self.count * self.layout.size)
         self.count += 1
 
     def get(self, slot: int) -> AbortedTxn:
-        return AbortedTxn._make(ENTRY.unpack(self._read(slot, 1))[1:])
+        return AbortedTxn._make(self.layout.unpack(self._read(slot, 1))[1:])
 
     def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
         """The entries from `slot` on, in order."""
@@ -72,7 +62,7 @@ class TransactionIndex:
         if kept == 0:
             self.reset()
         elif kept < self.count:
-            os.ftruncate(self._open(), kept * ENTRY.size)
+            os.ftruncate(self._open(), kept * self.layout.size)
             self.count = kept
 
     def reset(self) -> None:
@@ -83,8 +73,7 @@ class TransactionIndex:
 
     def check(self, end_offset: int) -> None:
         """Raise CorruptIndex unless whole entries of known version name rising markers in [base offset, end_offset)."""
-        if self.surplus:
-            raise CorruptIndex(f"{self.path} has {self.surplus} bytes after its last whole entry")
+        self.check_whole()
         before = self.base_offset - 1
         for slot, (version, producer_id, first, last, stable) in enumerate(self._rows(0)):
             if (
@@ -105,28 +94,17 @@ class TransactionIndex:
         if self.count:
             fsync_path(self.path)
 
-    def close(self) -> None:
-        """Let go of the file; reading opens it again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
     def _first_slot(self, offset: int) -> int:
         """The first slot whose marker lies at `offset` or behind."""
         return bisect_left(range(self.count), offset, key=lambda slot: self.get(slot).last_offset)
 
     def _rows(self, slot: int) -> Iterator[tuple[int, ...]]:
         while slot < self.count:
-            yield from ENTRY.iter_unpack(self._read(slot, min(_WINDOW, self.count - slot)))
+            yield from self.layout.iter_unpack(self._read(slot, min(_WINDOW, self.count - slot)))
             slot += _WINDOW
 
     def _read(self, slot: int, count: int) -> bytes:
-        data = read_exactly(self._open(), slot * ENTRY.size, count * ENTRY.size)
-        if len(data) < count * ENTRY.size:
+        data = read_exactly(self._open(), slot * self.layout.size, count * self.layout.size)
+        if len(data) < count * self.layout.size:
             raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
         return data
-
-    def _open(self) -> int:
-        if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        return self._fd

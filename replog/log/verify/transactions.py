@@ -11,7 +11,7 @@ from replog.log.errors import CorruptSnapshot, InvalidRecord
 from replog.log.producers.control import EndTransactionMarker, end_transaction_marker
 from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
 from replog.log.producers.state import ProducerStateManager
-from replog.log.producers.transaction_index import ENTRY, VERSION, AbortedTxn
+from replog.log.producers.transaction_index import VERSION, AbortedTxn, TransactionIndex
 from replog.log.verify.batches import Continuity
 from replog.log.verify.findings import Finding, Kind
 from replog.log.verify.index_file import Entry, Fields, IndexCheck
@@ -110,7 +110,7 @@ class TransactionIndexCheck(IndexCheck):
         self._base = base
         self._producers = producers
         self._exact = exact
-        super().__init__(path, fd, ENTRY)
+        super().__init__(path, fd, TransactionIndex.layout)
 
     def _follows(self, before: Fields | None, fields: Fields) -> bool:
         version, producer_id, first, last, stable = fields

@@ -34,7 +34,6 @@ from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
 from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
-from replog.log.producers.transaction_index import ENTRY as TXN_ENTRY
 from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.records import iterate_records
 from replog.log.validation import check_leader_batch, check_replicated_batches
@@ -298,7 +297,7 @@ def digest_seeds() -> list[bytes]:
 
 
 def transaction_seeds() -> list[bytes]:
-    return [b"".join(TXN_ENTRY.pack(0, *row) for row in ((9, 101, 104, 105), (10, 103, 108, 104)))]
+    return [b"".join(TransactionIndex.layout.pack(0, *row) for row in ((9, 101, 104, 105), (10, 103, 108, 104)))]
 
 
 def epoch_seeds() -> list[bytes]:
