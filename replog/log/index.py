@@ -1,9 +1,9 @@
 """Three of the indexes of a segment: offsets, timestamps and digests.
 
-Entries are written behind the log by
-plain writes, never preallocated and never through a mapping, so a file holds its entries and nothing else, a crash
-leaves no zeros, and a full disk raises an error instead of a bus error. The newest entries, which nearly every lookup
-wants (IX-18), are in memory from the first use on; older ones are mapped when they are first asked for.
+Entries are written behind the log by plain writes, never preallocated and never through a mapping, so a file holds
+its entries and nothing else, a crash leaves no zeros, and a full disk raises an error instead of a bus error. The
+newest entries, which nearly every lookup wants (IX-18), are in memory from the first use on; older ones are mapped when
+they are first asked for.
 """
 
 import mmap
