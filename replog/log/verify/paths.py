@@ -62,15 +62,19 @@ def log_bytes(path: Path) -> int:
 def is_partition_directory(path: Path) -> bool:
     """Whether it has the files of a partition, or nothing but the name of one."""
     names = {file.name for file in path.iterdir()}
-    if any(SEGMENT_FILE.fullmatch(name) for name in names) or names & PARTITION_FILES:
-        return True
-    return is_partition_name(path.resolve().name) and not names & LOG_DIRECTORY_FILES
+    return _are_of_a_partition(names) or (is_partition_name(path.resolve().name) and not names & LOG_DIRECTORY_FILES)
+
+
+def _are_of_a_partition(names: set[str]) -> bool:
+    return bool(names & PARTITION_FILES) or any(SEGMENT_FILE.fullmatch(name) for name in names)
 
 
 def is_log_directory(path: Path) -> bool:
-    """Whether it has the files of a log directory, or partitions."""
-    return any(
-        file.name in LOG_DIRECTORY_FILES or (is_partition_name(file.name) and file.is_dir()) for file in path.iterdir()
+    """Whether it has the files of a log directory, or partitions that have files."""
+    files = list(path.iterdir())
+    partitions = (file for file in files if is_partition_name(file.name) and file.is_dir())
+    return any(file.name in LOG_DIRECTORY_FILES for file in files) or any(
+        _are_of_a_partition({inner.name for inner in partition.iterdir()}) for partition in partitions
     )
 
 

@@ -9,7 +9,7 @@ from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.producers.snapshot import format_snapshot, read_snapshot
 from replog.log.verify.partition import Options
-from replog.log.verify.paths import verify
+from replog.log.verify.paths import path_kind, verify
 from replog.log.verify.segment import Totals
 from tests.replog.log.verify.directories import FLIGHTS, faults, file, findings_in, flip, notes
 
@@ -174,3 +174,10 @@ def test_a_segment_that_goes_while_this_runs_is_a_note(data: Path) -> None:
         file(partition, 0, suffix).unlink()
     file(partition, 14, "snapshot").unlink()
     assert [(finding.kind.name, finding.file.name) for finding in found] == [("VANISHED", f"{0:020d}.log")]
+
+
+def test_a_directory_of_other_things_is_none_of_ours_whatever_their_names(tmp_path: Path) -> None:
+    """As /etc is, in which many a name ends in a number."""
+    (tmp_path / "polkit-1" / "rules.d").mkdir(parents=True)
+    with pytest.raises(ReplogError, match="is neither a log directory, nor a partition's directory"):
+        path_kind(tmp_path)
