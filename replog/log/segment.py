@@ -82,15 +82,15 @@ class Segment:
     def create(self) -> None:
         """Begin with empty files, whatever stood there."""
         self.forget()
-        os.ftruncate(self.fd(), 0)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         for index in self.indexes:
             index.reset()
         self.transaction_index.reset()
 
     def fd(self) -> int:
-        """The open `.log` file."""
+        """The open `.log` file. One that the disk has lost is an error, and not made again without its batches."""
         if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         return self._fd
 
     # -- appending

@@ -69,3 +69,17 @@ def test_a_leader_epoch_without_data_is_forgotten_by_a_restart(tmp_path: Path) -
     log.assign_epoch_start(8)
     log.close()
     assert open_log(tmp_path).epochs.entries == ((3, 0),)
+
+
+def test_a_segment_that_the_disk_has_lost_is_told_and_not_made_again_empty(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=1024)
+    for _ in range(40):
+        append(log, client_batch(b"x" * 40))
+    log.close()
+    log = open_log(tmp_path, segment_bytes=1024)
+    lost = log.segments[0].path
+    lost.unlink()
+    with pytest.raises(LogStorageError, match=lost.name):
+        log.read(0, 100, Isolation.LOG_END, min_one_message=True)
+    assert not lost.exists()
+    assert log.failure is not None
