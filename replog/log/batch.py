@@ -116,6 +116,11 @@ def _check_start(buffer: Buffer, position: int) -> None:
         raise CorruptRecord(f"batch magic {buffer[position + 16]} is not 2")
 
 
+def with_crc(header: BatchHeader, payload: Buffer) -> BatchHeader:
+    """The header with the CRC-32C that is right for it and its records section."""
+    return header._replace(crc=crc32c(payload, crc32c(HEADER.pack(*header)[CRC_START:])))
+
+
 def validate_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the CRC-32C of the batch at `position` is the one in its header."""
     end = position + header.length + LOG_OVERHEAD

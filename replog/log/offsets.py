@@ -49,7 +49,6 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"
     COORDINATOR = "coordinator"  # transaction markers: the producer epoch is checked, sequences are not
-    REPLICATION = "replication"  # nothing is checked: the state follows the data
 
 
 class AbortedTransaction(NamedTuple):

@@ -6,14 +6,11 @@ Only headers are read, and the CRC is computed once; records are never touched.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.batch import (
     CODEC_MASK,
     CONTROL,
-    CRC_START,
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -23,6 +20,7 @@ from replog.log.batch import (
     iterate_batches,
     parse_header,
     validate_crc,
+    with_crc,
 )
 from replog.log.errors import (
     CorruptRecord,
@@ -89,8 +87,7 @@ def stamp(
     stamped = BatchHeader._make((base_offset, length, leader_epoch, *rest))
     if append_time is not None:
         stamped = stamped._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
-        crc = crc32c(HEADER.pack(*stamped)[CRC_START:])
-        stamped = stamped._replace(crc=crc32c(memoryview(records)[HEADER_SIZE:], crc))
+        stamped = with_crc(stamped, memoryview(records)[HEADER_SIZE:])
     return stamped, HEADER.pack(*stamped)
 
 

@@ -4,18 +4,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from replog.log.batch import (
     CODEC_MASK,
     CONTROL,
-    CRC_START,
     DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
+    with_crc,
 )
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.offset_map import OffsetMap
@@ -159,7 +157,5 @@ def emptied(header: BatchHeader) -> CleanedBatch:
 
 def _packed(header: BatchHeader, payload: bytes) -> CleanedBatch:
     """With the length and CRC that follow from the payload."""
-    header = header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(payload))
-    crc = crc32c(payload, crc32c(HEADER.pack(*header)[CRC_START:]))
-    header = header._replace(crc=crc)
+    header = with_crc(header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(payload)), payload)
     return CleanedBatch(header, HEADER.pack(*header) + payload)

@@ -3,9 +3,7 @@
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
-from replog.log.batch import CONTROL, CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL, BatchHeader
+from replog.log.batch import CONTROL, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, TRANSACTIONAL, BatchHeader, with_crc
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import Buffer
 from replog.log.records import iterate_records
@@ -65,8 +63,7 @@ def build_end_transaction_marker(
     length = HEADER_SIZE - LOG_OVERHEAD + len(record)
     attributes = TRANSACTIONAL | CONTROL
     fields = attributes, 0, timestamp, timestamp, producer_id, producer_epoch, -1, 1
-    covered = HEADER.pack(0, length, -1, MAGIC, 0, *fields)[CRC_START:] + record
-    return HEADER.pack(0, length, -1, MAGIC, crc32c(covered), *fields) + record
+    return HEADER.pack(*with_crc(BatchHeader(0, length, -1, MAGIC, 0, *fields), record)) + record
 
 
 def _varint(value: int) -> bytes:

@@ -38,7 +38,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
 
-class _NoWait(selectors.SelectSelector):
+class _NoWait(selectors.DefaultSelector):
     def __init__(self, passed: Callable[[float], None]) -> None:
         super().__init__()
         self._passed = passed

@@ -49,6 +49,7 @@ def test_records_come_back_as_they_went_in(records: list[Given], codec: str) -> 
     assert {(r.topic, r.partition, r.timestamp_type) for r in found} == {("t", 3, 0)}
 
 
+@settings(deadline=None)
 @given(RECORDS)
 def test_no_record_takes_more_than_its_upper_bound(records: list[Given]) -> None:
     for record in records:
