@@ -35,7 +35,6 @@ from replog.config import BrokerConfig, TopicConfig, parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.log.manager import LogManager
 from replog.rpc import methods
-from replog.rpc.server import Server
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import TopicPartition
@@ -66,11 +65,11 @@ class Broker:
         self._alter_partition = AlterPartitionSender(
             config.node_id,
             self._controller,
-            lambda tp: self._manager.hosted[tp].topic_id if tp in self._manager.hosted else b"",
-            lambda *result: self._manager.on_alter_partition_result(*result),
+            lambda tp: self.manager.hosted[tp].topic_id if tp in self.manager.hosted else b"",
+            lambda *result: self.manager.on_alter_partition_result(*result),
             config.request_timeout_ms / 1000,
         )
-        self._manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
+        self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
         self._watch = MetadataWatch(self._controller, self._image, self._on_metadata, self._backoff())
         self._lifecycle = BrokerLifecycle(
             config,
@@ -80,11 +79,11 @@ class Broker:
             self._backoff(),
         )
         self._producer_ids = ProducerIds(config.node_id, self._controller)
-        self._server = Server(config.listeners)
-        log_service = LogService(self._manager, self._producer_ids)
+        self._server = transport.listen(config.listeners)
+        log_service = LogService(self.manager, self._producer_ids)
         self._server.add(methods.LOG, log_service)
-        self._server.add(methods.REPLICA, ReplicaService(self._manager, log_service.offsets_for_leader_epoch))
-        self._server.add(methods.INSPECTION, InspectionService(self._manager))
+        self._server.add(methods.REPLICA, ReplicaService(self.manager, log_service.offsets_for_leader_epoch))
+        self._server.add(methods.INSPECTION, InspectionService(self.manager))
 
     def _backoff(self) -> Backoff:
         return Backoff(self._chance, base_ms=50)
@@ -119,17 +118,17 @@ class Broker:
         self._lifecycle.become(BrokerState.RECOVERY)
         await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
         self._roles = RoleChanges(
-            self._manager,
+            self.manager,
             logs,
             self._fetchers,
             broker_epoch,
             lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
         )
         self._roles.apply_image()
-        self._manager.started = True
+        self.manager.started = True
         self._spawn(self._alter_partition.run())
-        self._spawn(Housekeeping(self._manager, logs).run())
-        self._spawn(LogCleaner(self._manager, logs).run())
+        self._spawn(Housekeeping(self.manager, logs).run())
+        self._spawn(LogCleaner(self.manager, logs).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._server.set_serving(True)
         log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
@@ -167,7 +166,7 @@ class Broker:
                 self._fail(error)
 
     def _on_follower_high_watermark(self, hosted: HostedPartition) -> None:
-        self._manager.touched(hosted.topic_partition, high_watermark_advanced=False)
+        self.manager.touched(hosted.topic_partition, high_watermark_advanced=False)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

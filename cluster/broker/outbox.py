@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from replog.rpc.server import ServerStream
+from replog.rpc.transport import ServerStream
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import Buffer, Isolation
 from replog.rpc.codec import WithRecords
-from replog.rpc.server import ServerStream
 from replog.rpc.status import wire_code
+from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.topic import TopicPartition
 

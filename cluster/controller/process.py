@@ -8,18 +8,13 @@ from collections.abc import Callable
 import structlog
 
 from cluster.clock import SystemClock
-from cluster.controller.controller import Controller
-from cluster.controller.service import ControllerService
+from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import VersionConflictError
 from replog.config import ControllerConfig
-from replog.errors import ErrorCode, ReplogError
-from replog.rpc import methods
-from replog.rpc.server import Server
+from replog.rpc.channel import GrpcTransport
 
 log = structlog.get_logger()
-
-STOP_GRACE_S = 2.0
 
 
 def main(config: ControllerConfig) -> int:
@@ -45,23 +40,20 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     store = SqliteStore(config.metadata_log_dir)
-    controller = Controller(config, store, SystemClock(), random.SystemRandom())
-    server = Server(config.listeners)
-    server.add(methods.CONTROLLER, ControllerService(controller))
+    server = ControllerServer(config, store, GrpcTransport(), SystemClock(), random.SystemRandom())
+    stopping = asyncio.create_task(stopped.wait())
+    failing = asyncio.create_task(server.wait())
     try:
-        await controller.start()
-        address = await server.start()
-        await server.set_serving(True)
-        log.info("controller listening", address=address)
+        await server.start()
         if on_listening is not None:
-            on_listening(address)
-        controller.failure.add_done_callback(lambda _: stopped.set())
-        await stopped.wait()
+            on_listening(server.address)
+        await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            failing.result()
     finally:
-        await controller.stop()
-        await server.stop(STOP_GRACE_S)
+        failing.cancel()
+        stopping.cancel()
+        await asyncio.gather(failing, stopping, return_exceptions=True)
+        await server.stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-    if controller.failure.done():
-        error = controller.failure.result()
-        raise ReplogError(ErrorCode.NOT_CONTROLLER, f"the controller stopped: {error}") from error

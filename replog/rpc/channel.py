@@ -1,4 +1,4 @@
-"""`Transport` over grpc.aio: the client side of every call."""
+"""`replog.rpc.transport` over grpc.aio: the client side of every call."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,7 @@ import grpc.aio
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.options import CHANNEL_OPTIONS
+from replog.rpc.server import GrpcServer
 from replog.rpc.status import from_rpc_error
 
 
@@ -80,6 +81,9 @@ class GrpcTransport:
 
     def connect(self, address: str) -> GrpcChannel:
         return GrpcChannel(address)
+
+    def listen(self, address: str) -> GrpcServer:
+        return GrpcServer(address)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,4 @@
-"""Serving over grpc.aio: plain handler objects, with health and reflection beside them.
-
-A handler object has one method per rpc, under the rpc's name in snake_case:
-unary `async def f(request) -> response`; server stream `async def f(request)` as an async generator;
-bidirectional `async def f(stream: ServerStream) -> None`. A `ReplogError` it raises ends the call with that error.
-"""
+"""`replog.rpc.transport.Server` over grpc.aio: plain handler objects, with health and reflection beside them."""
 
 import asyncio
 import contextlib
@@ -26,8 +21,8 @@ from replog.rpc.status import to_status
 logger = logging.getLogger(__name__)
 
 
-class ServerStream:
-    """The server's side of one bidirectional stream."""
+class GrpcServerStream:
+    """`replog.rpc.transport.ServerStream`."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -37,13 +32,12 @@ class ServerStream:
         await self._context.write(message)
 
     async def receive(self) -> Any | None:
-        """The next message; None when the client has finished or is gone."""
         message = await self._context.read()
         return None if message is grpc.aio.EOF else message
 
 
-class Server:
-    """One address and the services on it."""
+class GrpcServer:
+    """`replog.rpc.transport.Server`."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -53,7 +47,6 @@ class Server:
         self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
 
     def add(self, service: ServiceDescriptor, handlers: object) -> None:
-        """Serve every rpc of `service` with the methods of `handlers`."""
         table = {
             name: _rpc_handler(method, getattr(handlers, method.handler_name))
             for name, method in zip((m.name for m in service.methods), methods_of(service).values(), strict=True)
@@ -62,10 +55,6 @@ class Server:
         self._names.append(service.full_name)
 
     async def start(self) -> str:
-        """Bind and serve, not yet healthy; returns the address bound, which tells the port when 0 was asked for.
-
-        Raises INVALID_CONFIG when the address cannot be bound.
-        """
         reflection.enable_server_reflection(self._names, self._server)
         host, port = parse_address(self._address)
         try:
@@ -140,7 +129,7 @@ def _server_stream(handler: Callable[[Any], AsyncGenerator[Any, None]]) -> Calla
 
 
 def _bidirectional(
-    handler: Callable[[ServerStream], Awaitable[None]],
+    handler: Callable[[GrpcServerStream], Awaitable[None]],
 ) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve(_requests: Any, context: Any) -> None:
         try:
@@ -151,7 +140,7 @@ def _bidirectional(
     return serve
 
 
-class _ValidStream(ServerStream):
+class _ValidStream(GrpcServerStream):
     async def receive(self) -> Any | None:
         return _valid(await super().receive())
 

@@ -1,11 +1,13 @@
 """How processes reach each other: a unary call, a stream of answers, a stream both ways, each with a deadline.
 
-gRPC implements this (`replog.rpc.channel`, `replog.rpc.server`), and so can a simulated network. Every failure of
-the wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION.
+gRPC implements this (`replog.rpc.channel`, `replog.rpc.server`), and so does the simulator's network. Every failure
+of the wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION.
 """
 
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
+
+from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.rpc.methods import Method
 
@@ -41,7 +43,42 @@ class Channel(Protocol):
     async def close(self) -> None: ...
 
 
+class ServerStream(Protocol):
+    """The server's side of one bidirectional stream."""
+
+    async def send(self, message: Any) -> None: ...
+
+    async def receive(self) -> Any | None:
+        """The next message; None when the client has finished or is gone."""
+
+
+class Server(Protocol):
+    """One address and the services on it.
+
+    A handler object has one method per rpc, under the rpc's name in snake_case:
+    unary `async def f(request) -> response`; server stream `async def f(request)` as an async generator;
+    bidirectional `async def f(stream: ServerStream) -> None`. A `ReplogError` it raises ends the call with that error.
+    """
+
+    def add(self, service: ServiceDescriptor, handlers: object) -> None:
+        """Serve every rpc of `service` with the methods of `handlers`."""
+
+    async def start(self) -> str:
+        """Bind and serve, not yet healthy; returns the address bound, which tells the port when 0 was asked for.
+
+        Raises INVALID_CONFIG when the address cannot be bound.
+        """
+
+    async def set_serving(self, serving: bool) -> None:
+        """What a health check answers."""
+
+    async def stop(self, grace_s: float) -> None:
+        """Accept nothing more, and end what still runs after `grace_s`."""
+
+
 class Transport(Protocol):
-    """Makes channels."""
+    """Makes channels and servers."""
 
     def connect(self, address: str) -> Channel: ...
+
+    def listen(self, address: str) -> Server: ...

@@ -19,7 +19,7 @@ from replog.log.log import Log
 from replog.rpc import methods
 from replog.rpc.channel import GrpcChannel, GrpcTransport
 from replog.rpc.codec import WithRecords
-from replog.rpc.server import Server
+from replog.rpc.server import GrpcServer
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import TopicPartition
 
@@ -58,7 +58,7 @@ class InProcessCluster:
         self.brokers: dict[int, Broker] = {}
         self.controller_address = ""
         self.controller: Controller
-        self._server: Server
+        self._server: GrpcServer
         self._channels: dict[str, GrpcChannel] = {}
         self._chance = random.Random(1)
 
@@ -69,7 +69,7 @@ class InProcessCluster:
         store = SqliteStore(config.metadata_log_dir)
         self.controller = Controller(config, store, SystemClock(), self._chance)
         await self.controller.start()
-        self._server = Server(config.listeners)
+        self._server = GrpcServer(config.listeners)
         self._server.add(methods.CONTROLLER, ControllerService(self.controller))
         self.controller_address = await self._server.start()
 
@@ -127,7 +127,7 @@ class InProcessCluster:
         await self.channel(self.controller_address).call(methods.Controller["create_topic"], request, 5)
         tps = [TopicPartition(topic, partition) for partition in range(partitions)]
         await eventually(lambda: all(self.leader(tp) in self.brokers for tp in tps))
-        await eventually(lambda: all(tp in self.brokers[self.leader(tp)]._manager.hosted for tp in tps))
+        await eventually(lambda: all(tp in self.brokers[self.leader(tp)].manager.hosted for tp in tps))
 
     def leader(self, tp: TopicPartition) -> int:
         return self.controller.state.image.partitions[tp].leader
@@ -136,7 +136,7 @@ class InProcessCluster:
         return set(self.controller.state.image.partitions[tp].isr)
 
     def log(self, broker_id: int, tp: TopicPartition) -> Log:
-        return self.brokers[broker_id]._manager.hosted[tp].log
+        return self.brokers[broker_id].manager.hosted[tp].log
 
     def to_leader(self, tp: TopicPartition) -> GrpcChannel:
         return self.channel(self.brokers[self.leader(tp)].address)

@@ -114,7 +114,7 @@ async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     await fill(cluster, 40)
     assert broker._logs is not None
-    cleaner = LogCleaner(broker._manager, broker._logs)
+    cleaner = LogCleaner(broker.manager, broker._logs)
     for _ in range(20):
         await asyncio.sleep(0)
     cleaning = asyncio.create_task(cleaner._clean_dirtiest())
@@ -131,7 +131,7 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProce
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     await fill(cluster, 40)
     assert broker._logs is not None
-    cleaner, log = LogCleaner(broker._manager, broker._logs), cluster.log(1, TP)
+    cleaner, log = LogCleaner(broker.manager, broker._logs), cluster.log(1, TP)
     cleaning = asyncio.create_task(cleaner._clean_dirtiest())
     await asyncio.sleep(0)
     log.truncate_to(log.segments[0].size // 1000)

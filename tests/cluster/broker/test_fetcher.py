@@ -18,7 +18,7 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     await cluster.create_topic("t", replication_factor=2)
     follower = cluster.brokers[3 - cluster.leader(TP)]
     fetcher = next(iter(follower._fetchers._fetchers.values()))
-    delayed = follower._manager.hosted[TP].follower
+    delayed = follower.manager.hosted[TP].follower
     assert delayed is not None
     await eventually(lambda: fetcher._outstanding == 1)
     rounds = 0

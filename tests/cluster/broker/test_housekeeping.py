@@ -68,11 +68,11 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCl
     broker = await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
     assert broker._logs is not None
-    chores = Housekeeping(broker._manager, broker._logs)
+    chores = Housekeeping(broker.manager, broker._logs)
     await chores._flush()
     assert list(chores._flushed_ms) == [TP]
     request = controller_pb2.DeleteTopicRequest(topic="t")
     await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
-    await eventually(lambda: TP not in broker._manager.hosted)
+    await eventually(lambda: TP not in broker.manager.hosted)
     await chores._flush()
     assert not chores._flushed_ms

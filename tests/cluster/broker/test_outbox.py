@@ -44,7 +44,7 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long
     assignment = [controller_pb2.ReplicaAssignment(broker_ids=[1, 2])]
     topic = controller_pb2.CreateTopicRequest(topic="t", assignment=assignment)
     await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], topic, 5)
-    await eventually(lambda: all(TP in broker._manager.hosted for broker in cluster.brokers.values()))
+    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
     await cluster.produce(TP, batch(b"x" * 900_000))
     topic_id = cluster.controller.state.image.topics["t"].topic_id
     stream = cluster.to_leader(TP).open(method)

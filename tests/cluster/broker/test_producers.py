@@ -62,7 +62,7 @@ async def test_a_directory_with_aborted_transactions_is_served_to_committed_read
     fill(log)
     log.close()
     await cluster.start_broker(1)
-    await eventually(lambda: cluster.leader(TP) == 1 and TP in cluster.brokers[1]._manager.hosted)
+    await eventually(lambda: cluster.leader(TP) == 1 and TP in cluster.brokers[1].manager.hosted)
     await eventually(lambda: cluster.log(1, TP).high_watermark == 6)
     await assert_served(cluster)
 
@@ -73,7 +73,7 @@ async def test_transactions_outlive_their_leader(cluster: InProcessCluster) -> N
     await cluster.create_topic("t")
     old = cluster.leader(TP)
     fill(cluster.log(old, TP))
-    cluster.brokers[old]._manager.touched(TP, high_watermark_advanced=False)
+    cluster.brokers[old].manager.touched(TP, high_watermark_advanced=False)
     logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
     await eventually(
         lambda: all(log.high_watermark == 6 for log in logs), what=lambda: [log.snapshot() for log in logs]

@@ -130,7 +130,7 @@ async def test_a_deleted_topic_is_gone_from_every_broker_and_its_name_is_free(cl
     await cluster.produce(TP, batch(b"of the first topic"))
     request = controller_pb2.DeleteTopicRequest(topic="t")
     await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
-    await eventually(lambda: all(TP not in broker._manager.hosted for broker in cluster.brokers.values()))
+    await eventually(lambda: all(TP not in broker.manager.hosted for broker in cluster.brokers.values()))
     await cluster.create_topic("t")
     assert await cluster.produce(TP, batch(b"of the second")) == (ErrorCode.NONE, 0, "")
     _, data = await cluster.fetch(TP, 0)

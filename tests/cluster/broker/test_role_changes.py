@@ -66,7 +66,7 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     follower = cluster.brokers[3 - cluster.leader(TP)]
     follower._fetchers.stop(TP)
     waiting = asyncio.create_task(cluster.produce(TP, batch(b"of the first topic")))
-    await eventually(lambda: leader._manager.hosted[TP].log.log_end_offset == 1)
+    await eventually(lambda: leader.manager.hosted[TP].log.log_end_offset == 1)
     # the leader hears of the deletion and of the creation at once, as after a break of its metadata stream
     image, roles = leader._image, leader._roles
     assert roles is not None
@@ -82,9 +82,9 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     for record in delta.records:
         image.apply(record)
     roles.apply_delta(delta)
-    log = leader._manager.hosted[TP].log
+    log = leader.manager.hosted[TP].log
     log.append_as_leader(batch(b"of the second"), leader_epoch=0, now_ms=0)
     log.update_high_watermark(1)
-    leader._manager.touched(TP, high_watermark_advanced=True)
+    leader.manager.touched(TP, high_watermark_advanced=True)
     error, _, _ = await waiting
     assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER

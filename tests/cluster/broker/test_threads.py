@@ -62,7 +62,7 @@ async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_i
     await eventually(begun.is_set)
     controller = cluster.channel(cluster.controller_address)
     await controller.call(methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="doomed"), 5)
-    await eventually(lambda: TopicPartition("doomed", 0) not in broker._manager.hosted)
+    await eventually(lambda: TopicPartition("doomed", 0) not in broker.manager.hosted)
     may_go_on.set()
     kept = TopicPartition("kept", 0)
     await cluster.produce(kept, batch(b"y"))

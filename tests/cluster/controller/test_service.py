@@ -13,7 +13,7 @@ from replog.config import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc import methods
 from replog.rpc.channel import GrpcTransport
-from replog.rpc.server import Server
+from replog.rpc.server import GrpcServer
 from replog.rpc.v1 import controller_pb2 as pb
 
 
@@ -21,7 +21,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 async def channel(tmp_path):
     config = ControllerConfig.parse({"metadata.log.dir": str(tmp_path)}, "test")
     controller = Controller(config, SqliteStore(tmp_path), SystemClock(), random.Random(3))
-    server = Server("127.0.0.1:0")
+    server = GrpcServer("127.0.0.1:0")
     server.add(methods.CONTROLLER, ControllerService(controller))
     await controller.start()
     connected = GrpcTransport().connect(await server.start())

@@ -202,7 +202,7 @@ async def lose_the_tail(cluster: InProcessCluster, keep: int) -> None:
     data = file.read_bytes()
     file.write_bytes(data[: next(pos for pos, header in iterate_batches(data) if header.base_offset == keep)])
     await cluster.start_broker(1, listeners=address)
-    await eventually(lambda: cluster.leader(TP) == 1 and TP in cluster.brokers[1]._manager.hosted)
+    await eventually(lambda: cluster.leader(TP) == 1 and TP in cluster.brokers[1].manager.hosted)
     for offset in range(keep, 8):
         while (await cluster.produce(TP, batch(b"new %d" % offset)))[1] != offset:
             await asyncio.sleep(0.05)

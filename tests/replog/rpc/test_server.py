@@ -12,7 +12,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
-from replog.rpc.server import Server, ServerStream
+from replog.rpc.server import GrpcServer
+from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import controller_pb2, log_pb2
 
 
@@ -58,7 +59,7 @@ class Log:
 
 @pytest.fixture
 async def server() -> AsyncIterator[str]:
-    server = Server("127.0.0.1:0")
+    server = GrpcServer("127.0.0.1:0")
     server.add(methods.CONTROLLER, Controller())
     server.add(methods.LOG, Log())
     address = await server.start()
@@ -167,7 +168,7 @@ async def test_health_and_reflection_are_served(server: str) -> None:
 
 
 async def test_a_port_in_use_is_named(server: str) -> None:
-    other = Server(server)
+    other = GrpcServer(server)
     with pytest.raises(ReplogError, match=f"cannot listen on {server}: the port is in use") as raised:
         await other.start()
     assert raised.value.code is ErrorCode.INVALID_CONFIG
