@@ -1,0 +1,129 @@
+"""What clients asked and what they were told: plain values, in the order in which the operations began.
+
+Whoever runs clients keeps one `History`; `checks.anomalies.find_anomalies` judges it. Times are in seconds, of one clock
+for all clients. Every value is sent once, so that it identifies its record; and a topic's name is not used again
+after the topic was deleted.
+
+There are no transactions here: brokers refuse them for want of a coordinator (divergence 19), so neither are there
+aborted reads or cycles of transactions to look for.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from replog.client.accumulator import DeliveryFailed, RecordMetadata
+from replog.errors import ReplogError
+from replog.topic import TopicPartition
+
+
+class Outcome(Enum):
+    """What a client knows of its operation (PR-12)."""
+
+    PENDING = "pending"  # no answer, yet or ever: anything may have happened
+    OK = "ok"
+    FAILED = "failed"  # certainly nothing was done
+    UNKNOWN = "unknown"  # an error that leaves it open
+
+
+@dataclass(slots=True)
+class Send:
+    """One record handed to a producer. `client` is one producer's life; its sends are in the order of its calls."""
+
+    client: str
+    partition: TopicPartition
+    value: bytes
+    acks: int  # -1: all
+    idempotent: bool
+    invoked_s: float
+    outcome: Outcome = Outcome.PENDING
+    offset: int = -1  # of an OK one; -1: it was not told (acks=0, or a leader that restarted)
+    completed_s: float | None = None
+    error: str = ""
+
+    def acknowledged(self, where: RecordMetadata, now_s: float) -> None:
+        self.outcome, self.offset, self.completed_s = Outcome.OK, where.offset, now_s
+
+    def failed(self, error: ReplogError, now_s: float) -> None:
+        """`DeliveryFailed` says what is known; any other error came before the record was in a batch."""
+        unknown = isinstance(error, DeliveryFailed) and error.may_be_appended
+        self.outcome, self.completed_s = Outcome.UNKNOWN if unknown else Outcome.FAILED, now_s
+        self.error = str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One record that a poll returned."""
+
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one call returned, in its order. `client` is one consumer's life."""
+
+    client: str
+    records: tuple[Read, ...]
+    invoked_s: float
+    completed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """The consumer's next record of `partition` may lie anywhere: it was assigned, moved by the application, or reset
+    because its offset was out of range."""
+
+    client: str
+    partition: TopicPartition
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end offset (LATEST) that a client was told (FE-22)."""
+
+    client: str
+    partition: TopicPartition
+    offset: int
+    invoked_s: float
+    completed_s: float
+
+
+@dataclass(slots=True)
+class Deletion:
+    """A DeleteRecords; unless it FAILED, records below `offset` may be gone from `invoked_s` on. -1: all committed."""
+
+    client: str
+    partition: TopicPartition
+    offset: int
+    invoked_s: float
+    outcome: Outcome = Outcome.PENDING
+    low_watermark: int = -1
+    completed_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The last word on a partition, once nothing fails and nobody sends any longer: every record from the first offset
+    there is to the end offset, in order."""
+
+    partition: TopicPartition
+    start_offset: int
+    end_offset: int
+    records: tuple[tuple[int, bytes], ...]  # (offset, value)
+
+
+@dataclass(slots=True)
+class History:
+    """All that clients did. Append to the lists; an operation is entered when it begins, and completed in place."""
+
+    sends: list[Send] = field(default_factory=list)
+    reads: list[Poll | Seek] = field(default_factory=list)
+    latest: list[Latest] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    drained: dict[TopicPartition, Drained] = field(default_factory=dict)
+    compacted: dict[str, None] = field(default_factory=dict)  # topics whose old records may vanish by their keys
+    retained: dict[str, None] = field(default_factory=dict)  # topics with retention: their log start grows by itself
+    deleted: dict[str, None] = field(default_factory=dict)  # topics that were deleted, or may have been
+    unclean: dict[TopicPartition, None] = field(default_factory=dict)  # an unclean election may have lost records
