@@ -16,10 +16,10 @@ from enum import Enum
 from follower.out_of_range import RestartAt, TruncateTo, recover_from_out_of_range
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, check_leader_epoch, read_log
 from replog.log.errors import UnexpectedAppendOffset
 from replog.log.log import Log
-from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset
+from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
 from replog.metadata import NO_LEADER, PartitionState
 from replog.topic import TopicPartition
 
@@ -118,6 +118,18 @@ class PartitionFollower:
         """What a request that only a leader may answer gets here: fenced first, then refused (FE-2)."""
         error = check_leader_epoch(current_leader_epoch, self.leader_epoch)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if error is ErrorCode.NONE else error
+
+    def fetch_as_consumer(
+        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
+    ) -> PartitionRead:
+        """Answer a consumer that the leader sent here, up to the bound that this replica knows (FE-20, FE-21).
+
+        Errors are in the answer, never raised; they say nothing about the partition, only about this copy of it.
+        """
+        error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            return PartitionRead(FetchAnswer(error))
+        return read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
 
     # Answers
 

@@ -1,15 +1,28 @@
 """A fetch that waits for enough data (FE-12 to FE-15)."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from leader.delayed_produce import LeaderLookup
-from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchPartition, check_leader_epoch, diverges
+from replog.log.log import Log
 from replog.log.offsets import Isolation, OffsetMetadata, OffsetSnapshot
 from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
+
+
+class Reader(Protocol):
+    """A role that serves the fetch: the leader's, or a follower's to a consumer (FE-20)."""
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def leader_epoch(self) -> int: ...
+
+
+ReaderLookup = Callable[[TopicPartition], Reader | ErrorCode]
+"""Who serves a partition on this broker, or why nobody does (1.4)."""
 
 
 class FetchRow(NamedTuple):
@@ -31,7 +44,7 @@ class DelayedFetch(DelayedOperation):
         rows: Sequence[FetchRow],
         isolation: Isolation,
         min_bytes: int,
-        lookup: LeaderLookup,
+        lookup: ReaderLookup,
         timeout_ms: int,
         respond: Callable[[], None],
     ) -> None:
@@ -47,10 +60,10 @@ class DelayedFetch(DelayedOperation):
         for row in self._rows:
             if row.metadata is None:
                 continue
-            leader = self._lookup(row.topic_partition)
-            if isinstance(leader, ErrorCode):
-                return self.force_complete()  # A to D: no leader here any longer
-            available = self._available(leader, row.request, row.metadata)
+            reader = self._lookup(row.topic_partition)
+            if isinstance(reader, ErrorCode):
+                return self.force_complete()  # A to D: nobody serves it here any longer
+            available = self._available(reader, row.request, row.metadata)
             if available is None:
                 return self.force_complete()
             total += available
@@ -59,17 +72,17 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         self._respond()
 
-    def _available(self, leader: PartitionLeader, request: FetchPartition, start: OffsetMetadata) -> int | None:
+    def _available(self, reader: Reader, request: FetchPartition, start: OffsetMetadata) -> int | None:
         """Bytes that this partition adds (FE-12), or None if it completes the fetch whatever the bytes."""
-        if check_leader_epoch(request.current_leader_epoch, leader.leader_epoch) is not ErrorCode.NONE:
+        if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
             return None  # E: a new leader term
         if request.last_fetched_epoch is not None:
-            end = leader.log.end_offset_for_epoch(request.last_fetched_epoch)
+            end = reader.log.end_offset_for_epoch(request.last_fetched_epoch)
             if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
                 return None  # H
-        bound = _bound(leader.log.snapshot(), self._isolation)
-        if leader.log.log_end_offset < start.offset:
-            return None  # F1: the leader truncated
+        bound = _bound(reader.log.snapshot(), self._isolation)
+        if reader.log.log_end_offset < start.offset:
+            return None  # F1: the log was truncated
         if bound.offset <= start.offset:
             return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
         if start.on_older_segment(bound):

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from leader.partition import FollowerRead
 from replog.errors import ErrorCode
-from replog.fetch import FetchPartition
+from replog.fetch import FetchPartition, PartitionRead
 from replog.topic import TopicPartition
 
-ReadPartition = Callable[[TopicPartition, FetchPartition, int, bool], FollowerRead]
+ReadPartition = Callable[[TopicPartition, FetchPartition, int, bool], PartitionRead]
 """Read one partition, at most so many bytes; True: its first batch whole, however large."""
 
 
@@ -16,7 +15,7 @@ ReadPartition = Callable[[TopicPartition, FetchPartition, int, bool], FollowerRe
 class FetchRound:
     """One pass over the partitions of a fetch, in the order of the request."""
 
-    reads: Mapping[TopicPartition, FollowerRead]
+    reads: Mapping[TopicPartition, PartitionRead]
     total_bytes: int
 
     def answers_at_once(self, *, max_wait_ms: int, min_bytes: int) -> bool:
@@ -26,7 +25,9 @@ class FetchRound:
             or not self.reads
             or self.total_bytes >= min_bytes
             or any(
-                read.answer.error is not ErrorCode.NONE or read.answer.diverging is not None
+                read.answer.error is not ErrorCode.NONE
+                or read.answer.diverging is not None
+                or read.answer.preferred_read_replica is not None
                 for read in self.reads.values()
             )
         )
@@ -41,7 +42,7 @@ def read_partitions(
     total is at most `max_bytes` and that one batch. Later partitions get what is left, perhaps nothing, which is
     why callers rotate those that returned data to the end (FE-10).
     """
-    reads: dict[TopicPartition, FollowerRead] = {}
+    reads: dict[TopicPartition, PartitionRead] = {}
     total = 0
     for topic_partition, request in requests:
         limit = min(request.max_bytes, max(0, max_bytes - total))

@@ -28,12 +28,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrProposal:
-    """One AlterPartition item. Compared by identity: an answer counts only for the very proposal it answers (ISR-9)."""
+    """One AlterPartition item. Compared by identity: an answer counts only for the very proposal it answers (ISR-9).
+
+    Each says RECOVERED: a leader elected uncleanly serves what it has, so there is nothing to recover (ST-15).
+    """
 
     leader_epoch: int
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch or -1), by broker id
-    recovering: bool = False  # a serving leader has recovered (ST-15)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 | metadata names this broker leader | `become_leader` | 2.1, ST-11 to ST-15 |
 | produce | `append` | PR-1 to PR-3 |
 | a follower's fetch | `fetch_as_follower` | FE-1 to FE-7, then ST-7 to ST-10 |
-| a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7 |
+| a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7, FE-19 |
 | ListOffsets | `list_offset` | FE-22 |
 | OffsetsForLeaderEpoch | `end_offset_for_epoch` | FT-17 |
 | DeleteRecords | `delete_records`, `low_watermark` | LG-16, FT-23 |
@@ -30,19 +30,18 @@ from leader.isr import (
     after_refusal,
 )
 from leader.list_offsets import list_offset
+from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, check_leader_epoch, read_log
 from replog.log.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import (
     NO_EPOCH,
     NO_OFFSET,
-    AbortedTransaction,
     AppendInfo,
     Buffer,
     EpochEndOffset,
     Isolation,
-    OffsetMetadata,
     TimestampAndOffset,
 )
 from replog.metadata import NO_BROKER_EPOCH, BrokerDirectory, PartitionState
@@ -60,11 +59,9 @@ class LeaderAppend:
 
 
 @dataclass(frozen=True, slots=True)
-class FollowerRead:
-    """A fetch of one partition: the answer, where the fetch offset lies, and what the fetch itself moved."""
+class FollowerRead(PartitionRead):
+    """A follower's fetch, and what it moved by itself."""
 
-    answer: FetchAnswer
-    metadata: OffsetMetadata | None = None  # None: nothing was read
     high_watermark_advanced: bool = False
     log_start_changed: bool = False  # the follower's, and with it perhaps the low watermark (FT-23)
 
@@ -118,7 +115,8 @@ class PartitionLeader:
     def become_leader(self, state: PartitionState, broker_epoch: int, now_ms: int) -> bool:
         """Apply a metadata record that names this broker leader (2.1). True if the high watermark advanced.
 
-        The start of a new epoch is durable before this returns (ST-13). An older record is ignored, and so is the
+        The start of a new epoch is durable before this returns (ST-13). Nothing is truncated and nothing waited for,
+        not after an unclean election either (ST-15). An older record is ignored, and so is the
         very record that is already applied: resetting a proposal for it could drop a member that the controller
         has accepted since. Raises KAFKA_STORAGE_ERROR, and nothing has changed then.
         """
@@ -207,55 +205,36 @@ class PartitionLeader:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FollowerRead(FetchAnswer(error))
-        read = self._read(request, Isolation.LOG_END, max_bytes, min_one)
+        read = read_log(self.log, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=min_one)
         if not record_progress or read.answer.error is not ErrorCode.NONE or read.answer.diverging is not None:
-            return read
+            return FollowerRead(read.answer, read.metadata)
         return self._record_progress(replica_id, broker_epoch, request, read, now_ms)
 
     def fetch_as_consumer(
-        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
-    ) -> FollowerRead:
-        """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised."""
+        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool, client_rack: str = ""
+    ) -> PartitionRead:
+        """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
+
+        A consumer that names its rack is sent to the replica there, without records, if one has what it asks (FE-19).
+        """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
-            return FollowerRead(FetchAnswer(error))
-        return self._read(request, isolation, max_bytes, min_one)
+            return PartitionRead(FetchAnswer(error))
+        preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
+        if preferred != self.broker_id:
+            return PartitionRead(answer_of(self.log, preferred_read_replica=preferred))
+        return read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
 
-    def _read(self, request: FetchPartition, isolation: Isolation, max_bytes: int, min_one: bool) -> FollowerRead:
-        """Validate the epoch and the offset, then read (FE-4 to FE-7). The offsets told are those before the read."""
-        offset = request.fetch_offset
-        in_range = self.log.log_start_offset <= offset <= self.log.log_end_offset
-        if request.last_fetched_epoch is not None:
-            end = self.log.end_offset_for_epoch(request.last_fetched_epoch)
-            if end.end_offset < 0 or offset < self.log.log_start_offset:
-                in_range = False
-            elif diverges(end, request.last_fetched_epoch, offset):
-                return FollowerRead(self._answer(diverging=end))
-        if not in_range:
-            return FollowerRead(self._answer(ErrorCode.OFFSET_OUT_OF_RANGE))
-        try:
-            data = self.log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
-        except ReplogError as error:
-            return FollowerRead(self._answer(error.code))
-        return FollowerRead(self._answer(records=data.records, aborted=data.aborted), data.metadata)
-
-    def _answer(
-        self,
-        error: ErrorCode = ErrorCode.NONE,
-        *,
-        diverging: EpochEndOffset | None = None,
-        records: Buffer = b"",
-        aborted: tuple[AbortedTransaction, ...] = (),
-    ) -> FetchAnswer:
-        return FetchAnswer(
-            error=error,
-            high_watermark=self.log.high_watermark,
-            last_stable_offset=self.log.last_stable_offset,
-            log_start_offset=self.log.log_start_offset,
-            log_end_offset=self.log.log_end_offset,
-            diverging=diverging,
-            records=records,
-            aborted=aborted,
+    def _read_replica(self, client_rack: str, fetch_offset: int) -> int:
+        """Who should serve a consumer of this rack: this broker, or a follower that the controller has in sync."""
+        candidates = [
+            ReadReplica(replica_id, broker.rack, follower)
+            for replica_id, follower in self.replicas.items()
+            if replica_id in self.isr and (broker := self._brokers.broker(replica_id)) is not None and not broker.fenced
+        ]
+        leader = self._brokers.broker(self.broker_id)
+        return read_replica(
+            client_rack, fetch_offset, self.broker_id, leader.rack if leader is not None else "", candidates
         )
 
     def _is_zombie(self, replica_id: int, broker_epoch: int) -> bool:
@@ -264,7 +243,7 @@ class PartitionLeader:
         return broker_epoch != NO_BROKER_EPOCH and broker is not None and broker_epoch < broker.broker_epoch
 
     def _record_progress(
-        self, replica_id: int, broker_epoch: int, request: FetchPartition, read: FollowerRead, now_ms: int
+        self, replica_id: int, broker_epoch: int, request: FetchPartition, read: PartitionRead, now_ms: int
     ) -> FollowerRead:
         """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark."""
         before = self.replicas[replica_id]

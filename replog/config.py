@@ -4,18 +4,33 @@ A `.properties` file, `--config name=value` flags and a topic's stored overrides
 an unknown name or a bad value is refused with the name, the value and what would be right.
 """
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from replog.errors import ErrorCode, ReplogError
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
 
+MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
+_REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
+
+
+def _replica_list(value: str) -> str:
+    if len(value) > MAX_REPLICA_LIST_LENGTH:
+        raise ValueError(f"longer than {MAX_REPLICA_LIST_LENGTH} characters; use * for all replicas")
+    if not _REPLICAS.fullmatch(value):
+        raise ValueError("neither * nor a list like 0:101,1:102 of partition:broker")
+    return value
+
+
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_LONG)]
 ByteCount = Annotated[int, Field(ge=0, le=MAX_INT)]
+ReplicaList = Annotated[str, AfterValidator(_replica_list)]  # `*`, or partition:broker, separated by commas
 
 
 class Settings(BaseModel):
@@ -68,6 +83,8 @@ class TopicConfig(Settings):
     flush_messages: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
     flush_ms: Milliseconds = MAX_LONG
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
+    leader_replication_throttled_replicas: ReplicaList = ""  # leaders that hold followers back (FE-23)
+    follower_replication_throttled_replicas: ReplicaList = ""  # followers that hold themselves back (FT-6)
 
     @property
     def compacted(self) -> bool:
@@ -84,7 +101,14 @@ class TopicConfig(Settings):
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
 
-class BrokerConfig(Settings):
+class DynamicBrokerConfig(Settings):
+    """What may change while a broker runs: how fast it copies replicas that are throttled, in bytes per second."""
+
+    leader_replication_throttled_rate: Annotated[int, Field(ge=0, le=MAX_LONG)] = MAX_LONG
+    follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=MAX_LONG)] = MAX_LONG
+
+
+class BrokerConfig(DynamicBrokerConfig):
     """One broker process."""
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
@@ -101,7 +125,10 @@ class BrokerConfig(Settings):
     replica_fetch_wait_max_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 500
     replica_fetch_min_bytes: ByteCount = 1
     replica_fetch_backoff_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 1000
+    replica_selector_class: Literal["", "org.apache.kafka.common.replica.RackAwareReplicaSelector"] = ""  # none: leader
     replica_socket_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
+    replication_quota_window_num: Annotated[int, Field(ge=1, le=MAX_INT)] = 11
+    replication_quota_window_size_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 1
     replica_high_watermark_checkpoint_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 5000
     log_flush_offset_checkpoint_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 60_000
     log_retention_check_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
@@ -113,6 +140,11 @@ class BrokerConfig(Settings):
     fetch_max_bytes: ByteCount = 57_671_680
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
     queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # in flight per client stream
+
+    def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
+        """What holds while it runs: the settings `altered` since, else those it was started with."""
+        started_with = self.model_dump(by_alias=True, include=set(DynamicBrokerConfig.model_fields))
+        return DynamicBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
 
     @field_validator("listeners", "controller_listener")
     @classmethod

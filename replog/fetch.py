@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from replog.errors import ErrorCode
-from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset
+from replog.errors import ErrorCode, ReplogError
+from replog.log.log import Log
+from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class FetchPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """A leader's answer for one partition; the offsets are as they were before the read (FE-4), -1 if unknown."""
+    """The answer for one partition; the offsets are as they were before the read (FE-4), -1 if unknown."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -29,6 +30,15 @@ class FetchAnswer:
     diverging: EpochEndOffset | None = None
     records: Buffer = b""
     aborted: tuple[AbortedTransaction, ...] = ()  # READ_COMMITTED only (LG-9)
+    preferred_read_replica: int | None = None  # where the consumer had better fetch; no records then (FE-19)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRead:
+    """A fetch of one partition: the answer, and where the fetch offset lies."""
+
+    answer: FetchAnswer
+    metadata: OffsetMetadata | None = None  # None: nothing was read
 
 
 def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:
@@ -47,3 +57,47 @@ def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) ->
     `end` is the leader's end offset for that epoch, and defined.
     """
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
+
+
+def read_log(
+    log: Log, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
+) -> PartitionRead:
+    """Validate the epoch and the offset, then read (FE-4 to FE-7). Errors are in the answer, never raised."""
+    offset = request.fetch_offset
+    in_range = log.log_start_offset <= offset <= log.log_end_offset
+    if request.last_fetched_epoch is not None:
+        end = log.end_offset_for_epoch(request.last_fetched_epoch)
+        if end.end_offset < 0 or offset < log.log_start_offset:
+            in_range = False
+        elif diverges(end, request.last_fetched_epoch, offset):
+            return PartitionRead(answer_of(log, diverging=end))
+    if not in_range:
+        return PartitionRead(answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE))
+    try:
+        data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
+    except ReplogError as error:
+        return PartitionRead(answer_of(log, error.code))
+    return PartitionRead(answer_of(log, records=data.records, aborted=data.aborted), data.metadata)
+
+
+def answer_of(
+    log: Log,
+    error: ErrorCode = ErrorCode.NONE,
+    *,
+    diverging: EpochEndOffset | None = None,
+    records: Buffer = b"",
+    aborted: tuple[AbortedTransaction, ...] = (),
+    preferred_read_replica: int | None = None,
+) -> FetchAnswer:
+    """An answer with the log's offsets as they are now."""
+    return FetchAnswer(
+        error=error,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        diverging=diverging,
+        records=records,
+        aborted=aborted,
+        preferred_read_replica=preferred_read_replica,
+    )

@@ -89,5 +89,5 @@ class AlterPartitionSender:
             leader_epoch=proposal.leader_epoch,
             partition_epoch=proposal.partition_epoch,
             new_isr=[pb.IsrMember(broker_id=member, broker_epoch=epoch) for member, epoch in proposal.isr],
-            recovery_state=metadata_pb2.RECOVERING if proposal.recovering else metadata_pb2.RECOVERED,
+            recovery_state=metadata_pb2.RECOVERED,  # ST-15
         )

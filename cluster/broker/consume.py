@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cluster.broker.replica_manager import ReplicaManager
+from follower.partition import PartitionFollower
 from leader.delayed_fetch import DelayedFetch, FetchRow
 from leader.fetch_sizes import FetchRound, read_partitions
-from leader.partition import FollowerRead
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 
@@ -22,17 +22,24 @@ class ConsumerFetch:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
+    rack: str | None  # the consumer's; None: it is not prepared to read from followers
 
 
 def fetch(manager: ReplicaManager, request: ConsumerFetch, respond: Callable[[list[FetchAnswer]], None]) -> None:
     """Call `respond` once, with one answer per partition in their order (FE-8..FE-13)."""
     limit = min(request.max_bytes, manager.config.fetch_max_bytes)
+    leader_only = request.rack is None
+    client_rack = request.rack if request.rack and manager.config.replica_selector_class else ""
 
-    def read(tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> FollowerRead:
-        leader = manager.leader_for_epoch(tp, partition.current_leader_epoch)
-        if isinstance(leader, ErrorCode):
-            return FollowerRead(FetchAnswer(leader))
-        return leader.fetch_as_consumer(partition, request.isolation, max_bytes=max_bytes, min_one=min_one)
+    def read(tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
+        found = manager.leader_for_epoch(tp, partition.current_leader_epoch) if leader_only else manager.reader(tp)
+        if isinstance(found, ErrorCode):
+            return PartitionRead(FetchAnswer(found))
+        if isinstance(found, PartitionFollower):
+            return found.fetch_as_consumer(partition, request.isolation, max_bytes=max_bytes, min_one=min_one)
+        return found.fetch_as_consumer(
+            partition, request.isolation, max_bytes=max_bytes, min_one=min_one, client_rack=client_rack
+        )
 
     def answer(found: FetchRound) -> None:
         respond([found.reads[tp].answer for tp, _ in request.partitions])
@@ -46,7 +53,7 @@ def fetch(manager: ReplicaManager, request: ConsumerFetch, respond: Callable[[li
         [FetchRow(tp, partition, first.reads[tp].metadata) for tp, partition in request.partitions],
         isolation=request.isolation,
         min_bytes=min_bytes,
-        lookup=manager.leader,
+        lookup=manager.leader if leader_only else manager.reader,
         timeout_ms=min(request.max_wait_ms, manager.config.request_timeout_ms),
         respond=lambda: answer(read_partitions(request.partitions, read, limit)),
     )

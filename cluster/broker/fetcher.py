@@ -232,8 +232,8 @@ class Fetcher:
             log.warning("replication", partition=str(tp), note=progress.note)
         if progress.appended_bytes:
             self._partitions[tp] = self._partitions.pop(tp)  # to the end of the list (FE-10)
-        if progress.high_watermark_changed:
-            self._on_high_watermark(hosted)
+        if progress.high_watermark_changed or progress.truncated_to is not None:
+            self._on_high_watermark(hosted)  # consumers wait here, too (FE-14, FT-4)
 
 
 def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:

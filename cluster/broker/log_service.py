@@ -152,6 +152,7 @@ class LogService:
             max_wait_ms=request.max_wait_ms,
             min_bytes=max(0, request.min_bytes),
             max_bytes=max(0, request.max_bytes),
+            rack=_optional(request, "rack_id"),
         )
         fetch(self._manager, wanted, respond)
 
@@ -275,6 +276,8 @@ class LogService:
                     isr=state.isr,
                     elr=state.elr,
                     partition_epoch=state.partition_epoch,
+                    adding_replicas=state.adding,
+                    removing_replicas=state.removing,
                 )
                 for number, state in self._manager.image.partitions_of(name).items()
             ],
@@ -319,7 +322,7 @@ def _topic_partition(named: Any) -> TopicPartition:
     return TopicPartition(named.topic, named.partition)
 
 
-def _optional(message: Any, field: str) -> int | None:
+def _optional(message: Any, field: str) -> Any:
     return getattr(message, field) if message.HasField(field) else None
 
 
@@ -371,6 +374,8 @@ def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionR
     if answer.diverging is not None:
         result.diverging_epoch.epoch = answer.diverging.epoch
         result.diverging_epoch.end_offset = answer.diverging.end_offset
+    if answer.preferred_read_replica is not None:
+        result.preferred_read_replica = answer.preferred_read_replica
     for aborted in answer.aborted:
         result.aborted_transactions.add(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
     return result

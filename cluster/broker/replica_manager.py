@@ -16,6 +16,7 @@ from cluster.broker.delayed import DelayedOperations
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
+from follower.partition import PartitionFollower
 from leader.isr import IsrProposal
 from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
@@ -70,6 +71,12 @@ class ReplicaManager:
         if hosted is not None and hosted.follower is not None:
             return hosted.follower.check_leader_only(current_leader_epoch)
         return self.leader(tp)
+
+    def reader(self, tp: TopicPartition) -> PartitionLeader | PartitionFollower | ErrorCode:
+        """The role, be it the follower's, that serves a consumer which may be sent to followers (FE-20)."""
+        hosted = self.hosted.get(tp)
+        follower = hosted.follower if hosted is not None else None
+        return self.leader(tp) if follower is None else follower
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
         """Records were appended, or the HW advanced, or the role changed: check what waits for that, soon (PR-6)."""

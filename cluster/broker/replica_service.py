@@ -7,9 +7,8 @@ from cluster.broker.outbox import Outbox
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_fetch import DelayedFetch, FetchRow
 from leader.fetch_sizes import FetchRound, read_partitions
-from leader.partition import FollowerRead
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
 from replog.log.offsets import Buffer, Isolation
 from replog.rpc.codec import WithRecords
 from replog.rpc.status import wire_code
@@ -78,12 +77,12 @@ class ReplicaFetchSession:
         """One pass over the session's partitions under the request's limits (FE-8, FE-9)."""
         now_ms = self._manager.clock.monotonic_ms()
 
-        def read(tp: TopicPartition, fetch: FetchPartition, max_bytes: int, min_one: bool) -> FollowerRead:
+        def read(tp: TopicPartition, fetch: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
             leader = self._manager.leader_for_epoch(tp, fetch.current_leader_epoch)
             if isinstance(leader, ErrorCode):
-                return FollowerRead(FetchAnswer(leader))
+                return PartitionRead(FetchAnswer(leader))
             if self._partitions[tp][0] != self._manager.hosted[tp].topic_id:
-                return FollowerRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
+                return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
             found = leader.fetch_as_follower(
                 self._request.replica_id,
                 self._request.broker_epoch,

@@ -133,6 +133,8 @@ class RoleChanges:
         hosted.leader.become_leader(state, self._broker_epoch, self._manager.clock.monotonic_ms())
         hosted.follower = None
         if hosted.leader.leader_epoch != old_epoch:
+            if state.recovering:
+                log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
             log.info("leading", partition=str(tp), epoch=state.leader_epoch, from_offset=hosted.log.log_end_offset)
         self._manager.role_changed(tp)
         self._manager.propose(tp, hosted.leader)
@@ -149,7 +151,7 @@ class RoleChanges:
         if epoch_rose:
             log.info("following", partition=str(tp), leader=state.leader, epoch=state.leader_epoch)
         self._place(hosted, state, start_over=epoch_rose)
-        if was_leader:
+        if was_leader or epoch_rose:  # consumers wait on followers, too
             self._manager.role_changed(tp)
 
     def _place(self, hosted: HostedPartition, state: PartitionState, *, start_over: bool) -> None:

@@ -1,5 +1,6 @@
 """Becoming leader (2.1, ST-11 to ST-15), and deletions that wait for every replica (FT-23)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
 from replog.purgatory.purgatory import Purgatory
 from replog.topic import TopicPartition
-from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, fetch, leader_of, log_of, produce, state
+from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, bytes_of, fetch, leader_of, log_of, produce, state
 
 LATER_MS = NOW_MS + 1000
 
@@ -108,13 +109,22 @@ def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path: Path) -> Non
     assert leader.state == Committed(frozenset({1, 2, 3}))
 
 
-def test_an_unclean_leader_serves_what_it_has_and_reports_that_it_recovered_st_15(tmp_path: Path) -> None:
-    leader = leader_of(log_of(tmp_path, "0:0-4", high_watermark=2), state(isr=(1,), epoch=1))
+def test_an_unclean_leader_serves_at_once_and_truncates_nothing_st_15(tmp_path: Path) -> None:
+    """Its next ISR change is an ordinary one: every proposal says RECOVERED."""
+    log = log_of(tmp_path, "0:0-4", high_watermark=2)
+    before = bytes_of(log)
+    leader = leader_of(log, replace(state(isr=(1,), epoch=1, partition_epoch=7), recovering=True))
     assert (leader.log.log_end_offset, leader.high_watermark) == (5, 5)
-    fetch(leader, 2, 5, 1)
+    assert bytes_of(log) == before
+    assert produce(leader).required_offset == 6
+    assert fetch(leader, 2, 0).answer.records
+    assert leader.take_proposal() is None, "whoever has not caught up does not join"
+    fetch(leader, 2, 6, 1)
     proposal = leader.take_proposal()
     assert proposal is not None
-    assert not proposal.recovering
+    assert proposal.isr == ((1, 101), (2, 102))
+    leader.on_alter_partition_result(proposal, ErrorCode.NONE, state(isr=(1, 2), epoch=1, partition_epoch=8), NOW_MS)
+    assert (leader.isr, leader.high_watermark) == ({1, 2}, 6)
 
 
 # DeleteRecords

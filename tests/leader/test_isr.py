@@ -46,7 +46,7 @@ def test_a_follower_at_the_epochs_start_is_proposed_w_i2(leader: PartitionLeader
     proposal = expanding(leader)
     assert isinstance(leader.state, PendingExpand)
     assert (leader.isr, leader.maximal_isr) == ({1}, {1, 2})
-    assert (proposal.leader_epoch, proposal.partition_epoch, proposal.recovering) == (EPOCH, 7, False)
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (EPOCH, 7)
     assert proposal.isr == ((1, 101), (2, 102))
 
 

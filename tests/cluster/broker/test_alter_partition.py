@@ -12,6 +12,7 @@ from replog.metadata import PartitionState
 from replog.rpc.methods import Method
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import RECOVERED
 from replog.topic import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -24,10 +25,12 @@ class StaleController:
 
     def __init__(self, *, leaves_out: bool) -> None:
         self.asked = 0
+        self.items: list[pb.AlterPartitionItem] = []
         self._leaves_out = leaves_out
 
     async def call(self, method: Method, request: Any, timeout_s: float) -> pb.AlterPartitionResponse:
         self.asked += 1
+        self.items += request.partitions
         await asyncio.sleep(0)
         result = pb.AlterPartitionResult(topic="t", partition=0, error_code=wire_code(ErrorCode.NOT_CONTROLLER))
         return pb.AlterPartitionResponse(partitions=[] if self._leaves_out else [result])
@@ -47,3 +50,4 @@ async def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert 2 <= controller.asked <= 8
+    assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
