@@ -15,6 +15,10 @@ def broker_key(broker_id: int) -> str:
     return f"broker/{broker_id}"
 
 
+def broker_config_key(broker_id: int) -> str:
+    return f"broker-config/{broker_id}"
+
+
 def topic_key(topic: str) -> str:
     return f"topic/{topic}"
 
@@ -31,6 +35,9 @@ class MetadataImage:
         self.cluster_id = ""
         self.next_producer_id = 0  # the first that no broker was given
         self.brokers: dict[int, Broker] = {}
+        self.broker_configs: dict[
+            int, dict[str, str]
+        ] = {}  # of brokers that go by other settings than they started with
         self.topics: dict[str, Topic] = {}
         self.partitions: dict[TopicPartition, PartitionState] = {}
 
@@ -52,6 +59,8 @@ class MetadataImage:
                 self.cluster_id = record.cluster.cluster_id
             case "broker":
                 self.brokers[record.broker.broker_id] = broker_from_record(record.broker)
+            case "broker_config":
+                self.broker_configs[record.broker_config.broker_id] = dict(record.broker_config.configs)
             case "topic":
                 topic = record.topic
                 self.topics[topic.topic] = Topic(topic.topic, topic.topic_id, dict(topic.configs))
@@ -108,6 +117,8 @@ def partition_from_record(record: pb.PartitionRecord) -> PartitionState:
         leader_epoch=record.leader_epoch,
         partition_epoch=record.partition_epoch,
         recovering=record.recovery_state == pb.RECOVERING,
+        adding=tuple(record.adding_replicas),
+        removing=tuple(record.removing_replicas),
     )
 
 
@@ -124,4 +135,6 @@ def partition_to_record(tp: TopicPartition, topic_id: bytes, state: PartitionSta
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
         recovery_state=pb.RECOVERING if state.recovering else pb.RECOVERED,
+        adding_replicas=state.adding,
+        removing_replicas=state.removing,
     )

@@ -6,7 +6,7 @@ A decision changes nothing here but sessions. Its records are to be made durable
 import random
 from collections.abc import Sequence
 
-from cluster.controller import broker_events, producer_ids, registration, topics
+from cluster.controller import broker_events, configs, producer_ids, registration, topics
 from cluster.controller.alter_partition import Proposal, accept, refusal
 from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, control_state, next_state
 from cluster.controller.current_records import CurrentRecords
@@ -176,6 +176,18 @@ class ClusterState:
     def delete_topic(self, request: controller_pb2.DeleteTopicRequest) -> Decision[controller_pb2.DeleteTopicResponse]:
         """CT-19. Raises as `topics.delete_topic`."""
         return topics.delete_topic(self.image, request)
+
+    def alter_topic_configs(
+        self, request: controller_pb2.AlterTopicConfigsRequest
+    ) -> Decision[controller_pb2.AlterConfigsResponse]:
+        """Raises as `configs.alter_topic_configs`."""
+        return configs.alter_topic_configs(self.image, self._rules, request)
+
+    def alter_broker_configs(
+        self, request: controller_pb2.AlterBrokerConfigsRequest
+    ) -> Decision[controller_pb2.AlterConfigsResponse]:
+        """Raises as `configs.alter_broker_configs`."""
+        return configs.alter_broker_configs(self.image, request)
 
     def allocate_producer_ids(
         self, request: controller_pb2.AllocateProducerIdsRequest

@@ -1,12 +1,13 @@
 """Decisions as records: what is to be committed, and under which versions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cluster.metadata_image import (
     CLUSTER_KEY,
     PRODUCER_IDS_KEY,
+    broker_config_key,
     broker_key,
     broker_to_record,
     partition_key,
@@ -34,6 +35,11 @@ def cluster_record(cluster_id: str) -> pb.MetadataRecord:
 
 def broker_record(broker: Broker) -> pb.MetadataRecord:
     return pb.MetadataRecord(key=broker_key(broker.broker_id), broker=broker_to_record(broker))
+
+
+def broker_config_record(broker_id: int, configs: Mapping[str, str]) -> pb.MetadataRecord:
+    value = pb.BrokerConfigRecord(broker_id=broker_id, configs=configs)
+    return pb.MetadataRecord(key=broker_config_key(broker_id), broker_config=value)
 
 
 def topic_record(topic: Topic) -> pb.MetadataRecord:

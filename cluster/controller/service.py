@@ -42,3 +42,9 @@ class ControllerService:
 
     async def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.DeleteTopicResponse:
         return await self._controller.decide(lambda _: self._controller.state.delete_topic(request))
+
+    async def alter_topic_configs(self, request: pb.AlterTopicConfigsRequest) -> pb.AlterConfigsResponse:
+        return await self._controller.decide(lambda _: self._controller.state.alter_topic_configs(request))
+
+    async def alter_broker_configs(self, request: pb.AlterBrokerConfigsRequest) -> pb.AlterConfigsResponse:
+        return await self._controller.decide(lambda _: self._controller.state.alter_broker_configs(request))

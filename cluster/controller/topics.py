@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable
 
 from cluster.controller.broker_events import MIN_INSYNC_REPLICAS
+from cluster.controller.configs import check_configs
 from cluster.controller.placement import ReplicaPlacer
 from cluster.controller.records import Decision, partition_record, tombstone, topic_record
 from cluster.metadata_image import MetadataImage, partition_key, topic_key
@@ -14,7 +15,6 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import MAX_PARTITIONS, TopicPartition, validate_topic_name
 
 MAX_CLUSTER_PARTITIONS = 200_000
-MAX_CONFIG_LENGTH = 256  # characters of one name or value
 
 
 def create_topic(
@@ -32,7 +32,8 @@ def create_topic(
         raise ReplogError(
             ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
         )
-    configs = _configs(name, request)
+    configs = dict(request.configs)
+    check_configs(configs, TopicConfig, f"topic {name}")
     assignment = _assignment(image, config, request, chance)
     active = {broker.broker_id for broker in image.brokers.values() if broker.active}
     factor = len(assignment[0])
@@ -60,23 +61,6 @@ def delete_topic(image: MetadataImage, request: pb.DeleteTopicRequest) -> Decisi
     records = [tombstone(partition_key(TopicPartition(name, p))) for p in image.partitions_of(name)]
     records.append(tombstone(topic_key(name)))
     return Decision(records, pb.DeleteTopicResponse(metadata_version=image.version + len(records)))
-
-
-def _configs(name: str, request: pb.CreateTopicRequest) -> dict[str, str]:
-    configs = dict(request.configs)
-    if len(configs) > len(TopicConfig.model_fields):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            f"topic {name} has {len(configs)} settings; there are {len(TopicConfig.model_fields)}",
-        )
-    for key, value in configs.items():
-        if max(len(key), len(value)) > MAX_CONFIG_LENGTH:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
-                f"topic {name}: setting {key[:60]!r} is longer than {MAX_CONFIG_LENGTH} characters",
-            )
-    TopicConfig.parse(configs, f"topic {name}")
-    return configs
 
 
 def _assignment(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18replog/v1/metadata.proto\x12\treplog.v1\"#\n\rClusterRecord\x12\x12\n\ncluster_id\x18\x01 \x01(\t\"\x9e\x01\n\x0c\x42rokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\x0eincarnation_id\x18\x03 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x65nced\x18\x06 \x01(\x08\x12\x1e\n\x16in_controlled_shutdown\x18\x07 \x01(\x08\"\x94\x01\n\x0bTopicRecord\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x34\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32#.replog.v1.TopicRecord.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x83\x02\n\x0fPartitionRecord\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x10\n\x08replicas\x18\x04 \x03(\x05\x12\x0b\n\x03isr\x18\x05 \x03(\x05\x12\x0b\n\x03\x65lr\x18\x06 \x03(\x05\x12\x0e\n\x06leader\x18\x07 \x01(\x11\x12\x19\n\x11last_known_leader\x18\x08 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\t \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\n \x01(\x05\x12\x36\n\x0erecovery_state\x18\x0b \x01(\x0e\x32\x1e.replog.v1.LeaderRecoveryState\"-\n\x11ProducerIdsRecord\x12\x18\n\x10next_producer_id\x18\x01 \x01(\x03\"\x9f\x02\n\x0eMetadataRecord\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03key\x18\x02 \x01(\t\x12+\n\x07\x63luster\x18\x03 \x01(\x0b\x32\x18.replog.v1.ClusterRecordH\x00\x12)\n\x06\x62roker\x18\x04 \x01(\x0b\x32\x17.replog.v1.BrokerRecordH\x00\x12\'\n\x05topic\x18\x05 \x01(\x0b\x32\x16.replog.v1.TopicRecordH\x00\x12/\n\tpartition\x18\x06 \x01(\x0b\x32\x1a.replog.v1.PartitionRecordH\x00\x12\x34\n\x0cproducer_ids\x18\x07 \x01(\x0b\x32\x1c.replog.v1.ProducerIdsRecordH\x00\x42\x07\n\x05value*4\n\x13LeaderRecoveryState\x12\r\n\tRECOVERED\x10\x00\x12\x0e\n\nRECOVERING\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18replog/v1/metadata.proto\x12\treplog.v1\"#\n\rClusterRecord\x12\x12\n\ncluster_id\x18\x01 \x01(\t\"\x9e\x01\n\x0c\x42rokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\x0eincarnation_id\x18\x03 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x65nced\x18\x06 \x01(\x08\x12\x1e\n\x16in_controlled_shutdown\x18\x07 \x01(\x08\"\x94\x01\n\x0bTopicRecord\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x34\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32#.replog.v1.TopicRecord.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x94\x01\n\x12\x42rokerConfigRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12;\n\x07\x63onfigs\x18\x02 \x03(\x0b\x32*.replog.v1.BrokerConfigRecord.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xb7\x02\n\x0fPartitionRecord\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x10\n\x08replicas\x18\x04 \x03(\x05\x12\x0b\n\x03isr\x18\x05 \x03(\x05\x12\x0b\n\x03\x65lr\x18\x06 \x03(\x05\x12\x0e\n\x06leader\x18\x07 \x01(\x11\x12\x19\n\x11last_known_leader\x18\x08 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\t \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\n \x01(\x05\x12\x36\n\x0erecovery_state\x18\x0b \x01(\x0e\x32\x1e.replog.v1.LeaderRecoveryState\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x0c \x03(\x05\x12\x19\n\x11removing_replicas\x18\r \x03(\x05\"-\n\x11ProducerIdsRecord\x12\x18\n\x10next_producer_id\x18\x01 \x01(\x03\"\xd7\x02\n\x0eMetadataRecord\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0b\n\x03key\x18\x02 \x01(\t\x12+\n\x07\x63luster\x18\x03 \x01(\x0b\x32\x18.replog.v1.ClusterRecordH\x00\x12)\n\x06\x62roker\x18\x04 \x01(\x0b\x32\x17.replog.v1.BrokerRecordH\x00\x12\'\n\x05topic\x18\x05 \x01(\x0b\x32\x16.replog.v1.TopicRecordH\x00\x12/\n\tpartition\x18\x06 \x01(\x0b\x32\x1a.replog.v1.PartitionRecordH\x00\x12\x34\n\x0cproducer_ids\x18\x07 \x01(\x0b\x32\x1c.replog.v1.ProducerIdsRecordH\x00\x12\x36\n\rbroker_config\x18\x08 \x01(\x0b\x32\x1d.replog.v1.BrokerConfigRecordH\x00\x42\x07\n\x05value*4\n\x13LeaderRecoveryState\x12\r\n\tRECOVERED\x10\x00\x12\x0e\n\nRECOVERING\x10\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TOPICRECORD_CONFIGSENTRY']._loaded_options = None
   _globals['_TOPICRECORD_CONFIGSENTRY']._serialized_options = b'8\001'
-  _globals['_LEADERRECOVERYSTATE']._serialized_start=987
-  _globals['_LEADERRECOVERYSTATE']._serialized_end=1039
+  _globals['_BROKERCONFIGRECORD_CONFIGSENTRY']._loaded_options = None
+  _globals['_BROKERCONFIGRECORD_CONFIGSENTRY']._serialized_options = b'8\001'
+  _globals['_LEADERRECOVERYSTATE']._serialized_start=1246
+  _globals['_LEADERRECOVERYSTATE']._serialized_end=1298
   _globals['_CLUSTERRECORD']._serialized_start=39
   _globals['_CLUSTERRECORD']._serialized_end=74
   _globals['_BROKERRECORD']._serialized_start=77
@@ -43,10 +45,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPICRECORD']._serialized_end=386
   _globals['_TOPICRECORD_CONFIGSENTRY']._serialized_start=340
   _globals['_TOPICRECORD_CONFIGSENTRY']._serialized_end=386
-  _globals['_PARTITIONRECORD']._serialized_start=389
-  _globals['_PARTITIONRECORD']._serialized_end=648
-  _globals['_PRODUCERIDSRECORD']._serialized_start=650
-  _globals['_PRODUCERIDSRECORD']._serialized_end=695
-  _globals['_METADATARECORD']._serialized_start=698
-  _globals['_METADATARECORD']._serialized_end=985
+  _globals['_BROKERCONFIGRECORD']._serialized_start=389
+  _globals['_BROKERCONFIGRECORD']._serialized_end=537
+  _globals['_BROKERCONFIGRECORD_CONFIGSENTRY']._serialized_start=340
+  _globals['_BROKERCONFIGRECORD_CONFIGSENTRY']._serialized_end=386
+  _globals['_PARTITIONRECORD']._serialized_start=540
+  _globals['_PARTITIONRECORD']._serialized_end=851
+  _globals['_PRODUCERIDSRECORD']._serialized_start=853
+  _globals['_PRODUCERIDSRECORD']._serialized_end=898
+  _globals['_METADATARECORD']._serialized_start=901
+  _globals['_METADATARECORD']._serialized_end=1244
 # @@protoc_insertion_point(module_scope)

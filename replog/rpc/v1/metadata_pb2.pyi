@@ -55,8 +55,23 @@ class TopicRecord(_message.Message):
     configs: _containers.ScalarMap[str, str]
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
+class BrokerConfigRecord(_message.Message):
+    __slots__ = ("broker_id", "configs")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    configs: _containers.ScalarMap[str, str]
+    def __init__(self, broker_id: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
 class PartitionRecord(_message.Message):
-    __slots__ = ("topic", "topic_id", "partition", "replicas", "isr", "elr", "leader", "last_known_leader", "leader_epoch", "partition_epoch", "recovery_state")
+    __slots__ = ("topic", "topic_id", "partition", "replicas", "isr", "elr", "leader", "last_known_leader", "leader_epoch", "partition_epoch", "recovery_state", "adding_replicas", "removing_replicas")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +83,8 @@ class PartitionRecord(_message.Message):
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
+    ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     partition: int
@@ -79,7 +96,9 @@ class PartitionRecord(_message.Message):
     leader_epoch: int
     partition_epoch: int
     recovery_state: LeaderRecoveryState
-    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., last_known_leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., recovery_state: _Optional[_Union[LeaderRecoveryState, str]] = ...) -> None: ...
+    adding_replicas: _containers.RepeatedScalarFieldContainer[int]
+    removing_replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., last_known_leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., recovery_state: _Optional[_Union[LeaderRecoveryState, str]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ProducerIdsRecord(_message.Message):
     __slots__ = ("next_producer_id",)
@@ -88,7 +107,7 @@ class ProducerIdsRecord(_message.Message):
     def __init__(self, next_producer_id: _Optional[int] = ...) -> None: ...
 
 class MetadataRecord(_message.Message):
-    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids")
+    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +115,7 @@ class MetadataRecord(_message.Message):
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
+    BROKER_CONFIG_FIELD_NUMBER: _ClassVar[int]
     version: int
     key: str
     cluster: ClusterRecord
@@ -103,4 +123,5 @@ class MetadataRecord(_message.Message):
     topic: TopicRecord
     partition: PartitionRecord
     producer_ids: ProducerIdsRecord
-    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ...) -> None: ...
+    broker_config: BrokerConfigRecord
+    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ...) -> None: ...
