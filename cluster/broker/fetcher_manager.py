@@ -16,7 +16,7 @@ class FetcherManager:
         self._new_fetcher = new_fetcher  # for a leader's address
         self._fetchers: dict[str, Fetcher] = {}
         self._places: dict[TopicPartition, str] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[asyncio.Task[None], None] = {}
 
     def fetch(self, hosted: HostedPartition, leader: Broker) -> None:
         """Copy this partition from `leader` from now on, and from nobody else."""
@@ -41,8 +41,8 @@ class FetcherManager:
             if fetcher.empty:
                 del self._fetchers[address]
                 task = asyncio.create_task(fetcher.close())
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
+                self._closing[task] = None
+                task.add_done_callback(self._closing.pop)
 
     async def close(self) -> None:
         for tp in list(self._places):

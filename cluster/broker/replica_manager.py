@@ -52,7 +52,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
-        self.listeners: set[HighWatermarkListener] = set()
+        self.listeners: dict[HighWatermarkListener, None] = {}
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal
         self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced

@@ -31,7 +31,7 @@ class ReplicaFetchSession:
         self._told: dict[TopicPartition, tuple[int, int]] = {}  # high watermark and log start last sent
         self._request = pb.ReplicaFetchRequest()
         self._parked: DelayedFetch | None = None
-        self._moved: set[TopicPartition] = set()
+        self._moved: dict[TopicPartition, None] = {}
         self._push_timer: asyncio.TimerHandle | None = None
 
     def on_request(self, request: pb.ReplicaFetchRequest) -> None:
@@ -149,7 +149,7 @@ class ReplicaFetchSession:
     def on_high_watermark(self, tp: TopicPartition) -> None:
         """A high watermark moved: if the follower waits with nothing to read, tell it soon (divergence 6)."""
         if tp in self._partitions:
-            self._moved.add(tp)
+            self._moved[tp] = None
             self._push_soon()
 
     def _push_soon(self) -> None:
@@ -160,7 +160,7 @@ class ReplicaFetchSession:
         self._push_timer = None
         if self._parked is None:
             return  # not now: the next request's answer carries them, or it parks and they are pushed then
-        moved, self._moved = self._moved, set()
+        moved, self._moved = self._moved, {}
         results = []
         for tp in moved:
             leader = self._manager.leader(tp)
@@ -209,14 +209,14 @@ class ReplicaService:
     async def fetch(self, stream: ServerStream) -> None:
         outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]] = Outbox(stream, list, MAX_UNSENT_ANSWERS)
         session = ReplicaFetchSession(self._manager, outbox)
-        self._manager.listeners.add(session)
+        self._manager.listeners[session] = None
         sender = asyncio.create_task(outbox.run())
         try:
             while (request := await stream.receive()) is not None:
                 await outbox.room()
                 session.on_request(request)
         finally:
-            self._manager.listeners.discard(session)
+            del self._manager.listeners[session]
             session.close()
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)

@@ -27,7 +27,10 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 class Consumer:
-    """Reads assigned partitions from their leaders, each in offset order. Use from one event loop.
+    """Reads assigned partitions, each in offset order. Use from one event loop.
+
+    With `client_rack` it reads from replicas in that rack (their broker's `broker.rack`), where the cluster has a
+    `replica.selector.class`; else, and whenever such a replica fails, from leaders (FE-20).
 
     With `isolation_level` "read_committed" it reads up to the first transaction that is still open, and passes over
     the records of those that were aborted (LG-9); records outside of transactions come either way.
@@ -43,6 +46,7 @@ class Consumer:
         fetch_max_wait_ms: int = 500,
         max_partition_fetch_bytes: int = 1 << 20,
         auto_offset_reset: Literal["earliest", "latest", "error"] = "latest",
+        client_rack: str = "",
         request_timeout_ms: int = 30_000,
         transport: Transport | None = None,
         rng: random.Random | None = None,
@@ -73,6 +77,7 @@ class Consumer:
                 partition_max_bytes=max_partition_fetch_bytes,
                 max_wait_ms=fetch_max_wait_ms,
                 request_timeout_s=request_timeout_ms / 1000,
+                client_rack=client_rack,
                 reset=_RESETS[auto_offset_reset],
             ),
         )
@@ -90,7 +95,7 @@ class Consumer:
         """Read exactly these from now on; one that was assigned keeps its position, a new one starts by the policy."""
         self._check_open()
         wanted = [TopicPartition(*partition) for partition in partitions]
-        self._metadata.want({partition.topic for partition in wanted})
+        self._metadata.want(partition.topic for partition in wanted)
         self._fetcher.assign(wanted)
 
     async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> list[int]:

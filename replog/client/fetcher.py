@@ -1,4 +1,9 @@
-"""Fetches ahead of the application: positions resolved, leaders followed, a bounded buffer of what was read."""
+"""Fetches ahead of the application: positions resolved, leaders followed, a bounded buffer of what was read.
+
+A leader may name a follower in the client's rack. The follower is then read from for `METADATA_MAX_AGE_S`, or until
+its first error or silence; none of these is an error of the partition, and only the leader's word resets a position
+(FE-20, FE-21).
+"""
 
 import asyncio
 import logging
@@ -19,6 +24,7 @@ from replog.topic import TopicPartition
 logger = logging.getLogger(__name__)
 
 METADATA_MAX_AGE_S = 300.0
+LEADER_ONLY_S = 10.0  # so long the leader is read after a follower failed, before it may name one again
 POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
 
 
@@ -46,6 +52,7 @@ class FetchSettings:
     partition_max_bytes: int
     max_wait_ms: int
     request_timeout_s: float
+    client_rack: str  # "": every partition is read from its leader
     reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise
 
 
@@ -97,26 +104,48 @@ class Fetcher:
         for state in self.states.values():
             if state.fetch_offset is None or state.error or state.asked_by:
                 continue
-            leader = self.metadata.view.leader(state.partition)
-            if leader is None or leader.address != address or (state.retry_at > now and leader == state.failed_leader):
+            source = self._source(state)
+            if source is None or source.address != address or (state.retry_at > now and source == state.failed_source):
                 continue
-            ready.append((state, leader))
+            ready.append((state, source))
         return ready
 
-    def fetch_request(self) -> log_pb2.FetchRequest:
-        return log_pb2.FetchRequest(
+    def _source(self, state: PartitionState) -> Leader | None:
+        """Whom to read it from: the replica that the leader named, for a while, else the leader (FE-20)."""
+        leader = self.metadata.view.leader(state.partition)
+        if leader is None or state.read_replica is None:
+            return leader
+        broker_id, until = state.read_replica
+        address = self.metadata.view.brokers.get(broker_id)
+        if address is None or until <= asyncio.get_running_loop().time():
+            state.read_replica = None
+            self._stale.set()
+            return leader
+        return Leader(broker_id, address, leader.epoch)
+
+    def fetch_request(self, asked: list[tuple[PartitionState, Leader]]) -> log_pb2.FetchRequest:
+        request = log_pb2.FetchRequest(
             max_wait_ms=self._settings.max_wait_ms,
             min_bytes=self._settings.min_bytes,
             max_bytes=self._settings.max_bytes,
             isolation_level=log_pb2.READ_COMMITTED if self._settings.read_committed else log_pb2.READ_UNCOMMITTED,
         )
+        now = asyncio.get_running_loop().time()
+        from_followers = any(source != self.metadata.view.leader(state.partition) for state, source in asked)
+        if self._settings.client_rack and (from_followers or all(s.leader_only_until <= now for s, _ in asked)):
+            request.rack_id = self._settings.client_rack
+        return request
 
     def answered(self, stream: FetchStream, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
         if self.states.get(state.partition) is not state:
             return False  # seeked away, or no longer assigned
         code = error_code(answer.error_code)
         moved = code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.HasField("diverging_epoch")
-        if moved and state.position != state.fetch_offset:
+        if answer.HasField("preferred_read_replica"):
+            self._go_to(state, answer.preferred_read_replica)
+        elif (moved or code is not ErrorCode.NONE) and not self._of_leader(state):
+            self._back_to_leader(state)
+        elif moved and state.position != state.fetch_offset:
             self._retry_later(state)  # first hand out what was read while it was there
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range(state, answer)
@@ -132,6 +161,24 @@ class Fetcher:
             state.failures = 0
             return True
         return False
+
+    def _of_leader(self, state: PartitionState) -> bool:
+        """Whether the last request went to the leader, as far as it is known by now."""
+        return state.asked_of == self.metadata.view.leader(state.partition)
+
+    def _go_to(self, state: PartitionState, broker_id: int) -> None:
+        """The leader names a follower to read from (FE-19)."""
+        if broker_id not in self.metadata.view.brokers or not self._of_leader(state):
+            self._back_to_leader(state)
+            return
+        state.read_replica = broker_id, asyncio.get_running_loop().time() + METADATA_MAX_AGE_S
+        self._stale.set()
+
+    def _back_to_leader(self, state: PartitionState) -> None:
+        """Whatever a follower's trouble is, the leader knows better: it is asked at once (FE-20, FE-21)."""
+        state.read_replica = None
+        state.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+        self._retry_later(state)
 
     def deliver(self, chunk: Chunk) -> None:
         """Take the chunk's batches as fetched, so that the next fetch goes on behind them."""
@@ -156,6 +203,9 @@ class Fetcher:
         self.news.set()
 
     def suspect(self, stream: FetchStream) -> None:
+        for state in self.states.values():
+            if state.asked_by is stream and not self._of_leader(state):
+                self._back_to_leader(state)
         self._suspicious = True
         self._stale.set()
 
@@ -164,7 +214,10 @@ class Fetcher:
             del self._streams[stream.address]
         logger.info("fetch stream lost: %s", error)
         for state in states:
-            self._retry_later(state)
+            if self._of_leader(state):
+                self._retry_later(state)
+            else:
+                self._back_to_leader(state)
         self._stale.set()
 
     # Positions.
@@ -208,7 +261,7 @@ class Fetcher:
     def _retry_later(self, state: PartitionState) -> None:
         loop = asyncio.get_running_loop()
         state.failures += 1
-        state.failed_leader = self.metadata.view.leader(state.partition)
+        state.failed_source = state.asked_of or self.metadata.view.leader(state.partition)
         delay_s = self._backoff.delay_s(state.failures)
         state.retry_at = loop.time() + delay_s
         loop.call_later(delay_s, self._stale.set)
@@ -279,7 +332,7 @@ class Fetcher:
                 raise state.error
 
     async def _keep_fetching(self) -> None:
-        """Resolve positions, refresh stale leaders, and keep one stream per leader."""
+        """Resolve positions, refresh stale leaders, and keep one stream per broker that is read from."""
         loop = asyncio.get_running_loop()
         refreshed = loop.time()
         while True:
@@ -332,11 +385,11 @@ class Fetcher:
         self.news.set()
 
     def _wake_streams(self) -> None:
-        leaders = {self.metadata.view.leader(state.partition) for state in self.states.values()}
-        if None in leaders:
+        sources = dict.fromkeys(self._source(state) for state in self.states.values())
+        if None in sources:
             asyncio.get_running_loop().call_later(self._backoff.delay_s(1), self._stale.set)
-        addresses = {leader.address for leader in leaders if leader is not None}
-        for address in self._streams.keys() - addresses:
+        addresses = dict.fromkeys(source.address for source in sources if source is not None)
+        for address in [address for address in self._streams if address not in addresses]:
             self._streams.pop(address).stop()
         for address in addresses:
             stream = self._streams.get(address)

@@ -98,7 +98,7 @@ async def ask_leaders(
     deadline = loop.time() + timeout_s
     results: dict[TopicPartition, Any] = {}
     failures = 0
-    for topic in {partition.topic for partition in partitions}:
+    for topic in dict.fromkeys(partition.topic for partition in partitions):
         await metadata.topic(topic, timeout_s)
     while True:
         open_partitions = [partition for partition in partitions if partition not in results]
