@@ -36,6 +36,9 @@ def consume(
             help="`read_uncommitted`; or `read_committed`, which skips aborted transactions and waits for open ones.",
         ),
     ] = IsolationLevel.READ_UNCOMMITTED,
+    client_rack: Annotated[
+        str, typer.Option(metavar="RACK", help="Read from replicas in this rack where brokers select by rack.")
+    ] = "",
     output: Annotated[
         RecordFormat, typer.Option("--format", help="Value alone; key, colon, value; or one JSON object a record.")
     ] = RecordFormat.LINES,
@@ -59,5 +62,5 @@ def consume(
     if offset is not None and from_beginning:
         raise typer.BadParameter("either a number or --from-beginning", param_hint="--offset")
     logging.configure(30)
-    start = Start(topic, partition, offset, from_beginning, isolation_level.value)
+    start = Start(topic, partition, offset, from_beginning, isolation_level.value, client_rack)
     asyncio.run(consume_records(bootstrap_server(bootstrap), start, output, max_messages, timeout_ms))

@@ -22,6 +22,7 @@ class Start(NamedTuple):
     offset: int | None
     from_beginning: bool
     isolation_level: Literal["read_uncommitted", "read_committed"]
+    client_rack: str
 
 
 async def consume_records(
@@ -38,7 +39,12 @@ async def consume_records(
     partitions = [
         TopicPartition(start.topic, number) for number in await partitions_of(bootstrap, start.topic, start.partition)
     ]
-    async with Consumer(bootstrap, isolation_level=start.isolation_level, auto_offset_reset=reset) as consumer:
+    async with Consumer(
+        bootstrap,
+        isolation_level=start.isolation_level,
+        auto_offset_reset=reset,
+        client_rack=start.client_rack,
+    ) as consumer:
         consumer.assign(partitions)
         if start.offset is not None:
             consumer.seek(partitions[0], start.offset)

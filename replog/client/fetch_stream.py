@@ -1,4 +1,4 @@
-"""What a consumer knows of each partition, and the Fetch stream to each leader."""
+"""What a consumer knows of each partition, and the Fetch stream to each broker that it reads from."""
 
 import asyncio
 from typing import Protocol
@@ -11,7 +11,7 @@ from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
-SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
+SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more, a follower is left
 
 
 class PartitionState:
@@ -19,13 +19,16 @@ class PartitionState:
 
     __slots__ = (
         "asked_by",
+        "asked_of",
         "error",
-        "failed_leader",
+        "failed_source",
         "failures",
         "fetch_offset",
         "last_epoch",
+        "leader_only_until",
         "partition",
         "position",
+        "read_replica",
         "reset",
         "retry_at",
     )
@@ -38,9 +41,12 @@ class PartitionState:
         self.last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
         self.error: ReplogError | None = None  # raised by fetch() until a seek
         self.failures = 0  # retriable ones in a row
-        self.failed_leader: Leader | None = None  # with whom the last failure was
+        self.failed_source: Leader | None = None  # with whom the last failure was
         self.retry_at = 0.0  # loop time, s
         self.asked_by: FetchStream | None = None  # whose request it is in; never in two, even if its leader moves
+        self.asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as of that request
+        self.read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
+        self.leader_only_until = 0.0  # a follower failed: the leader need not name one before (loop time, s)
 
 
 class Chunk:
@@ -65,10 +71,10 @@ class FetchOwner(Protocol):
     partition_max_bytes: int
 
     def fetchable(self, address: str) -> list[tuple[PartitionState, Leader]]:
-        """The states that this broker leads and that may be fetched now, the longest waiting first (FE-10)."""
+        """The states to read from this broker now, the longest waiting first (FE-10), each with whom to ask."""
 
-    def fetch_request(self) -> log_pb2.FetchRequest:
-        """A request without partitions or correlation id."""
+    def fetch_request(self, asked: list[tuple[PartitionState, Leader]]) -> log_pb2.FetchRequest:
+        """A request for these, but without partitions or correlation id."""
 
     def answered(self, stream: "FetchStream", state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
         """Take the answer in; whether its records are wanted."""
@@ -76,13 +82,13 @@ class FetchOwner(Protocol):
     def deliver(self, chunk: Chunk) -> None: ...
 
     def suspect(self, stream: "FetchStream") -> None:
-        """The leader may be one no more: see who leads now."""
+        """The broker is silent: see who leads now."""
 
     def lost(self, stream: "FetchStream", states: list[PartitionState], error: ReplogError) -> None: ...
 
 
 class FetchStream:
-    """One request at a time to one leader, at most one undelivered response; lives until its first error."""
+    """One request at a time to one broker, at most one undelivered response; lives until its first error."""
 
     def __init__(self, owner: FetchOwner, address: str) -> None:
         self.address = address
@@ -107,8 +113,15 @@ class FetchStream:
             self._drained.set()
 
     def stop(self) -> None:
+        """From here on others may ask for what was asked of this broker."""
         self._stream.cancel()
         self.task.cancel()
+        self._release()
+
+    def _release(self) -> None:
+        for state in self._asked:
+            state.asked_by = None
+        self._asked = []
 
     async def _run(self) -> None:
         try:
@@ -121,8 +134,7 @@ class FetchStream:
             self._owner.lost(self, self._asked, wrapped)
         finally:
             self._stream.cancel()
-            for state in self._asked:
-                state.asked_by = None
+            self._release()
 
     async def _fetch_once(self) -> None:
         self._wake.clear()
@@ -131,17 +143,17 @@ class FetchStream:
         if not asked:
             await self._wake.wait()
             return
-        request = self._owner.fetch_request()
+        request = self._owner.fetch_request(asked)
         self._correlation_id += 1
         request.correlation_id = self._correlation_id
-        for state, leader in asked:
-            state.asked_by = self
+        for state, source in asked:
+            state.asked_by, state.asked_of = self, source
             request.partitions.add(
                 topic=state.partition.topic,
                 partition=state.partition.partition,
                 fetch_offset=state.fetch_offset,
                 partition_max_bytes=self._owner.partition_max_bytes,
-                current_leader_epoch=leader.epoch,
+                current_leader_epoch=source.epoch,
                 last_fetched_epoch=state.last_epoch,
             )
         response = await self._ask(request)
@@ -152,7 +164,7 @@ class FetchStream:
         self._asked = []
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
-        """Send and receive; a leader that is silent for longer than it was allowed is suspected meanwhile."""
+        """Send and receive; a broker that is silent for longer than it was allowed is suspected meanwhile."""
         max_wait_s = request.max_wait_ms / 1000
         self._suspect_in(max_wait_s + SILENCE_S)
         try:
