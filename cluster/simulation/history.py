@@ -1,8 +1,8 @@
 """What clients asked and what they were told: plain values, in the order in which the operations began.
 
-Whoever runs clients keeps one `History`; `checks.anomalies.find_anomalies` judges it. Times are in seconds, of one clock
-for all clients. Every value is sent once, so that it identifies its record; and a topic's name is not used again
-after the topic was deleted.
+Whoever runs clients keeps one `History`; `checks.anomalies.find_anomalies` judges it. Times are in seconds, of one
+clock for all clients. Every value is sent once, so that it identifies its record; and a topic's name is not used
+again after the topic was deleted.
 
 There are no transactions here: brokers refuse them for want of a coordinator (divergence 19), so neither are there
 aborted reads or cycles of transactions to look for.
@@ -39,15 +39,6 @@ class Send:
     offset: int = -1  # of an OK one; -1: it was not told (acks=0, or a leader that restarted)
     completed_s: float | None = None
     error: str = ""
-
-    def acknowledged(self, where: RecordMetadata, now_s: float) -> None:
-        self.outcome, self.offset, self.completed_s = Outcome.OK, where.offset, now_s
-
-    def failed(self, error: ReplogError, now_s: float) -> None:
-        """`DeliveryFailed` says what is known; any other error came before the record was in a batch."""
-        unknown = isinstance(error, DeliveryFailed) and error.may_be_appended
-        self.outcome, self.completed_s = Outcome.UNKNOWN if unknown else Outcome.FAILED, now_s
-        self.error = str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +110,7 @@ class History:
     """All that clients did. Append to the lists; an operation is entered when it begins, and completed in place."""
 
     sends: list[Send] = field(default_factory=list)
+    acknowledgements: list[Send] = field(default_factory=list)  # the OK ones, in the order of their answers
     reads: list[Poll | Seek] = field(default_factory=list)
     latest: list[Latest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
@@ -127,3 +119,14 @@ class History:
     retained: dict[str, None] = field(default_factory=dict)  # topics with retention: their log start grows by itself
     deleted: dict[str, None] = field(default_factory=dict)  # topics that were deleted, or may have been
     unclean: dict[TopicPartition, None] = field(default_factory=dict)  # an unclean election may have lost records
+
+    def acknowledged(self, send: Send, where: RecordMetadata, now_s: float) -> None:
+        """Call it in the same step in which the producer's answer came."""
+        send.outcome, send.offset, send.completed_s = Outcome.OK, where.offset, now_s
+        self.acknowledgements.append(send)
+
+    def failed(self, send: Send, error: ReplogError, now_s: float) -> None:
+        """`DeliveryFailed` says what is known; any other error came before the record was in a batch."""
+        unknown = isinstance(error, DeliveryFailed) and error.may_be_appended
+        send.outcome, send.completed_s = Outcome.UNKNOWN if unknown else Outcome.FAILED, now_s
+        send.error = str(error)
