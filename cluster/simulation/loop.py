@@ -74,6 +74,18 @@ class _Handle(asyncio.TimerHandle):
                 self._loop.timer_cancelled()
 
 
+class _Task(asyncio.Task[T]):
+    """Hashed by its number: sets of tasks, which asyncio and the shells keep, are in the same order every time."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, process: SimulatedProcess | None, **rest: Any):
+        self.number = number
+        self.process = process
+        super().__init__(coroutine, **rest)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """Runs one callback after the other; when none is ready, time jumps to the next timer."""
 
@@ -88,6 +100,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, _Handle]] = []
         self._cancelled_timers = 0
         self._sequence = itertools.count()
+        self._task_numbers = itertools.count()
         self._chance = chance.stream("work that waits for the disk")
         self._busy_until: dict[Any, float] = {}  # by executor: it does one thing at a time
         self._kernel = SimulatedProcess("the kernel")  # only to hold the tasks that are in no process
@@ -280,7 +293,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = current_process() if context is None else context.get(PROCESS)
         # asyncio's own names count up from the interpreter's first task
         name = name or getattr(coro, "__qualname__", type(coro).__name__)
-        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
+        task = _Task(coro, next(self._task_numbers), process, loop=self, name=name, context=context)
         holder = process or self._kernel
         tasks = holder.tasks
         if not tasks:
@@ -318,9 +331,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         message = context.get("message", "")
         about = context.get("task") or context.get("future")
-        if isinstance(about, asyncio.Task):
+        process = current_process()
+        if isinstance(about, _Task):
             message += f" ({about.get_name()})"
-        self.failed(current_process(), message, context.get("exception"))
+            process = about.process
+        self.failed(process, message, context.get("exception"))
 
     # the rest of what asyncio asks of a loop
 

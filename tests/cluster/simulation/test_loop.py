@@ -366,6 +366,21 @@ def test_an_exception_that_nobody_handles_is_a_failure_that_names_its_process(
     assert loop.failures[1].process == "broker-1"
 
 
+def test_sets_of_tasks_have_one_order(loop: SimulatedLoop, process: SimulatedProcess) -> None:
+    async def work() -> list[int]:
+        order: list[int] = []
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(asyncio.sleep(1)) for _ in range(50)]
+            for i, task in enumerate(tasks):
+                task.add_done_callback(lambda _, i=i: order.append(i))  # type: ignore[misc]
+            await asyncio.sleep(0)
+            for task in set(tasks):
+                task.cancel()
+        return order
+
+    assert loop.run_until_complete(loop.spawn(process, work())) == list(range(50))
+
+
 def test_an_exception_in_no_process_is_one_of_the_simulation_itself(loop: SimulatedLoop) -> None:
     loop.call_later(1, lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
