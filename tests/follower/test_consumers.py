@@ -1,0 +1,124 @@
+"""A follower serves the consumers that its leader sends (FE-20, FE-21)."""
+
+from pathlib import Path
+
+import pytest
+
+from follower.partition import PartitionFollower
+from leader.delayed_fetch import DelayedFetch, FetchRow
+from replog.errors import ErrorCode
+from replog.fetch import FetchPartition, PartitionRead
+from replog.log.batch import iterate_batches
+from replog.log.offsets import Isolation
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, leader_of, log_of, outcome, pair_of, state
+
+EPOCH = 4
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> PartitionFollower:
+    """Log start 3, high watermark 6, log end 10; broker 2, which follows 1 in epoch 4."""
+    log = log_of(tmp_path, "3:3-9", high_watermark=6)
+    follower = PartitionFollower(TP, log, backoff_ms=100)
+    follower.become_follower(state(epoch=EPOCH), NOW_MS)
+    return follower
+
+
+def consume(
+    follower: PartitionFollower, offset: int, epoch: int | None = EPOCH, last_epoch: int | None = None
+) -> PartitionRead:
+    request = FetchPartition(offset, ONE_MIB, epoch, last_epoch)
+    return follower.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, max_bytes=ONE_MIB, min_one=True)
+
+
+def offsets(read: PartitionRead) -> list[int]:
+    return [header.base_offset for _, header in iterate_batches(bytes(read.answer.records))]
+
+
+def test_it_serves_what_lies_below_its_own_high_watermark_fe_20(follower: PartitionFollower) -> None:
+    read = consume(follower, 4)
+    assert offsets(read) == [4, 5]
+    assert (read.answer.high_watermark, read.answer.log_start_offset) == (6, 3)
+
+
+@pytest.mark.parametrize("offset", [6, 8, 10])
+def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(
+    follower: PartitionFollower, offset: int
+) -> None:
+    read = consume(follower, offset)
+    assert (outcome(read.answer), bytes(read.answer.records)) == ("ok", b"")
+    assert read.metadata is not None, "so that the fetch can wait"
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "last_epoch", "expected"),
+    [
+        pytest.param(11, EPOCH, None, "OFFSET_OUT_OF_RANGE", id="past its end"),
+        pytest.param(2, EPOCH, None, "OFFSET_OUT_OF_RANGE", id="before its start"),
+        pytest.param(9, EPOCH, EPOCH, "OFFSET_OUT_OF_RANGE", id="of an epoch it has nothing of"),
+        pytest.param(9, EPOCH, 2, "diverging 2,3", id="of an epoch before its log"),
+        pytest.param(4, EPOCH - 1, None, "FENCED_LEADER_EPOCH", id="an older leader epoch"),
+        pytest.param(4, EPOCH + 1, None, "UNKNOWN_LEADER_EPOCH", id="a newer leader epoch"),
+        pytest.param(4, None, None, "ok", id="no leader epoch"),
+        pytest.param(4, EPOCH, 3, "ok", id="the right history"),
+    ],
+)
+def test_it_refuses_by_its_own_log_and_epoch_fe_2(
+    follower: PartitionFollower, offset: int, epoch: int | None, last_epoch: int | None, expected: str
+) -> None:
+    read = consume(follower, offset, epoch, last_epoch)
+    assert outcome(read.answer) == expected
+    assert bool(read.answer.records) == (expected == "ok")
+
+
+def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_moves_fe_14(tmp_path: Path) -> None:
+    """KAFKA-14334. The append alone brings nothing that the consumer may see."""
+    pair = pair_of(log_of(tmp_path / "1", "0:0-4"), log_of(tmp_path / "2"), epoch=EPOCH)
+    pair.catch_up()
+    append_record(pair.leader.log, EPOCH)
+    read = consume(pair.follower, 5)
+    answers: list[PartitionRead] = []
+    parked = DelayedFetch(
+        [FetchRow(TP, FetchPartition(5, ONE_MIB, EPOCH), read.metadata)],
+        Isolation.HIGH_WATERMARK,
+        1,
+        lambda _: pair.follower,
+        500,
+        lambda: answers.append(consume(pair.follower, 5)),
+    )
+    assert not parked.try_complete()
+    assert pair.round().appended_bytes
+    assert not parked.try_complete(), "what is appended is not yet committed"
+    while not pair.round().high_watermark_changed:
+        pass
+    assert parked.try_complete()
+    assert offsets(answers[0]) == [5]
+
+
+@pytest.mark.parametrize("what", ["a new epoch", "a cut", "the leadership", "nobody serves it"])
+def test_a_waiting_consumer_is_answered_when_its_follower_changes_fe_12(tmp_path: Path, what: str) -> None:
+    log = log_of(tmp_path, "3:0-9", high_watermark=6)
+    follower = PartitionFollower(TP, log, backoff_ms=100)
+    follower.become_follower(state(epoch=EPOCH), NOW_MS)
+    read = consume(follower, 9)
+    serving: list[object] = [follower]
+    answered: list[bool] = []
+    parked = DelayedFetch(
+        [FetchRow(TP, FetchPartition(9, ONE_MIB, EPOCH), read.metadata)],
+        Isolation.HIGH_WATERMARK,
+        1,
+        lambda _: serving[0],  # type: ignore[return-value, arg-type]
+        500,
+        lambda: answered.append(True),
+    )
+    assert not parked.try_complete()
+    if what == "a new epoch":
+        follower.become_follower(state(epoch=EPOCH + 1, partition_epoch=1), NOW_MS)
+    elif what == "a cut":
+        log.truncate_to(8)
+    elif what == "the leadership":
+        serving[0] = leader_of(log, state(leader=2, epoch=EPOCH + 1, partition_epoch=1))
+    else:
+        serving[0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert parked.try_complete()
+    assert answered == [True]
