@@ -56,6 +56,7 @@ class PartitionFollower:
         self.partition_epoch = -1
         self.fetch_state = FetchState.FETCHING
         self.failure: str | None = None
+        self.lag: int | None = None  # records below the leader's high watermark; None until the leader has told
         self._backoff_ms = backoff_ms
         self._delayed_until_ms: int | None = None
         self._matches_leader = False  # an answer of this epoch was accepted: this log is a prefix of the leader's
@@ -77,12 +78,18 @@ class PartitionFollower:
         has_epochs = self.log.latest_epoch is not None
         self.fetch_state = FetchState.FETCHING if has_epochs else FetchState.TRUNCATING
         self.failure = None
+        self.lag = None
         self._delayed_until_ms = None
         self._matches_leader = False
         self._rounds_out_of_range = 0
         return True
 
     # Asking
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether throttling leaves this follower alone (FT-7)."""
+        return self.lag == 0
 
     @property
     def next_retry_ms(self) -> int | None:
@@ -199,6 +206,7 @@ class PartitionFollower:
                 self._delay(now_ms)
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
                 return FollowerProgress(note=note)
+        self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
         changed = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
         if answer.log_start_offset > self.log.log_start_offset:
             self.log.maybe_increment_log_start_offset(answer.log_start_offset)

@@ -47,6 +47,7 @@ class DelayedFetch(DelayedOperation):
         lookup: ReaderLookup,
         timeout_ms: int,
         respond: Callable[[], None],
+        is_throttled: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         super().__init__(timeout_ms)
         self._rows = rows
@@ -54,6 +55,7 @@ class DelayedFetch(DelayedOperation):
         self._min_bytes = min_bytes
         self._lookup = lookup
         self._respond = respond
+        self._is_throttled = is_throttled  # whether the follower that fetches gets nothing of a partition now (FE-23)
 
     def try_complete(self) -> bool:
         total = 0
@@ -63,7 +65,7 @@ class DelayedFetch(DelayedOperation):
             reader = self._lookup(row.topic_partition)
             if isinstance(reader, ErrorCode):
                 return self.force_complete()  # A to D: nobody serves it here any longer
-            available = self._available(reader, row.request, row.metadata)
+            available = self._available(reader, row, row.metadata)
             if available is None:
                 return self.force_complete()
             total += available
@@ -72,8 +74,9 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         self._respond()
 
-    def _available(self, reader: Reader, request: FetchPartition, start: OffsetMetadata) -> int | None:
+    def _available(self, reader: Reader, row: FetchRow, start: OffsetMetadata) -> int | None:
         """Bytes that this partition adds (FE-12), or None if it completes the fetch whatever the bytes."""
+        request = row.request
         if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
             return None  # E: a new leader term
         if request.last_fetched_epoch is not None:
@@ -85,6 +88,8 @@ class DelayedFetch(DelayedOperation):
             return None  # F1: the log was truncated
         if bound.offset <= start.offset:
             return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
+        if self._is_throttled(row.topic_partition):
+            return 0  # F2 and F3 bring nothing: the answer would be empty, and the follower would ask again at once
         if start.on_older_segment(bound):
             return None  # F2: a segment has rolled, or the reader is far behind
         if start.on_same_segment(bound):

@@ -11,6 +11,7 @@
 | DeleteRecords | `delete_records`, `low_watermark` | LG-16, FT-23 |
 | the periodic lag check | `check_isr` | ISR-5 |
 | the controller answers a proposal | `on_alter_partition_result` | ISR-9 |
+| the topic's settings change | `on_new_settings` | HW-2 |
 
 Whatever may move the high watermark says whether it did; the caller then checks the delayed operations of the
 partition and tells the followers. ISR proposals are fetched with `take_proposal` after any of these events.
@@ -86,6 +87,7 @@ class PartitionLeader:
         self.leader_epoch_start_offset = NO_OFFSET
         self.state: IsrState = Committed(frozenset())
         self.replicas: dict[int, FollowerState] = {}  # every assigned replica but this one
+        self.eligible_leaders: tuple[int, ...] = ()  # outside of the ISR (ISR-15)
         self._brokers = brokers
         self._max_lag_ms = replica_lag_time_max_ms
         self._broker_epoch = NO_BROKER_EPOCH
@@ -135,6 +137,7 @@ class PartitionLeader:
             if replica_id != self.broker_id
         }
         self.state = Committed(isr)
+        self.eligible_leaders = state.elr
         self._unsubmitted = None
         if is_new_epoch:
             self._begin_epoch(state.leader_epoch, isr, now_ms)
@@ -336,11 +339,23 @@ class PartitionLeader:
         if state.leader_epoch != self.leader_epoch or state.partition_epoch < self.partition_epoch:
             return False  # metadata will follow
         self.state = Committed(frozenset(state.isr))
+        self.eligible_leaders = state.elr
         self.partition_epoch = state.partition_epoch
         return self._advance_high_watermark(now_ms)
 
+    def on_new_settings(self, now_ms: int) -> bool:
+        """The topic's settings, which are the log's, have changed. True if the high watermark advanced: a lower
+        min.insync.replicas holds at once (HW-2)."""
+        return self._advance_high_watermark(now_ms)
+
     def _advance_high_watermark(self, now_ms: int) -> bool:
-        """HW-4: raise it to the candidate, never lower it."""
+        """HW-4: raise it to the candidate, never lower it.
+
+        Not while there are eligible leaders outside of the ISR: the controller, which may know of a higher minimum
+        than this broker does yet, then counts on nothing being committed (ISR-16).
+        """
+        if self.eligible_leaders:
+            return False
         candidate = high_watermark_candidate(
             self.log.log_end_offset,
             self.replicas,

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    field_validator,
+)
 
 from replog.errors import ErrorCode, ReplogError
 
@@ -28,6 +37,34 @@ def _replica_list(value: str) -> str:
     return value
 
 
+MAX_LOG_DIRS = 100
+
+
+def _split_paths(value: Any) -> Any:
+    """`/a,/b` as two directories. Raises ValueError for one without a name."""
+    parts = [part.strip() for part in str(value).split(",")] if isinstance(value, str | Path) else value
+    if isinstance(value, str) and "" in parts:
+        raise ValueError("a directory has no name")
+    return parts
+
+
+def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
+    """None may be, or lie in, another one. Raises ValueError."""
+    places = [directory.resolve() for directory in directories]
+    for slot, place in enumerate(places):
+        for other in (*places[:slot], *places[slot + 1 :]):
+            if place.is_relative_to(other):
+                raise ValueError(f"{place} {'is there twice' if place == other else f'lies in {other}'}")
+    return directories
+
+
+LogDirs = Annotated[
+    tuple[Path, ...],
+    BeforeValidator(_split_paths),
+    Field(min_length=1, max_length=MAX_LOG_DIRS),
+    AfterValidator(_apart),
+    PlainSerializer(lambda directories: ",".join(map(str, directories)), when_used="json"),
+]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_LONG)]
 ByteCount = Annotated[int, Field(ge=0, le=MAX_INT)]
 ReplicaList = Annotated[str, AfterValidator(_replica_list)]  # `*`, or partition:broker, separated by commas
@@ -83,6 +120,7 @@ class TopicConfig(Settings):
     flush_messages: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
     flush_ms: Milliseconds = MAX_LONG
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
+    unclean_leader_election_enable: bool = False  # an unclean leader may miss committed records (CT-8)
     leader_replication_throttled_replicas: ReplicaList = ""  # leaders that hold followers back (FE-23)
     follower_replication_throttled_replicas: ReplicaList = ""  # followers that hold themselves back (FT-6)
 
@@ -115,7 +153,7 @@ class BrokerConfig(DynamicBrokerConfig):
     listeners: str = "127.0.0.1:9092"
     advertised_listeners: str = ""  # what others connect to; the bound listener when empty
     controller_listener: str = "127.0.0.1:9093"
-    log_dirs: Path
+    log_dirs: LogDirs  # one, or several with commas between them: a disk each
     broker_rack: str = ""
     broker_heartbeat_interval_ms: Annotated[int, Field(ge=50, le=MAX_INT)] = 2000
     initial_broker_registration_timeout_ms: Milliseconds = 60_000
@@ -163,7 +201,10 @@ class ControllerConfig(Settings):
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
     num_partitions: Annotated[int, Field(ge=1, le=100_000)] = 1
     eligible_leader_replicas_enable: bool = True  # ISR-15; without it ISR-19
+    auto_leader_rebalance_enable: bool = True  # CT-12
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
+    unclean_leader_election_enable: bool = False  # of topics that do not say
+    unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
 
     @field_validator("listeners")
     @classmethod

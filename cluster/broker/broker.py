@@ -155,6 +155,7 @@ class Broker:
             self._backoff(),
             self._on_follower_high_watermark,
             self._fail,
+            self.manager.follower_quota,
         )
 
     def _on_metadata(self, delta: pb.MetadataDelta) -> None:

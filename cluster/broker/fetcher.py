@@ -18,6 +18,7 @@ from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import EpochEndOffset
+from replog.quota import ReplicationQuota
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
@@ -41,6 +42,7 @@ class Fetcher:
         backoff: Backoff,
         on_high_watermark: OnProgress,
         on_storage_error: Callable[[ReplogError], None],
+        quota: ReplicationQuota,
     ) -> None:
         self._config = config
         self._channel = channel
@@ -49,12 +51,14 @@ class Fetcher:
         self._backoff = backoff
         self._on_high_watermark = on_high_watermark
         self._on_storage_error = on_storage_error
+        self._quota = quota
         self._partitions: dict[TopicPartition, HostedPartition] = {}  # in fetch order (FE-10)
         self._named: dict[TopicPartition, FetchPartition] = {}  # what the stream's session holds
         self._outstanding = 0
         self._last_sent_ms = 0
         self._wake = asyncio.Event()
         self._added = False
+        self._throttled: set[TopicPartition] = set()  # left out of the last request
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
@@ -123,9 +127,12 @@ class Fetcher:
         now_ms = self._clock.monotonic_ms()
         retries = [  # while a request is outstanding they wait for its answer
             hosted.follower.next_retry_ms
-            for hosted in self._partitions.values()
-            if not self._outstanding and hosted.follower is not None and hosted.follower.next_retry_ms is not None
+            for tp, hosted in self._partitions.items()
+            if not self._outstanding and tp not in self._throttled
+            if hosted.follower is not None and hosted.follower.next_retry_ms is not None
         ]
+        if self._throttled and not self._outstanding:
+            retries.append(now_ms + self._config.replica_fetch_backoff_ms)
         delay_ms = max(0, min([timeout_ms, *(retry - now_ms for retry in retries)]))
         try:
             async with asyncio.timeout(delay_ms / 1000):
@@ -145,8 +152,9 @@ class Fetcher:
         """What changed since the last request; None when no partition is ready (FT-6)."""
         now_ms = self._clock.monotonic_ms()
         wanted: dict[TopicPartition, FetchPartition] = {}
+        self._throttled.clear()
         for tp, hosted in self._partitions.items():
-            if hosted.follower is not None:
+            if hosted.follower is not None and not self._is_throttled(hosted, hosted.follower, now_ms):
                 fetch = hosted.follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes)
                 if fetch is not None:
                     wanted[tp] = fetch
@@ -165,6 +173,13 @@ class Fetcher:
             partitions=[self._named_partition(tp, fetch) for tp, fetch in changed.items()],
             forgotten=[pb.ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in forgotten],
         )
+
+    def _is_throttled(self, hosted: HostedPartition, follower: PartitionFollower, now_ms: int) -> bool:
+        """Whether the partition waits: it is listed and not in sync, and enough has been copied of late (FT-6)."""
+        if not hosted.follower_throttled or follower.in_sync or not self._quota.is_exceeded(now_ms):
+            return False
+        self._throttled.add(hosted.topic_partition)
+        return True
 
     def _named_partition(self, tp: TopicPartition, fetch: FetchPartition) -> pb.ReplicaFetchPartition:
         return pb.ReplicaFetchPartition(
@@ -207,6 +222,8 @@ class Fetcher:
             position += result.records_size
             tp = TopicPartition(result.topic, result.partition)
             hosted, request = self._partitions.get(tp), self._named.get(tp)
+            if hosted is not None and hosted.follower_throttled:  # in sync or not: it has passed (KIP-73)
+                self._quota.record(len(records), self._clock.monotonic_ms())
             if hosted is None or hosted.follower is None or request is None:
                 continue
             if result.fetch_offset != request.fetch_offset or result.leader_epoch != request.current_leader_epoch:

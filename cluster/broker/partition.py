@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from follower.partition import PartitionFollower
 from leader.partition import PartitionLeader
+from replog.config import TopicConfig
 from replog.log.log import Log
+from replog.quota import is_listed
 from replog.topic import TopicPartition
 
 
@@ -17,6 +19,15 @@ class HostedPartition:
     log: Log
     leader: PartitionLeader | None = None
     follower: PartitionFollower | None = None
+    leader_throttled: bool = False  # its leader's replica is listed (FE-23)
+    follower_throttled: bool = False  # this replica is listed (FT-6)
+
+    def configure(self, config: TopicConfig, broker_id: int) -> None:
+        """Go by these settings of the topic from now on."""
+        partition = self.topic_partition.partition
+        self.log.config = config
+        self.leader_throttled = is_listed(config.leader_replication_throttled_replicas, partition, broker_id)
+        self.follower_throttled = is_listed(config.follower_replication_throttled_replicas, partition, broker_id)
 
     @property
     def leader_epoch(self) -> int:

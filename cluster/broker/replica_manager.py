@@ -22,6 +22,7 @@ from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import PartitionState
+from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -52,6 +53,10 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
+        windows = config.replication_quota_window_num
+        window_ms = config.replication_quota_window_size_seconds * 1000
+        self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)
+        self.follower_quota = ReplicationQuota(config.follower_replication_throttled_rate, windows, window_ms)
         self.listeners: dict[HighWatermarkListener, None] = {}
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal

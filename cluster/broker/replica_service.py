@@ -65,6 +65,7 @@ class ReplicaFetchSession:
             lookup=self._manager.leader,
             timeout_ms=min(request.max_wait_ms, self._manager.config.request_timeout_ms),
             respond=self._answer_again,
+            is_throttled=self._is_throttled,
         )
         self._manager.fetches.complete_or_watch(self._parked, self._partitions)
         self._push_soon()
@@ -83,6 +84,8 @@ class ReplicaFetchSession:
                 return PartitionRead(FetchAnswer(leader))
             if self._partitions[tp][0] != self._manager.hosted[tp].topic_id:
                 return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
+            if self._is_throttled(tp):
+                max_bytes, min_one = 0, False  # empty; its progress counts all the same
             found = leader.fetch_as_follower(
                 self._request.replica_id,
                 self._request.broker_epoch,
@@ -98,6 +101,16 @@ class ReplicaFetchSession:
             return found
 
         return read_partitions([(tp, fetch) for tp, (_, fetch) in self._partitions.items()], read, self._limit)
+
+    def _is_throttled(self, tp: TopicPartition) -> bool:
+        """Whether this follower gets nothing of `tp` for now; one that is in sync always gets all (FE-23)."""
+        hosted = self._manager.hosted[tp]
+        return (
+            hosted.leader_throttled
+            and hosted.leader is not None
+            and self._request.replica_id not in hosted.leader.isr
+            and self._manager.leader_quota.is_exceeded(self._manager.clock.monotonic_ms())
+        )
 
     def _answer_again(self) -> None:
         """A parked fetch completes: a fresh read of everything, which records no progress (FE-13, ST-9)."""
@@ -126,6 +139,8 @@ class ReplicaFetchSession:
             if answer.records:
                 records.append(answer.records)
                 self._partitions[tp] = self._partitions.pop(tp)
+                if self._manager.hosted[tp].leader_throttled:  # what goes to followers in sync counts too (KIP-73)
+                    self._manager.leader_quota.record(len(answer.records), self._manager.clock.monotonic_ms())
         self._outbox.put(WithRecords(pb.ReplicaFetchResponse(partitions=results), records))
 
     def _result(self, tp: TopicPartition, answer: FetchAnswer) -> pb.ReplicaFetchPartitionResult:

@@ -15,7 +15,7 @@ from leader.partition import PartitionLeader
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.manager import LogManager
-from replog.metadata import NO_LEADER, PartitionState
+from replog.metadata import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import TopicPartition
 
@@ -43,6 +43,7 @@ class RoleChanges:
 
     def apply_image(self) -> None:
         """Everything at once, at start."""
+        self._set_rates()
         self._apply(list(self._image.partitions))
         for tp in self._logs.logs:
             if tp not in self._manager.hosted:
@@ -55,12 +56,35 @@ class RoleChanges:
             kind = record.WhichOneof("value")
             if kind == "partition":
                 changed[TopicPartition(record.partition.topic, record.partition.partition)] = None
+            elif kind == "topic":  # first of all, so that a new leader goes by them
+                self._configure(record.topic.topic)
+            elif kind == "broker_config" and record.broker_config.broker_id == self._broker_id:
+                self._set_rates()
             elif kind == "broker":
                 changed.update(dict.fromkeys(self._followed_from(record.broker.broker_id)))
             elif kind is None and record.key.startswith("partition/"):
                 topic, _, partition = record.key.removeprefix("partition/").rpartition("/")
                 changed[TopicPartition(topic, int(partition))] = None
         self._apply(changed)
+
+    def _configure(self, name: str) -> None:
+        """A topic's settings may have changed: what is hosted of it goes by the new ones from now on."""
+        topic = self._image.topics.get(name)
+        hosted = [hosted for tp, hosted in self._manager.hosted.items() if tp.topic == name]
+        if topic is None or not hosted:
+            return
+        config = _topic_config(topic)
+        for partition in hosted:
+            if partition.topic_id == topic.topic_id:
+                partition.configure(config, self._broker_id)
+                if partition.leader is not None:
+                    partition.leader.on_new_settings(self._manager.clock.monotonic_ms())
+                    self._manager.touched(partition.topic_partition, high_watermark_advanced=True)
+
+    def _set_rates(self) -> None:
+        dynamic = self._manager.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
+        self._manager.leader_quota.rate = dynamic.leader_replication_throttled_rate
+        self._manager.follower_quota.rate = dynamic.follower_replication_throttled_rate
 
     def _followed_from(self, leader_id: int) -> list[TopicPartition]:
         return [
@@ -112,9 +136,10 @@ class RoleChanges:
         hosted = self._manager.hosted.get(tp)
         if hosted is None:
             topic = self._image.topics[tp.topic]
-            config = TopicConfig.parse(dict(topic.configs), f"topic {topic.name}")
+            config = _topic_config(topic)
             found = self._logs.get(tp) or self._logs.create(tp, topic.topic_id, config)
             hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, found)
+            hosted.configure(config, self._broker_id)
         return hosted
 
     def _lead(self, tp: TopicPartition, state: PartitionState) -> None:
@@ -161,3 +186,7 @@ class RoleChanges:
             self._fetchers.stop(hosted.topic_partition)
         elif start_over or not self._fetchers.is_fetching(hosted.topic_partition, leader):
             self._fetchers.fetch(hosted, leader)
+
+
+def _topic_config(topic: Topic) -> TopicConfig:
+    return TopicConfig.parse(dict(topic.configs), f"topic {topic.name}")

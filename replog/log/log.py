@@ -50,7 +50,7 @@ class Log:
 
     def __init__(self, directory: Path, config: TopicConfig, loaded: LoadedLog) -> None:
         self.directory = directory
-        self.config = config
+        self.config = config  # may be replaced: what follows goes by the new one
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.lost_data = loaded.lost_data  # opening found batches missing, or dropped unsound ones
@@ -60,7 +60,7 @@ class Log:
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
-        self._writer = LogWriter(config, loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
+        self._writer = LogWriter(loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
         self._working = DiskWork(directory)
@@ -186,7 +186,7 @@ class Log:
             stamped, head = stamp(
                 header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
             )
-            self._writer.write(stamped, [head, memoryview(records)[HEADER_SIZE:]], marker)
+            self._writer.write(self.config, stamped, [head, memoryview(records)[HEADER_SIZE:]], marker)
             self._appended(stamped)
         return AppendInfo(
             stamped.base_offset,
@@ -210,7 +210,7 @@ class Log:
         )
         if checked.batches:
             with self._working:
-                self._writer.write_all(records, checked.batches)
+                self._writer.write_all(self.config, records, checked.batches)
                 self._appended(checked.batches[-1][1])
         if checked.fault is not None:
             raise checked.fault

@@ -18,39 +18,39 @@ class LogWriter:
 
     def __init__(
         self,
-        config: TopicConfig,
         segments: Segments,
         epochs: LeaderEpochCache,
         producers: ProducerStateManager,
         snapshots: ProducerSnapshots,
     ) -> None:
-        self._config = config
         self._segments = segments
         self._epochs = epochs
         self._producers = producers
         self._snapshots = snapshots
 
-    def write(self, header: BatchHeader, buffers: Sequence[Buffer], marker: EndTransactionMarker | None) -> None:
+    def write(
+        self, config: TopicConfig, header: BatchHeader, buffers: Sequence[Buffer], marker: EndTransactionMarker | None
+    ) -> None:
         """Add one batch, whose bytes are those of `buffers`; `marker` is what it is if it ends a transaction."""
         self._epochs.assign(header.leader_epoch, header.base_offset)
-        if self._segments.active.should_roll(header, self._config):
+        if self._segments.active.should_roll(header, config):
             self.start_segment(header.base_offset)
-        self._add(header, marker)
+        self._add(config, header, marker)
         self._segments.active.write(buffers)
 
-    def write_all(self, records: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
+    def write_all(self, config: TopicConfig, records: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that lie in `records` one behind the other, with few writes."""
         view, active = memoryview(records), self._segments.active
         self._epochs.assign_all(epoch_starts(batches, active.next_offset))
         start = end = 0
         for position, header in batches:
-            if active.should_roll(header, self._config):
+            if active.should_roll(header, config):
                 if end > start:
                     active.write([view[start:end]])
                     start = end
                 self.start_segment(header.base_offset)
                 active = self._segments.active
-            self._add(header, marker_or_none(view, header, position))
+            self._add(config, header, marker_or_none(view, header, position))
             end += header.size
         active.write([view[start:end]])
 
@@ -59,9 +59,9 @@ class LogWriter:
         self._segments.start(base_offset)
         self._snapshots.take(base_offset, self._producers, fsync=False)  # the next flush does it
 
-    def _add(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+    def _add(self, config: TopicConfig, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
         """An aborted transaction is noted in the segment that holds its marker (IX-19)."""
-        self._segments.active.add(header, self._config.index_interval_bytes)
+        self._segments.active.add(header, config.index_interval_bytes)
         if header.producer_id >= 0:
             aborted = self._producers.update(header, marker)
             if aborted is not None:

@@ -1,5 +1,6 @@
 """W-D: fetches that wait for data, and which partitions of a fetch are read how far (FE-8 to FE-15)."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ class Parked:
         max_bytes: int = ONE_MIB,
         offset: int = 100,
         last_epoch: int | None = None,
+        is_throttled: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         self.leaders = leaders
         self.answered = 0
@@ -42,7 +44,9 @@ class Parked:
                 read = leader.fetch_as_consumer(request, isolation, max_bytes=max_bytes, min_one=True)
             assert not read.answer.records
             rows.append(FetchRow(tp, request, read.metadata))
-        self.operation = DelayedFetch(rows, isolation, min_bytes, self.leaders.__getitem__, 500, self.answer)
+        self.operation = DelayedFetch(
+            rows, isolation, min_bytes, self.leaders.__getitem__, 500, self.answer, is_throttled
+        )
 
     def answer(self) -> None:
         self.answered += 1
@@ -89,6 +93,25 @@ def test_a_partition_counts_for_no_more_than_may_be_read_of_it_w_d4(leader: Part
     parked = Parked({TP: leader}, max_bytes=200)
     grow(leader, 300, 300, 300)
     assert not parked.completes()
+
+
+def test_a_throttled_partition_neither_counts_nor_completes_fe_12(leader: PartitionLeader) -> None:
+    """FE-12, F2 and F3 'unless the follower is throttled': an empty answer would have it ask again at once."""
+    throttled = True
+    parked = Parked({TP: leader}, min_bytes=1, is_throttled=lambda _: throttled)
+    grow(leader, 300)
+    assert not parked.completes()
+    leader.log.roll()
+    grow(leader, 300)
+    assert not parked.completes()
+    throttled = False
+    assert parked.completes()
+
+
+def test_a_throttled_partition_still_tells_of_a_truncation_w_d7(leader: PartitionLeader) -> None:
+    parked = Parked({TP: leader}, is_throttled=lambda _: True)
+    leader.log.truncate_to(90)
+    assert parked.completes()
 
 
 def test_a_roll_does_not_look_like_news_while_the_bound_stands_w_d5(leader: PartitionLeader) -> None:

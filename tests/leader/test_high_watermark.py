@@ -1,5 +1,6 @@
 """W-H: up to where a leader commits (HW-2 to HW-5)."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,34 @@ def test_a_dead_joiner_is_let_go_by_the_periodic_check(tmp_path: Path) -> None:
     fetch(leader, 2, 6, 0, now_ms=NOW_MS + LAG_MS)
     assert leader.check_isr(NOW_MS + LAG_MS + 1)
     assert leader.high_watermark == 6
+
+
+def test_a_lower_minimum_lets_the_high_watermark_advance_at_once_hw_2(tmp_path: Path) -> None:
+    log = log_of(tmp_path, min_insync_replicas=2)
+    leader = leader_of(log, state(isr=(1,)))
+    produce(leader, acks=1)
+    assert leader.high_watermark == 0
+    log.config = log.config.model_copy(update={"min_insync_replicas": 1})
+    assert leader.on_new_settings(NOW_MS)
+    assert leader.high_watermark == 1
+
+
+def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path: Path) -> None:
+    """The controller has raised the minimum and this broker has not heard of it: its answer tells all the same."""
+    leader = leader_of(log_of(tmp_path, min_insync_replicas=1), state(isr=(1, 2)))
+    fetch(leader, 2, 0)
+    produce(leader, acks=1)
+    leader.check_isr(NOW_MS + LAG_MS + 1)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    answer = replace(state(isr=(1,), partition_epoch=1), elr=(2,))
+    assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, answer, NOW_MS)
+    assert (leader.isr, leader.high_watermark) == ({1}, 0)
+    assert leader.become_leader(state(isr=(1,), partition_epoch=2), 101, NOW_MS + LAG_MS + 1), "forgotten"
+    assert leader.high_watermark == 1
+
+
+def test_metadata_with_eligible_leaders_commits_nothing_either_isr_16(tmp_path: Path) -> None:
+    leader = leader_of(log_of(tmp_path, min_insync_replicas=1), replace(state(isr=(1,)), elr=(2,)))
+    produce(leader, acks=1)
+    assert leader.high_watermark == 0

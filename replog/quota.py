@@ -1,0 +1,47 @@
+"""How much of some traffic a broker lets through: replication throttles (KIP-73)."""
+
+from collections import deque
+
+MS_PER_SECOND = 1000
+
+
+def is_listed(replicas: str, partition: int, broker_id: int) -> bool:
+    """Whether `*`, or a list of partition:broker, names this broker's replica of this partition."""
+    return replicas == "*" or f",{partition}:{broker_id}," in f",{replicas},"
+
+
+class ReplicationQuota:
+    """Bytes per second over the last windows of time, the one under way included, and the rate they may reach.
+
+    The time that counts begins with the oldest window that has bytes, and is one window at least; so bytes after a
+    long silence are not spread over it. Times are monotonic milliseconds.
+    """
+
+    def __init__(self, rate: int, windows: int, window_ms: int) -> None:
+        self.rate = rate  # bytes per second
+        self._windows = windows
+        self._window_ms = window_ms
+        self._samples: deque[list[int]] = deque()  # [when it began, bytes], oldest first
+        self._total = 0
+
+    def record(self, size: int, now_ms: int) -> None:
+        """So many bytes have passed."""
+        if size <= 0:
+            return
+        self._forget(now_ms)
+        if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
+            self._samples.append([now_ms, 0])
+        self._samples[-1][1] += size
+        self._total += size
+
+    def is_exceeded(self, now_ms: int) -> bool:
+        """Whether more has passed than the rate allows."""
+        self._forget(now_ms)
+        if not self._samples:
+            return False
+        elapsed_ms = max(now_ms - self._samples[0][0], self._window_ms)
+        return self._total * MS_PER_SECOND > self.rate * elapsed_ms
+
+    def _forget(self, now_ms: int) -> None:
+        while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
+            self._total -= self._samples.popleft()[1]
