@@ -1,11 +1,18 @@
 """May this leader change this ISR? The controller's answer, row by row (§6.4). Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from cluster.controller.broker_events import Rules, active_brokers, situation
+from cluster.controller.changes import PartitionChanges
 from cluster.controller.elections import Situation, change_isr
+from cluster.controller.records import Decision
+from cluster.metadata_image import MetadataImage, partition_to_record
 from replog.errors import ErrorCode
 from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1 import metadata_pb2
+from replog.topic import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,35 @@ class Proposal:
     @property
     def members(self) -> tuple[int, ...]:
         return tuple(broker_id for broker_id, _ in self.isr)
+
+
+def alter_partition(
+    image: MetadataImage, rules: Rules, sender: Broker, items: Iterable[pb.AlterPartitionItem]
+) -> Decision[pb.AlterPartitionResponse]:
+    """Each partition by itself, all that are accepted in one commit. The sender's broker epoch has been checked."""
+    active = active_brokers(image)
+    changes = PartitionChanges(image)
+    results = []
+    for item in items:
+        tp = TopicPartition(item.topic, item.partition)
+        proposal = _proposal(sender, item)
+        answer = None
+        topic, state = image.topics.get(tp.topic), changes.find(tp)
+        if topic is None or state is None:  # row 1
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif item.topic_id != topic.topic_id:  # row 1: the name was deleted and created again
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        elif (error := refusal(state, proposal, image.brokers)) is ErrorCode.NONE:
+            accepted = accept(state, proposal, situation(image, rules, tp.topic, active))
+            changes.put(tp, accepted)
+            if accepted.leader == sender.broker_id:
+                answer = partition_to_record(tp, item.topic_id, accepted)
+            else:  # the change completed a reassignment that takes the sender out (CT-15)
+                error = ErrorCode.NEW_LEADER_ELECTED
+        results.append(
+            pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=error.name, state=answer)
+        )
+    return Decision(changes.records, pb.AlterPartitionResponse(partitions=results))
 
 
 def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, Broker]) -> ErrorCode:
@@ -58,5 +94,18 @@ def _eligible(broker: Broker | None, broker_epoch: int) -> bool:
 
 
 def accept(state: PartitionState, proposal: Proposal, situation: Situation) -> PartitionState:
-    """The state once a good proposal is taken; the very same state when it says nothing new (ISR-11)."""
+    """The state once a good proposal is taken; the very same state when it says nothing new (ISR-11).
+
+    It may complete a reassignment, and the sender lead no longer (CT-15).
+    """
     return change_isr(state, proposal.members, situation, recovering=proposal.recovering)
+
+
+def _proposal(sender: Broker, item: pb.AlterPartitionItem) -> Proposal:
+    return Proposal(
+        sender=sender.broker_id,
+        leader_epoch=item.leader_epoch,
+        partition_epoch=item.partition_epoch,
+        isr=tuple((member.broker_id, member.broker_epoch) for member in item.new_isr),
+        recovering=item.recovery_state != metadata_pb2.RECOVERED,
+    )

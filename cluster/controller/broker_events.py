@@ -3,13 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from cluster.controller.elections import Election, Situation, elect, remove_from_isr
+from pydantic import TypeAdapter
+
+from cluster.controller.elections import Situation, elect, remove_from_isr
 from cluster.controller.records import broker_record, partition_record
 from cluster.metadata_image import MetadataImage
 from replog.metadata import NO_LEADER, Broker, PartitionState
 from replog.rpc.v1 import metadata_pb2 as pb
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+_BOOL = TypeAdapter(bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,7 @@ class Rules:
 
     min_insync_replicas: int  # of topics that do not say
     eligible_leader_replicas: bool = True
+    unclean_leader_election: bool = False  # of topics that do not say
 
 
 def active_brokers(image: MetadataImage) -> frozenset[int]:
@@ -26,8 +32,11 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 
 
 def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[int]) -> Situation:
-    min_isr = image.topics[topic].configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas)
-    return Situation(active, int(min_isr), rules.eligible_leader_replicas)
+    configs = image.topics[topic].configs
+    min_isr = int(configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas))
+    allowed = configs.get(UNCLEAN_LEADER_ELECTION)
+    unclean = rules.unclean_leader_election if allowed is None else _BOOL.validate_strings(allowed)
+    return Situation(active, min_isr, rules.eligible_leader_replicas, unclean)
 
 
 def leads_something(image: MetadataImage, broker_id: int) -> bool:
@@ -60,17 +69,6 @@ def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.Metad
 
     unfenced = replace(broker, fenced=False, in_controlled_shutdown=False)
     return [broker_record(unfenced), *_changes(image, rules, active, change)]
-
-
-def prefer(image: MetadataImage, rules: Rules, limit: int) -> list[pb.MetadataRecord]:
-    """Give leadership back to preferred replicas that can take it, at most `limit` at a time (CT-12)."""
-
-    def change(state: PartitionState, now: Situation) -> PartitionState:
-        if state.leader == state.replicas[0] or state.replicas[0] not in state.isr:
-            return state
-        return elect(state, now, Election.PREFERRED)
-
-    return _changes(image, rules, active_brokers(image), change)[:limit]
 
 
 def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False) -> list[pb.MetadataRecord]:

@@ -4,21 +4,30 @@ A decision changes nothing here but sessions. Its records are to be made durable
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from cluster.controller import broker_events, configs, producer_ids, registration, topics
-from cluster.controller.alter_partition import Proposal, accept, refusal
+from cluster.controller import (
+    broker_events,
+    configs,
+    leader_elections,
+    producer_ids,
+    reassignments,
+    registration,
+    topics,
+)
+from cluster.controller.alter_partition import alter_partition
 from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, control_state, next_state
 from cluster.controller.current_records import CurrentRecords
-from cluster.controller.records import Decision, partition_record
-from cluster.metadata_image import MetadataImage
+from cluster.controller.elections import Election, was_unclean
+from cluster.controller.records import Decision
+from cluster.metadata_image import MetadataImage, partition_from_record
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata import Broker, PartitionState
+from replog.metadata import Broker
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 
-PREFERRED_ELECTIONS_AT_ONCE = 1000  # bounds one commit of the leader rebalance
+ELECTIONS_AT_ONCE = 1000  # bounds one commit of the controller's own elections
 
 
 class ClusterState:
@@ -28,7 +37,9 @@ class ClusterState:
         self.image = MetadataImage()
         self.records = CurrentRecords()
         self._config = config
-        self._rules = broker_events.Rules(config.min_insync_replicas, config.eligible_leader_replicas_enable)
+        self._rules = broker_events.Rules(
+            config.min_insync_replicas, config.eligible_leader_replicas_enable, config.unclean_leader_election_enable
+        )
         self._sessions = Sessions(config.broker_session_timeout_ms)
         self._chance = chance
 
@@ -130,44 +141,49 @@ class ClusterState:
 
     def rebalance_leaders(self) -> Decision[int]:
         """Preferred elections, a bounded number; answers how many (CT-12)."""
-        records = broker_events.prefer(self.image, self._rules, PREFERRED_ELECTIONS_AT_ONCE)
+        records = leader_elections.rebalance(self.image, self._rules, ELECTIONS_AT_ONCE)
         return Decision(records, len(records))
+
+    def retry_unclean_elections(self) -> Decision[int]:
+        """Leaders for partitions whose topics allow unclean ones, a bounded number; answers how many (CT-12)."""
+        records = leader_elections.retry_unclean(self.image, self._rules, ELECTIONS_AT_ONCE)
+        return Decision(records, len(records))
+
+    def elect_leaders(
+        self, election: Election, partitions: Iterable[TopicPartition]
+    ) -> Decision[list[controller_pb2.ElectLeadersResult]]:
+        """CT-11, each partition by itself."""
+        return leader_elections.elect_leaders(self.image, self._rules, election, partitions)
+
+    def unclean_elections(self, records: Sequence[metadata_pb2.MetadataRecord]) -> list[tuple[TopicPartition, int]]:
+        """Which of `records`, not yet applied, give a partition a leader that may miss committed records."""
+        found = []
+        for record in records:
+            if record.HasField("partition"):
+                tp = TopicPartition(record.partition.topic, record.partition.partition)
+                old, new = self.image.partitions.get(tp), partition_from_record(record.partition)
+                if old is not None and was_unclean(old, new):
+                    found.append((tp, new.leader))
+        return found
+
+    def alter_partition_reassignments(
+        self, partitions: Iterable[controller_pb2.ReassignablePartition]
+    ) -> Decision[list[controller_pb2.AlterPartitionReassignmentResult]]:
+        """CT-14, CT-16, each partition by itself."""
+        return reassignments.alter(self.image, self._rules, partitions)
+
+    def list_partition_reassignments(
+        self, partitions: Sequence[TopicPartition]
+    ) -> Decision[controller_pb2.ListPartitionReassignmentsResponse]:
+        """Those of `partitions`, or of all when none is named, that are being reassigned."""
+        return Decision([], reassignments.ongoing(self.image, partitions or self.image.partitions))
 
     def alter_partition(
         self, request: controller_pb2.AlterPartitionRequest
     ) -> Decision[controller_pb2.AlterPartitionResponse]:
-        """§6.4; each partition by itself, all that are accepted in one commit. Raises STALE_BROKER_EPOCH."""
+        """§6.4. Raises STALE_BROKER_EPOCH."""
         sender = self._registered(request.broker_id, request.broker_epoch)
-        active = broker_events.active_brokers(self.image)
-        changed: dict[TopicPartition, PartitionState] = {}
-        records = []
-        results = []
-        for item in request.partitions:
-            tp = TopicPartition(item.topic, item.partition)
-            state = changed.get(tp) or self.image.partitions.get(tp)
-            error = self._refusal(sender, item, state)
-            result = controller_pb2.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=error.name)
-            results.append(result)
-            if error is not ErrorCode.NONE or state is None:
-                continue
-            situation = broker_events.situation(self.image, self._rules, tp.topic, active)
-            accepted = accept(state, _proposal(sender, item), situation)
-            record = partition_record(tp, item.topic_id, accepted)
-            result.state.CopyFrom(record.partition)
-            if accepted is not state:
-                changed[tp] = accepted
-                records.append(record)
-        return Decision(records, controller_pb2.AlterPartitionResponse(partitions=results))
-
-    def _refusal(
-        self, sender: Broker, item: controller_pb2.AlterPartitionItem, state: PartitionState | None
-    ) -> ErrorCode:
-        topic = self.image.topics.get(item.topic)
-        if topic is None or state is None:  # row 1
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if item.topic_id != topic.topic_id:  # row 1: the name was deleted and created again
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        return refusal(state, _proposal(sender, item), self.image.brokers)
+        return alter_partition(self.image, self._rules, sender, request.partitions)
 
     def create_topic(self, request: controller_pb2.CreateTopicRequest) -> Decision[controller_pb2.CreateTopicResponse]:
         """CT-18, CT-20. Raises as `topics.create_topic`."""
@@ -214,13 +230,3 @@ class ClusterState:
                 f"broker {broker_id} {found}, not {broker_epoch}; another process took the id, or it must register",
             )
         return broker
-
-
-def _proposal(sender: Broker, item: controller_pb2.AlterPartitionItem) -> Proposal:
-    return Proposal(
-        sender=sender.broker_id,
-        leader_epoch=item.leader_epoch,
-        partition_epoch=item.partition_epoch,
-        isr=tuple((member.broker_id, member.broker_epoch) for member in item.new_isr),
-        recovering=item.recovery_state != metadata_pb2.RECOVERED,
-    )

@@ -60,8 +60,22 @@ class Controller:
         log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
         self._tasks = [
             asyncio.create_task(self._expire_sessions(), name="expire sessions"),
-            asyncio.create_task(self._rebalance_leaders(), name="rebalance leaders"),
+            asyncio.create_task(
+                self._hold_elections(
+                    self._config.unclean_leader_election_interval_ms / 1000,
+                    self.state.retry_unclean_elections,
+                    "unclean leader elections held again",
+                ),
+                name="unclean elections",
+            ),
         ]
+        if self._config.auto_leader_rebalance_enable:
+            rebalance = self._hold_elections(
+                self._config.leader_imbalance_check_interval_seconds,
+                self.state.rebalance_leaders,
+                "leadership given back to preferred replicas",
+            )
+            self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
 
     async def stop(self) -> None:
         """Finish the decision under way, end every watch, close the store."""
@@ -96,6 +110,7 @@ class Controller:
     async def _commit(self, records: list[metadata_pb2.MetadataRecord]) -> None:
         version = self.state.image.version
         number(records, version)
+        unclean = self.state.unclean_elections(records)
         try:
             await self._in_store(self._store.commit, version, records)
             self.state.apply(records, self._clock.monotonic_ms())
@@ -105,6 +120,12 @@ class Controller:
             self._fail(error)
             raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
         log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])
+        if unclean:
+            log.warning(
+                "unclean leader elections: committed records may be lost",
+                count=len(unclean),
+                partitions=[f"{tp} led by {leader}" for tp, leader in unclean[:LOGGED_KEYS]],
+            )
         self._wake_watchers()
 
     async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:
@@ -179,14 +200,16 @@ class Controller:
         while (broker_id := await self.decide(self.state.fence_next_expired)) is not None:
             log.warning("broker fenced: its session expired", broker=broker_id)
 
-    async def _rebalance_leaders(self) -> None:
-        while self._active:
-            await asyncio.sleep(self._config.leader_imbalance_check_interval_seconds)
-            await self._retried(self._prefer_leaders)
+    async def _hold_elections(self, interval_s: float, elections: Callable[[], Decision[int]], what: str) -> None:
+        """Elections of the controller's own accord, round after round (CT-12)."""
 
-    async def _prefer_leaders(self) -> None:
-        while moved := await self.decide(lambda _: self.state.rebalance_leaders()):
-            log.info("leadership given back to preferred replicas", partitions=moved)
+        async def held() -> None:
+            while count := await self.decide(lambda _: elections()):
+                log.info(what, partitions=count)
+
+        while self._active:
+            await asyncio.sleep(interval_s)
+            await self._retried(held)
 
     async def _retried(self, work: Callable[[], Awaitable[None]]) -> None:
         """One round of background work. What the store refuses is tried again next time; a defect is the end."""

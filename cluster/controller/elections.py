@@ -11,10 +11,11 @@ from replog.metadata import NO_LEADER, PartitionState
 
 
 class Election(Enum):
-    """CT-8. There is no UNCLEAN kind: an unclean election is always refused, but for ISR-17's last known leader."""
+    """CT-8. An UNCLEAN one may lose committed records; it is for topics that allow it, and on request."""
 
     ONLINE = "online"
     PREFERRED = "preferred"
+    UNCLEAN = "unclean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Situation:
     active: frozenset[int]  # brokers that may lead: unfenced and not shutting down (CT-7)
     min_insync_replicas: int
     eligible_leader_replicas: bool = True  # ISR-15..ISR-17; without, ISR-19
+    unclean_leader_election: bool = False  # whether the topic allows unclean elections without being asked (CT-12)
 
 
 def change_isr(
@@ -31,40 +33,12 @@ def change_isr(
     isr: Iterable[int],
     situation: Situation,
     *,
-    unclean: int | None = None,
-    election: Election = Election.ONLINE,
+    unclean_stop: int | None = None,
     recovering: bool | None = None,
 ) -> PartitionState:
-    """The state once the ISR is `isr`: ELR kept (ISR-15), leader elected if need be (ISR-17), epochs raised (CT-9).
-
-    `unclean` is a replica just known to have stopped uncleanly; `recovering` a new recovery state.
-    """
-    target = _in_order(state, isr)
-    if not target and not situation.eligible_leader_replicas:
-        target = state.isr  # ISR-19
-    elr = _eligible_leaders(state, target, situation, unclean)
-    leader, is_unclean = _elect(state, target or elr, situation, election)
-    if leader != NO_LEADER and leader not in target:  # from the ELR, or uncleanly
-        target = (leader,)
-        elr = tuple(r for r in elr if r != leader) if len(target) < _min_isr(state, situation) else ()
-    if is_unclean:
-        recovering = True
-    last_known = state.leader if state.leader != NO_LEADER else state.last_known_leader
-    changed = replace(
-        state,
-        isr=target,
-        elr=elr,
-        leader=leader,
-        last_known_leader=last_known if leader == NO_LEADER else NO_LEADER,
-        recovering=state.recovering if recovering is None else recovering,
-    )
-    if changed == state:
-        return state
-    return replace(
-        changed,
-        leader_epoch=state.leader_epoch + (leader != state.leader),
-        partition_epoch=state.partition_epoch + 1,
-    )
+    """The state once the ISR is `isr`, and the recovery state `recovering` if that is given."""
+    wanted = replace(state, isr=tuple(isr), recovering=state.recovering if recovering is None else recovering)
+    return settle(state, wanted, situation, unclean_stop=unclean_stop)
 
 
 def remove_from_isr(
@@ -75,30 +49,76 @@ def remove_from_isr(
     if not involved:
         return state
     isr = (r for r in state.isr if r != broker_id)
-    return change_isr(state, isr, situation, unclean=broker_id if unclean else None)
+    return change_isr(state, isr, situation, unclean_stop=broker_id if unclean else None)
 
 
 def elect(state: PartitionState, situation: Situation, election: Election = Election.ONLINE) -> PartitionState:
     """Hold an election with the ISR as it is."""
-    return change_isr(state, state.isr, situation, election=election)
+    return settle(state, state, situation, election)
 
 
-def _eligible_leaders(
-    state: PartitionState, isr: tuple[int, ...], situation: Situation, unclean: int | None
-) -> tuple[int, ...]:
-    """ISR-15: below the minimum nothing commits, so whoever leaves the ISR there still has every committed record."""
-    if len(isr) >= _min_isr(state, situation):
-        return ()
-    candidates = set(state.elr)
-    if situation.eligible_leader_replicas:
-        candidates.update(state.isr)
-    return _in_order(state, candidates - set(isr) - {unclean})
+def settle(
+    old: PartitionState,
+    wanted: PartitionState,
+    situation: Situation,
+    election: Election = Election.ONLINE,
+    *,
+    unclean_stop: int | None = None,
+) -> PartitionState:
+    """What `old` becomes when an event wants another ISR, recovery state or assignment.
+
+    A reassignment whose target is in sync completes (CT-15), the ELR is kept (ISR-15) but for `unclean_stop`, a replica
+    just known to have stopped uncleanly (ISR-18), a leader is elected if need be (ISR-17), epochs are raised (CT-9).
+    """
+    new = _completed(wanted)
+    isr = in_order(new.replicas, new.isr)
+    if not isr and not situation.eligible_leader_replicas:
+        isr = in_order(new.replicas, old.isr)  # ISR-19
+    minimum = min(situation.min_insync_replicas, len(new.replicas))  # PR-2
+    elr: tuple[int, ...] = ()
+    if len(isr) < minimum:  # ISR-15: nothing commits there, so whoever leaves then has every committed record
+        candidates = {*old.elr, *(old.isr if situation.eligible_leader_replicas else ())}
+        elr = in_order(new.replicas, candidates - set(isr) - {unclean_stop})
+    if situation.unclean_leader_election and election is Election.ONLINE:
+        election = Election.UNCLEAN
+    leader, is_unclean = _elect(replace(new, isr=isr, elr=elr), situation, election)
+    if is_unclean:
+        isr, elr = (leader,), ()
+    elif leader != NO_LEADER and leader not in isr:  # from the ELR
+        isr, elr = (leader,), tuple(r for r in elr if r != leader) if minimum > 1 else ()
+    last_known = old.leader if old.leader != NO_LEADER else old.last_known_leader
+    new = replace(
+        new,
+        isr=isr,
+        elr=elr,
+        leader=leader,
+        last_known_leader=last_known if leader == NO_LEADER and last_known in new.replicas else NO_LEADER,
+        recovering=new.recovering or is_unclean,
+    )
+    new = _completed(new)  # an unclean election can put the whole target in sync
+    if new == old:
+        return old
+    sets_leader = new.leader != old.leader or not set(old.replicas) <= set(new.replicas)
+    return replace(new, leader_epoch=old.leader_epoch + sets_leader, partition_epoch=old.partition_epoch + 1)
 
 
-def _elect(
-    state: PartitionState, eligible: tuple[int, ...], situation: Situation, election: Election
-) -> tuple[int, bool]:
-    """The leader, and whether it may miss committed records. `eligible`: the ISR, or when that is empty the ELR."""
+def was_unclean(old: PartitionState, new: PartitionState) -> bool:
+    """Whether `new` has a leader that may miss records which were committed in `old`."""
+    return new.recovering and new.leader not in (NO_LEADER, *old.isr, *old.elr)
+
+
+def _completed(state: PartitionState) -> PartitionState:
+    """CT-15: without the replicas that leave, once all that stay are in sync without them."""
+    isr = tuple(r for r in state.isr if r not in state.removing)
+    target = tuple(r for r in state.replicas if r not in state.removing)
+    if not state.reassigning or not isr or not set(isr) >= set(target):
+        return state
+    return replace(state, replicas=target, isr=isr, adding=(), removing=())
+
+
+def _elect(state: PartitionState, situation: Situation, election: Election) -> tuple[int, bool]:
+    """The leader, and whether it may miss committed records."""
+    eligible = state.isr or state.elr
     valid = [r for r in state.replicas if r in eligible and r in situation.active]  # CT-7
     preferred = state.replicas[0]
     if election is Election.PREFERRED and preferred in valid:
@@ -107,17 +127,15 @@ def _elect(
         return state.leader, False
     if valid:
         return valid[0], False
-    last_known = state.last_known_leader
-    if not eligible and last_known in state.replicas and last_known in situation.active:
-        return last_known, True  # ISR-17: every copy stopped uncleanly; the last leader's is the best there is
+    live = [r for r in state.replicas if r in situation.active]
+    if not eligible and state.last_known_leader in live:
+        return state.last_known_leader, True  # ISR-17: every copy stopped uncleanly; this one is the best there is
+    if election is Election.UNCLEAN and live:
+        return live[0], True
     return NO_LEADER, False
 
 
-def _min_isr(state: PartitionState, situation: Situation) -> int:
-    return min(situation.min_insync_replicas, len(state.replicas))  # PR-2
-
-
-def _in_order(state: PartitionState, brokers: Iterable[int]) -> tuple[int, ...]:
+def in_order(replicas: tuple[int, ...], brokers: Iterable[int]) -> tuple[int, ...]:
     """Sets of replicas are kept in preference order, so that equal sets are equal tuples."""
     members = frozenset(brokers)
-    return tuple(r for r in state.replicas if r in members)
+    return tuple(r for r in replicas if r in members)

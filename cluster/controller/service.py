@@ -1,12 +1,22 @@
 """The Controller service: one method an rpc. Whole calls fail with ReplogError; what concerns one partition is in the
 answer."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Sized
+from typing import TypeVar
 
 from cluster.controller.controller import Controller
+from cluster.controller.elections import Election
+from cluster.controller.records import Decision
 from cluster.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.topic import TopicPartition
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+LOT = 1000  # partitions of one commit
+_ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
 
 class ControllerService:
@@ -24,11 +34,7 @@ class ControllerService:
         return await self._controller.decide(lambda now_ms: state.heartbeat(request, now_ms))
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
-        if len(request.partitions) > MAX_CLUSTER_PARTITIONS:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
-                f"{len(request.partitions)} partitions in one request; a cluster has at most {MAX_CLUSTER_PARTITIONS}",
-            )
+        _check_count(request.partitions)
         return await self._controller.decide(lambda _: self._controller.state.alter_partition(request))
 
     def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
@@ -48,3 +54,53 @@ class ControllerService:
 
     async def alter_broker_configs(self, request: pb.AlterBrokerConfigsRequest) -> pb.AlterConfigsResponse:
         return await self._controller.decide(lambda _: self._controller.state.alter_broker_configs(request))
+
+    async def elect_leaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
+        if request.all_partitions and request.partitions:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "all partitions, or some by name, but not both")
+        election = _ELECTIONS.get(request.election_type)
+        if election is None:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
+        state = self._controller.state
+        wanted = list(state.image.partitions) if request.all_partitions else _names(request.partitions)
+        results = await self._in_lots(wanted, lambda lot: state.elect_leaders(election, lot))
+        if request.all_partitions:
+            results = [result for result in results if result.error_code != int(ErrorCode.ELECTION_NOT_NEEDED)]
+        return pb.ElectLeadersResponse(partitions=results)
+
+    async def alter_partition_reassignments(
+        self, request: pb.AlterPartitionReassignmentsRequest
+    ) -> pb.AlterPartitionReassignmentsResponse:
+        state = self._controller.state
+        results = await self._in_lots(request.partitions, state.alter_partition_reassignments)
+        return pb.AlterPartitionReassignmentsResponse(partitions=results)
+
+    async def list_partition_reassignments(
+        self, request: pb.ListPartitionReassignmentsRequest
+    ) -> pb.ListPartitionReassignmentsResponse:
+        _check_count(request.partitions)
+        state = self._controller.state
+        return await self._controller.decide(lambda _: state.list_partition_reassignments(_names(request.partitions)))
+
+    async def _in_lots(self, items: Sequence[A], decide: Callable[[Sequence[A]], Decision[list[B]]]) -> list[B]:
+        """What `decide` answers of all items; some at a time, each lot one commit, and heartbeats get in between."""
+        _check_count(items)
+        results: list[B] = []
+        for first in range(0, len(items), LOT):
+            results += await self._in_one_lot(items[first : first + LOT], decide)
+        return results
+
+    async def _in_one_lot(self, lot: Sequence[A], decide: Callable[[Sequence[A]], Decision[list[B]]]) -> list[B]:
+        return await self._controller.decide(lambda _: decide(lot))
+
+
+def _names(partitions: Iterable[pb.PartitionName]) -> list[TopicPartition]:
+    return [TopicPartition(name.topic, name.partition) for name in partitions]
+
+
+def _check_count(partitions: Sized) -> None:
+    if len(partitions) > MAX_CLUSTER_PARTITIONS:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{len(partitions)} partitions in one request; a cluster has at most {MAX_CLUSTER_PARTITIONS}",
+        )

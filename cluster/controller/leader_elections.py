@@ -1,0 +1,87 @@
+"""Elections on request (CT-11), and those that the controller holds by itself (CT-12). Pure."""
+
+from collections.abc import Iterable
+
+from cluster.controller.broker_events import Rules, active_brokers, situation
+from cluster.controller.changes import PartitionChanges
+from cluster.controller.elections import Election, elect
+from cluster.controller.records import Decision
+from cluster.metadata_image import MetadataImage
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata import NO_LEADER, PartitionState
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1 import metadata_pb2
+from replog.topic import TopicPartition
+
+
+def elect_leaders(
+    image: MetadataImage, rules: Rules, election: Election, partitions: Iterable[TopicPartition]
+) -> Decision[list[pb.ElectLeadersResult]]:
+    """Hold an election, PREFERRED or UNCLEAN, for each partition; one result each, in their order."""
+    active = active_brokers(image)
+    changes = PartitionChanges(image)
+    results = []
+    for tp in partitions:
+        error = ReplogError(ErrorCode.NONE, "")
+        leader = NO_LEADER
+        try:
+            before = changes.get(tp)
+            leader = before.leader
+            after = elect(before, situation(image, rules, tp.topic, active), election)
+            _check(tp, before, after, election)
+            changes.put(tp, after)
+            leader = after.leader
+        except ReplogError as refused:
+            error = refused
+        result = pb.ElectLeadersResult(
+            topic=tp.topic,
+            partition=tp.partition,
+            error_code=error.code.name,
+            error_message=error.message,
+            leader=leader,
+        )
+        results.append(result)
+    return Decision(changes.records, results)
+
+
+def _check(tp: TopicPartition, before: PartitionState, after: PartitionState, election: Election) -> None:
+    """Raises why there is no such election (CT-11)."""
+    if election is Election.PREFERRED and before.leader == before.replicas[0]:
+        raise ReplogError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} is led by its preferred replica, {before.leader}")
+    if election is Election.UNCLEAN and before.leader != NO_LEADER:
+        raise ReplogError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} has a leader, {before.leader}")
+    if after.leader == before.leader:
+        if election is Election.PREFERRED:
+            raise ReplogError(
+                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+                f"{tp}'s preferred replica, {before.replicas[0]}, is not alive and in sync {list(before.isr)}; "
+                "elect it when it is",
+            )
+        raise ReplogError(
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            f"none of {tp}'s replicas {list(before.replicas)} is alive; start one of these brokers",
+        )
+
+
+def rebalance(image: MetadataImage, rules: Rules, limit: int) -> list[metadata_pb2.MetadataRecord]:
+    """Give leadership back to preferred replicas that can take it, at most `limit` at a time (CT-12)."""
+    candidates = [tp for tp, s in image.partitions.items() if s.leader != s.replicas[0] and s.replicas[0] in s.isr]
+    return _hold(image, rules, Election.PREFERRED, candidates, limit)
+
+
+def retry_unclean(image: MetadataImage, rules: Rules, limit: int) -> list[metadata_pb2.MetadataRecord]:
+    """Elections where there is no leader and the topic allows an unclean one, at most `limit` at a time (CT-12)."""
+    candidates = [tp for tp, state in image.partitions.items() if state.leader == NO_LEADER]
+    return _hold(image, rules, Election.ONLINE, candidates, limit)
+
+
+def _hold(
+    image: MetadataImage, rules: Rules, election: Election, candidates: list[TopicPartition], limit: int
+) -> list[metadata_pb2.MetadataRecord]:
+    active = active_brokers(image)
+    changes = PartitionChanges(image)
+    for tp in candidates:
+        changes.put(tp, elect(changes.get(tp), situation(image, rules, tp.topic, active), election))
+        if len(changes.records) == limit:
+            break
+    return changes.records
