@@ -56,6 +56,7 @@ class PartitionFollower:
         self.partition_epoch = -1
         self.fetch_state = FetchState.FETCHING
         self.failure: str | None = None
+        self.isr: tuple[int, ...] = ()
         self.lag: int | None = None  # records below the leader's high watermark; None until the leader has told
         self._backoff_ms = backoff_ms
         self._delayed_until_ms: int | None = None
@@ -72,6 +73,7 @@ class PartitionFollower:
             return False
         self.partition_epoch = state.partition_epoch
         self.leader_id = state.leader
+        self.isr = state.isr
         if state.leader_epoch <= self.leader_epoch:
             return False
         self.leader_epoch = state.leader_epoch
@@ -85,11 +87,6 @@ class PartitionFollower:
         return True
 
     # Asking
-
-    @property
-    def in_sync(self) -> bool:
-        """Whether throttling leaves this follower alone (FT-7)."""
-        return self.lag == 0
 
     @property
     def next_retry_ms(self) -> int | None:

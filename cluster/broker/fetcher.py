@@ -175,8 +175,12 @@ class Fetcher:
         )
 
     def _is_throttled(self, hosted: HostedPartition, follower: PartitionFollower, now_ms: int) -> bool:
-        """Whether the partition waits: it is listed and not in sync, and enough has been copied of late (FT-6)."""
-        if not hosted.follower_throttled or follower.in_sync or not self._quota.is_exceeded(now_ms):
+        """Whether the partition waits: it is listed and not in sync, and enough has been copied of late (FT-6).
+
+        In sync is who has no lag (FT-7), and a member of the ISR that does not know its lag yet, after an election.
+        """
+        in_sync = follower.lag == 0 or (follower.lag is None and self._config.node_id in follower.isr)
+        if in_sync or not hosted.follower_throttled or not self._quota.is_exceeded(now_ms):
             return False
         self._throttled.add(hosted.topic_partition)
         return True

@@ -252,7 +252,11 @@ class LogService:
             controller=self._manager.config.controller_listener,
             brokers=[
                 pb.BrokerMetadata(
-                    broker_id=broker.broker_id, address=broker.address, rack=broker.rack, fenced=broker.fenced
+                    broker_id=broker.broker_id,
+                    address=broker.address,
+                    rack=broker.rack,
+                    fenced=broker.fenced,
+                    configs=image.broker_configs.get(broker.broker_id, {}),
                 )
                 for _, broker in sorted(image.brokers.items())
             ],

@@ -8,6 +8,7 @@ import typer
 
 from cluster.cli import (
     audit_commands,
+    broker_config_command,
     cluster_commands,
     consume_command,
     demo_command,
@@ -67,6 +68,7 @@ app.add_typer(log_commands.app, name="log")
 app.add_typer(audit_commands.app, name="audit")
 app.command()(demo_command.demo)
 app.command()(process_commands.broker)
+app.command()(broker_config_command.broker_config)
 app.command()(process_commands.controller)
 
 

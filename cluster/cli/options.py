@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -51,6 +52,11 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
     return parsed
 
 
+def settings_line(configs: Mapping[str, str]) -> str:
+    """Settings as they are given, by name."""
+    return " ".join(f"{name}={value}" for name, value in sorted(configs.items())) or "no settings of its own"
+
+
 BootstrapServer = Annotated[
     str | None,
     typer.Option(
@@ -60,6 +66,13 @@ BootstrapServer = Annotated[
         metavar="HOST:PORT,…",
         help="Brokers to ask first; the environment's or the local cluster's when absent.",
     ),
+]
+Configs = Annotated[
+    list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting; may be repeated.")
+]
+DeleteConfigs = Annotated[
+    list[str] | None,
+    typer.Option("--delete-config", metavar="NAME", help="Put a setting back to its default; may be repeated."),
 ]
 Directory = Annotated[
     Path,

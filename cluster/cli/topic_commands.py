@@ -1,36 +1,27 @@
 """`replog topic …`."""
 
 import json
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-from cluster.cli.options import BootstrapServer, Format, OutputFormat, bootstrap_server, name_values
+from cluster.cli.asking import ask
+from cluster.cli.options import (
+    BootstrapServer,
+    Configs,
+    DeleteConfigs,
+    Format,
+    OutputFormat,
+    name_values,
+    settings_line,
+)
 from cluster.cli.output import note, print_rows
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe and delete topics.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics."
+)
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
-
-T = TypeVar("T")
-
-
-def _ask(bootstrap: str | None, ask: Callable[[Any], Awaitable[T]]) -> T:
-    """The answer of `ask(admin)`."""
-    import asyncio
-
-    from cluster import logging
-    from cluster.cli.topics import ADMIN_TIMEOUT_MS
-    from replog.client import Admin
-
-    logging.configure(30)
-
-    async def run() -> T:
-        async with Admin(bootstrap_server(bootstrap), timeout_ms=ADMIN_TIMEOUT_MS) as admin:
-            return await ask(admin)
-
-    return asyncio.run(run())
 
 
 @app.command()
@@ -39,9 +30,7 @@ def create(
     bootstrap: BootstrapServer = None,
     partitions: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
     replication_factor: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
-    config: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A topic setting; may be repeated.")
-    ] = None,
+    config: Configs = None,
 ) -> None:
     """Create a topic, and wait until every partition has a leader.
 
@@ -51,14 +40,14 @@ def create(
 
     validate_topic_name(topic)
     configs = name_values(config or [], "--config")
-    _ask(bootstrap, lambda admin: admin.create_topic(topic, partitions, replication_factor, configs))
+    ask(bootstrap, lambda admin: admin.create_topic(topic, partitions, replication_factor, configs))
     note(f"created topic {topic}")
 
 
 @app.command(name="list")
 def list_(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
     """List the topics, one name a line."""
-    names: list[str] = _ask(bootstrap, lambda admin: admin.list_topics())
+    names: list[str] = ask(bootstrap, lambda admin: admin.list_topics())
     if output is Format.JSON:
         print(json.dumps(names))
     else:
@@ -72,10 +61,10 @@ def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: Output
     The leader tells the offsets (log start, high watermark, log end); they are missing where it does not answer.
     """
 
-    async def ask(admin: Any) -> tuple[Any, Any]:
+    async def both(admin: Any) -> tuple[Any, Any]:
         return await admin.describe_topic(topic), await admin.describe_cluster()
 
-    description, cluster = _ask(bootstrap, ask)
+    description, cluster = ask(bootstrap, both)
     offsets = _offsets(topic, {broker.broker_id: broker.address for broker in cluster.brokers if not broker.fenced})
     rows = [
         {
@@ -91,15 +80,32 @@ def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: Output
         for partition in description.partitions
     ]
     columns = {name: name.replace("_", " ") for name in rows[0]} if rows else {}
-    settings = " ".join(f"{name}={value}" for name, value in sorted(description.configs.items()))
-    note(f"topic {topic}, id {description.topic_id.hex()}" + (f", {settings}" if settings else ""))
+    note(f"topic {topic}, id {description.topic_id.hex()}, {settings_line(description.configs)}")
     print_rows(rows, columns, output)
+
+
+@app.command()
+def alter(
+    topic: TopicName,
+    bootstrap: BootstrapServer = None,
+    config: Configs = None,
+    delete_config: DeleteConfigs = None,
+) -> None:
+    """Change some of a topic's settings while it is used; those that are not named stay.
+
+    Example: `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`
+    """
+    configs = name_values(config or [], "--config")
+    altered: dict[str, str] = ask(
+        bootstrap, lambda admin: admin.alter_topic_configs(topic, configs, delete_config or [])
+    )
+    note(f"topic {topic} has {settings_line(altered)}")
 
 
 @app.command()
 def delete(topic: TopicName, bootstrap: BootstrapServer = None) -> None:
     """Delete a topic and all of its records, for good."""
-    _ask(bootstrap, lambda admin: admin.delete_topic(topic))
+    ask(bootstrap, lambda admin: admin.delete_topic(topic))
     note(f"deleted topic {topic}")
 
 

@@ -26,6 +26,7 @@ class BrokerDescription:
     address: str
     rack: str
     fenced: bool
+    configs: Mapping[str, str]  # settings altered since it was started
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,41 @@ class Admin:
 
         await self._retry(gone)
 
+    async def alter_topic_configs(
+        self, topic: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> dict[str, str]:
+        """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
+
+        Waits until the broker asked goes by them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+        """
+        request = controller_pb2.AlterTopicConfigsRequest(
+            topic=validate_topic_name(topic), set=configs, delete=delete, validate_only=validate_only
+        )
+        response = await self._ask_controller(Controller["alter_topic_configs"], request)
+        altered = dict(response.configs)
+
+        async def known() -> None:
+            found = (await self._describe(topic)).configs
+            if any(found.get(name) != altered.get(name) for name in (*configs, *delete)):
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is altered, but not yet known to be")
+
+        if not validate_only:
+            await self._retry(known, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return altered
+
+    async def alter_broker_configs(
+        self, broker_id: int, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> dict[str, str]:
+        """The same for a broker's settings; `delete` puts back what it was started with. It need not run.
+
+        Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
+        """
+        request = controller_pb2.AlterBrokerConfigsRequest(
+            broker_id=broker_id, set=configs, delete=delete, validate_only=validate_only
+        )
+        response = await self._ask_controller(Controller["alter_broker_configs"], request)
+        return dict(response.configs)
+
     async def list_topics(self) -> list[str]:
         response = await self._retry(self._metadata.fetch)
         return sorted(topic.topic for topic in response.topics if not topic.error_code)
@@ -143,7 +179,9 @@ class Admin:
 
     async def describe_cluster(self) -> ClusterDescription:
         response = await self._retry(self._metadata.fetch)
-        brokers = (BrokerDescription(b.broker_id, b.address, b.rack, b.fenced) for b in response.brokers)
+        brokers = (
+            BrokerDescription(b.broker_id, b.address, b.rack, b.fenced, dict(b.configs)) for b in response.brokers
+        )
         ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
         return ClusterDescription(response.cluster_id, response.controller, ordered)
 

@@ -125,6 +125,9 @@ class SyncAdmin(_Blocking):
     def delete_topic(self, topic: str) -> None:
         self._run(self._client.delete_topic(topic))
 
+    def alter_topic_configs(self, topic: str, configs: Mapping[str, str], **options: Any) -> dict[str, str]:
+        return self._run(self._client.alter_topic_configs(topic, configs, **options))
+
     def list_topics(self) -> list[str]:
         return self._run(self._client.list_topics())
 

@@ -36,14 +36,14 @@ def asked(follower: PartitionFollower, now_ms: int = NOW_MS) -> FetchPartition:
     return request
 
 
-def test_it_is_in_sync_once_it_has_all_below_the_leaders_high_watermark_ft_7(follower: PartitionFollower) -> None:
-    assert not follower.in_sync, "the leader has not told"
+def test_its_lag_is_what_it_lacks_below_the_leaders_high_watermark_ft_7(follower: PartitionFollower) -> None:
+    assert follower.lag is None, "the leader has not told"
     follower.on_answer(asked(follower), FetchAnswer(high_watermark=7, records=leader_batch(5, 1, b"a")), NOW_MS)
-    assert (follower.lag, follower.in_sync) == (1, False)
+    assert follower.lag == 1
     follower.on_answer(asked(follower), FetchAnswer(high_watermark=7, records=leader_batch(6, 1, b"b")), NOW_MS)
-    assert (follower.lag, follower.in_sync) == (0, True)
-    follower.become_follower(state(leader=3, epoch=2, partition_epoch=1), NOW_MS)
-    assert follower.lag is None
+    assert follower.lag == 0
+    follower.become_follower(state(leader=3, epoch=2, partition_epoch=1, isr=(3,)), NOW_MS)
+    assert (follower.lag, follower.isr) == (None, (3,))
 
 
 # Metadata

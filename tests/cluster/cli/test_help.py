@@ -15,6 +15,7 @@ COMMANDS = [
     "topic create",
     "topic list",
     "topic describe",
+    "topic alter",
     "topic delete",
     "produce",
     "consume",
@@ -23,6 +24,7 @@ COMMANDS = [
     "log rebuild-index",
     "demo",
     "broker",
+    "broker-config",
     "controller",
 ]
 
