@@ -55,7 +55,7 @@ def test_row_11_refuses_a_member_that_is(other):
 
 
 def test_row_11_w_i12_a_member_restarted_since_its_fetch():
-    """ISR-14: the reborn replica may be empty; the epoch that the leader saw tells."""
+    """W-I12, ISR-14: the reborn replica may be empty; the epoch that the leader saw tells."""
     reborn = {**BROKERS, 12: broker(12, broker_epoch=44)}
     proposal = replace(GOOD, isr=((11, 110), (12, 40)))
     assert refusal(STATE, proposal, reborn) is ErrorCode.INELIGIBLE_REPLICA
@@ -75,6 +75,7 @@ def test_the_first_row_that_matches_wins_so_a_stale_sender_never_reaches_the_mem
 
 
 def test_w_i11_a_controller_that_is_behind_asks_to_be_tried_again():
+    """W-I11."""
     assert refusal(STATE, replace(GOOD, leader_epoch=6), BROKERS).name == "NOT_CONTROLLER"
 
 
@@ -84,17 +85,20 @@ def test_an_accepted_change_raises_the_partition_epoch_and_not_the_leader_epoch(
 
 
 def test_isr_11_a_proposal_that_says_nothing_new_writes_nothing():
+    """ISR-11."""
     same = replace(GOOD, isr=((12, 120), (11, 110)))
     assert accept(STATE, same, Situation(frozenset(ALL), 2)) is STATE
 
 
 def test_isr_15_members_removed_below_the_minimum_become_eligible_leaders():
+    """ISR-15."""
     full = replace(STATE, isr=ALL)
     after = accept(full, replace(GOOD, isr=((11, 110),)), Situation(frozenset(ALL), 2))
     assert (after.isr, after.elr, after.leader) == ((11,), (12, 13), 11)
 
 
 def test_st_15_the_leader_reports_recovered_with_its_next_change():
+    """ST-15."""
     recovering = PartitionState(ALL, (11,), 11, 5, 9, recovering=True)
     still = replace(GOOD, isr=((11, 110), (12, 120)), recovering=True)
     assert refusal(recovering, still, BROKERS) is ErrorCode.INVALID_REQUEST
@@ -142,6 +146,7 @@ def test_every_partition_is_judged_by_itself_and_the_answer_carries_the_new_stat
 
 
 def test_w_i10_a_retry_of_an_applied_proposal_meets_invalid_update_version(three):
+    """W-I10."""
     item = three.item([11, 12])
     assert three.alter(11, item)[0].error_code == 0
     assert three.alter(11, item)[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -156,6 +161,7 @@ def test_two_proposals_for_one_partition_in_one_request_are_taken_in_turn(three)
 
 
 def test_w_i13_a_deposed_leader_is_fenced(three):
+    """W-I13."""
     stale = three.item([11, 12])
     three.expire(11)
     three.heartbeat(11)

@@ -17,21 +17,25 @@ def following(current, *, fence=False, shutdown=False, caught_up=True, leads=Fal
 
 @pytest.mark.parametrize(("fence", "caught_up", "leads", "seen"), [*product(BOTH, repeat=4)])
 def test_ct_5_row_1_a_fenced_broker_that_wants_to_stop_may(fence, caught_up, leads, seen):
+    """CT-5."""
     assert following(FENCED, shutdown=True, fence=fence, caught_up=caught_up, leads=leads, seen=seen) is SHUTDOWN_NOW
 
 
 def test_ct_5_row_2_a_fenced_broker_stays_fenced_while_it_wants_to_or_is_behind():
+    """CT-5."""
     assert following(FENCED, fence=True) is FENCED
     assert following(FENCED, caught_up=False) is FENCED
     assert following(FENCED, fence=True, caught_up=False) is FENCED
 
 
 def test_ct_5_row_3_a_fenced_broker_that_is_caught_up_is_unfenced():
+    """CT-5."""
     assert following(FENCED) is UNFENCED
 
 
 @pytest.mark.parametrize(("caught_up", "leads", "seen"), [*product(BOTH, repeat=3)])
 def test_ct_5_row_4_an_unfenced_broker_that_wants_to_be_fenced_is(caught_up, leads, seen):
+    """CT-5."""
     given = {"caught_up": caught_up, "leads": leads, "seen": seen}
     assert following(UNFENCED, fence=True, **given) is FENCED
     assert following(UNFENCED, fence=True, shutdown=True, **given) is SHUTDOWN_NOW
@@ -39,11 +43,13 @@ def test_ct_5_row_4_an_unfenced_broker_that_wants_to_be_fenced_is(caught_up, lea
 
 @pytest.mark.parametrize("seen", BOTH)
 def test_ct_5_row_5_an_unfenced_broker_that_wants_to_stop_first_gives_up_leadership(seen):
+    """CT-5."""
     assert following(UNFENCED, shutdown=True, leads=True, seen=seen) is CONTROLLED_SHUTDOWN
     assert following(UNFENCED, shutdown=True, leads=False, seen=seen) is SHUTDOWN_NOW
 
 
 def test_ct_5_an_unfenced_broker_that_wants_nothing_stays_even_when_it_falls_behind():
+    """CT-5."""
     assert following(UNFENCED) is UNFENCED
     assert following(UNFENCED, caught_up=False) is UNFENCED
 
@@ -52,6 +58,7 @@ def test_ct_5_an_unfenced_broker_that_wants_nothing_stays_even_when_it_falls_beh
 def test_ct_5_row_6_a_controlled_shutdown_ends_when_nothing_is_led_and_every_active_broker_has_seen_it(
     fence, shutdown, caught_up
 ):
+    """CT-5."""
     given = {"fence": fence, "shutdown": shutdown, "caught_up": caught_up}
     assert following(CONTROLLED_SHUTDOWN, leads=False, seen=True, **given) is SHUTDOWN_NOW
     for leads, seen in ((True, True), (True, False), (False, False)):
@@ -80,6 +87,7 @@ def test_a_session_lasts_its_timeout_from_the_last_contact():
 
 
 def test_ct_6_expiry_order_is_by_time_and_whoever_has_no_session_comes_first():
+    """CT-6."""
     sessions = Sessions(9000)
     for broker_id, now_ms in ((1, 300), (2, 100), (3, 200)):
         sessions.touch(broker_id, now_ms)

@@ -7,6 +7,7 @@ from replog.errors import ErrorCode
 
 
 def test_ct_3_a_heartbeat_of_an_unknown_broker_or_an_old_epoch_is_stale(three, refused):
+    """CT-3."""
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
         three.heartbeat(99, epoch=1)
     epoch = three.image.brokers[11].broker_epoch
@@ -26,6 +27,7 @@ def test_a_stale_heartbeat_does_not_keep_the_session_alive(three, refused):
 
 
 def test_ct_4_a_broker_is_unfenced_only_once_it_has_applied_its_own_registration(cluster):
+    """CT-4."""
     epoch = cluster.register(1).broker_epoch
     behind = cluster.heartbeat(1, version=epoch - 1)
     assert (behind.is_caught_up, behind.is_fenced) == (False, True)
@@ -42,6 +44,7 @@ def test_a_heartbeat_with_an_impossible_metadata_version_is_refused(three, refus
 
 
 def test_ct_6_a_broker_is_fenced_after_a_session_without_a_heartbeat_and_not_before(three):
+    """CT-6."""
     three.now_ms += 8999
     assert three.do(three.state.fence_next_expired(three.now_ms)) is None
     three.heartbeat(11)
@@ -52,6 +55,7 @@ def test_ct_6_a_broker_is_fenced_after_a_session_without_a_heartbeat_and_not_bef
 
 
 def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_expiry_order(three):
+    """CT-6."""
     three.now_ms += 10
     three.heartbeat(11)
     three.now_ms += 10
@@ -68,6 +72,7 @@ def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_
 
 
 def test_ct_6_a_new_active_controller_grants_fresh_sessions(three):
+    """CT-6."""
     records = three.state.records.after(0)
     successor = ClusterState(three.config, None)
     now_ms = 5  # another machine, another clock
@@ -89,6 +94,7 @@ def test_a_new_active_controller_makes_no_stopped_broker_wait(three):
 
 
 def test_w_c13_controlled_shutdown(three):
+    """W-C13."""
     begun = three.heartbeat(11, shutdown=True)
     assert (begun.should_shutdown, begun.is_fenced) == (False, False)
     state = three.partition()
@@ -162,6 +168,7 @@ def test_a_paused_broker_that_returns_with_its_registration_is_still_eligible(th
 
 
 def test_rf_3_min_isr_2_one_kill_after_another_neither_loses_data_nor_stays_offline(three):
+    """ISR-2."""
     three.expire(13)  # killed
     assert (three.partition().isr, three.partition().elr) == ((11, 12), ())
     three.expire(12)  # killed: from here on nothing commits
@@ -175,6 +182,7 @@ def test_rf_3_min_isr_2_one_kill_after_another_neither_loses_data_nor_stays_offl
 
 
 def test_rf_3_min_isr_2_the_leader_is_killed_while_the_other_is_only_away(three):
+    """ISR-2."""
     three.expire(13)
     three.expire(12)  # paused, or cut off
     three.expire(11)  # killed
@@ -199,6 +207,7 @@ def test_rf_3_all_killed_the_last_leader_recovers_what_there_is(three):
 
 
 def test_isr_19_without_elr_an_unclean_restart_is_as_fencing_and_the_last_member_stays(make_cluster):
+    """ISR-19."""
     cluster = make_cluster(eligible_leader_replicas_enable=False).start(11, 12, 13)
     cluster.assigned("t", [11, 12, 13])
     cluster.expire(13)
@@ -212,6 +221,7 @@ def test_isr_19_without_elr_an_unclean_restart_is_as_fencing_and_the_last_member
 
 
 def test_ct_12_leadership_returns_to_preferred_replicas_that_are_in_sync(three):
+    """CT-12."""
     three.assigned("u", [13, 11, 12], [12, 13, 11])
     three.expire(11)
     three.come_back(11, clean=True)
@@ -234,6 +244,7 @@ def test_a_decision_changes_no_metadata_before_it_is_applied(three):
 
 
 def test_w_c12_through_the_whole_controller(three):
+    """W-C12."""
     three.expire(13)
     three.expire(12)
     three.expire(11)

@@ -314,6 +314,7 @@ async def test_concurrent_calls_are_decided_one_after_another(running):
 
 
 async def test_ct_6_brokers_not_heard_of_are_fenced_and_the_watchers_told(running):
+    """CT-6."""
     async with running(broker_session_timeout_ms=300) as r:
         epochs = {b: await r.register(b) for b in (1, 2, 3)}
         for broker_id, epoch in epochs.items():
@@ -335,6 +336,7 @@ async def test_ct_6_brokers_not_heard_of_are_fenced_and_the_watchers_told(runnin
 
 
 async def test_ct_6_after_a_restart_every_broker_has_a_whole_session_again(running):
+    """CT-6."""
     async with running(broker_session_timeout_ms=600) as r:
         await r.start_brokers(1)
     await asyncio.sleep(0.7)
@@ -356,6 +358,7 @@ async def test_a_controller_that_did_not_run_for_a_while_fences_nobody_for_it(ru
 
 
 async def test_ct_12_leaders_are_given_back_in_the_background(running):
+    """CT-12."""
     async with running(leader_imbalance_check_interval_seconds=1) as r:
         epochs = {b: await r.register(b) for b in (1, 2, 3)}
         for broker_id, epoch in epochs.items():

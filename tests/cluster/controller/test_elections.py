@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cluster.controller.elections import Election, Situation, change_isr, elect, remove_from_isr
+from cluster.controller.elections import Election, Situation, change_isr, elect, remove_from_isr, was_unclean
 from replog.metadata import PartitionState
 
 ALL = (11, 12, 13)
@@ -13,21 +13,24 @@ def partition(*isr, leader=11, elr=(), last_known=-1, recovering=False):
     return PartitionState(ALL, isr, leader, 5, 9, elr, last_known, recovering)
 
 
-def active(*brokers, min_isr=2, elr=True):
-    return Situation(frozenset(brokers), min_isr, elr)
+def active(*brokers, min_isr=2, elr=True, unclean=False):
+    return Situation(frozenset(brokers), min_isr, elr, unclean)
 
 
 def test_w_c1_fencing_a_follower_shrinks_the_isr_and_keeps_the_leader_epoch():
+    """W-C1."""
     after = remove_from_isr(partition(*ALL), 13, active(11, 12))
     assert after == PartitionState(ALL, (11, 12), 11, 5, 10)
 
 
 def test_w_c2_fencing_the_leader_elects_the_next_in_preference_order():
+    """W-C2."""
     after = remove_from_isr(partition(*ALL), 11, active(12, 13))
     assert after == PartitionState(ALL, (12, 13), 12, 6, 10)
 
 
 def test_w_c3_without_elr_the_last_isr_member_stays_and_the_partition_waits_for_it():
+    """W-C3."""
     after = remove_from_isr(partition(11), 11, active(12, 13, elr=False))
     assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((11,), (), -1, 6)
 
@@ -38,25 +41,43 @@ def after_w_c3():
 
 
 def test_w_c4_without_elr_a_replica_outside_the_isr_is_not_elected(after_w_c3):
+    """W-C4."""
     assert elect(after_w_c3, active(12, 13, elr=False)) is after_w_c3
 
 
 def test_w_c5_without_elr_the_isr_member_leads_again_when_it_returns(after_w_c3):
+    """W-C5."""
     after = elect(after_w_c3, active(11, 12, 13, elr=False))
     assert (after.leader, after.leader_epoch, after.isr) == (11, 7, (11,))
 
 
+def test_w_c6_where_unclean_elections_are_allowed_a_replica_outside_the_isr_leads(after_w_c3):
+    """W-C6."""
+    after = elect(after_w_c3, active(12, 13, elr=False, unclean=True))
+    assert (after.leader, after.isr, after.recovering, after.leader_epoch) == (12, (12,), True, 7)
+    assert was_unclean(after_w_c3, after)
+
+
+def test_w_c6_on_request_an_unclean_election_needs_no_permission(after_w_c3):
+    """W-C6, CT-8."""
+    after = elect(after_w_c3, active(12, 13, elr=False), Election.UNCLEAN)
+    assert (after.leader, after.isr, after.recovering) == (12, (12,), True)
+
+
 def test_w_c7_a_preferred_election_changes_nothing_when_the_preferred_replica_is_not_in_sync():
+    """W-C7."""
     before = partition(12, 13, leader=12)
     assert elect(before, active(*ALL), Election.PREFERRED) is before
 
 
 def test_w_c8_a_preferred_election_moves_leadership_to_the_first_replica():
+    """W-C8."""
     after = elect(partition(*ALL, leader=12), active(*ALL), Election.PREFERRED)
     assert after == PartitionState(ALL, ALL, 11, 6, 10)
 
 
 def test_w_c9_a_replica_that_leaves_an_isr_below_the_minimum_becomes_eligible():
+    """W-C9."""
     after = remove_from_isr(partition(11, 12), 12, active(11, 13))
     assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((11,), (12,), 11, 5)
 
@@ -67,21 +88,25 @@ def after_w_c10():
 
 
 def test_w_c10_the_isr_may_become_empty_and_the_last_leader_is_remembered(after_w_c10):
+    """W-C10."""
     assert after_w_c10 == PartitionState(ALL, (), -1, 6, 10, (11, 12), 11)
 
 
 def test_w_c11_an_eligible_replica_is_elected_cleanly_into_an_isr_of_its_own(after_w_c10):
+    """W-C11."""
     after = elect(after_w_c10, active(12, 13))
     assert after == PartitionState(ALL, (12,), 12, 7, 11, (11,), -1, recovering=False)
 
 
 def test_w_c12_an_unclean_stop_ends_eligibility(after_w_c10):
+    """W-C12."""
     after = remove_from_isr(after_w_c10, 12, active(13), unclean=True)
     assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((), (11,), -1, 6)
     assert elect(after, active(12, 13)) is after, "12 may have lost committed records; only 11 may lead"
 
 
 def test_isr_17_when_every_copy_stopped_uncleanly_the_last_known_leader_leads_again_recovering(after_w_c10):
+    """ISR-17."""
     only_11 = remove_from_isr(after_w_c10, 12, active(13), unclean=True)
     nobody = remove_from_isr(only_11, 11, active(12, 13), unclean=True)
     assert (nobody.isr, nobody.elr, nobody.leader, nobody.last_known_leader) == ((), (), -1, 11)
@@ -92,12 +117,14 @@ def test_isr_17_when_every_copy_stopped_uncleanly_the_last_known_leader_leads_ag
 
 
 def test_isr_17_the_last_known_leader_leads_as_soon_as_the_last_eligible_replica_is_lost():
+    """ISR-17."""
     waiting = PartitionState(ALL, (), -1, 6, 10, (12,), last_known_leader=11)
     after = remove_from_isr(waiting, 12, active(11, 13), unclean=True)
     assert (after.isr, after.elr, after.leader, after.recovering) == ((11,), (), 11, True)
 
 
 def test_isr_17_the_isr_comes_before_the_elr():
+    """ISR-17."""
     state = PartitionState(ALL, (13,), -1, 6, 10, (12,), last_known_leader=13)
     after = elect(state, active(11, 12))
     assert after is state, "13 may have committed since 12 left"
@@ -105,6 +132,7 @@ def test_isr_17_the_isr_comes_before_the_elr():
 
 
 def test_isr_16_a_leader_alone_in_the_isr_that_restarts_uncleanly_gives_way_to_the_eligible_replica():
+    """ISR-16."""
     alone = partition(11, elr=(12,))
     while_12_is_away = remove_from_isr(alone, 11, active(13), unclean=True)
     assert (while_12_is_away.leader, while_12_is_away.elr, while_12_is_away.last_known_leader) == (-1, (12,), 11)
@@ -115,17 +143,20 @@ def test_isr_16_a_leader_alone_in_the_isr_that_restarts_uncleanly_gives_way_to_t
 
 
 def test_isr_15_the_elr_is_cleared_once_the_isr_reaches_the_minimum():
+    """ISR-15."""
     after = change_isr(partition(11, elr=(12,)), (11, 13), active(*ALL))
     assert (after.isr, after.elr, after.leader_epoch, after.partition_epoch) == ((11, 13), (), 5, 10)
 
 
 def test_isr_15_an_isr_of_one_meets_a_minimum_of_one_so_an_elected_eligible_replica_leaves_no_elr():
+    """ISR-15."""
     state = PartitionState(ALL, (), -1, 6, 10, (11, 12), last_known_leader=11)
     after = elect(state, active(12, min_isr=1))
     assert (after.leader, after.isr, after.elr) == (12, (12,), ()), "12 may now commit alone, without 11"
 
 
 def test_pr_2_the_minimum_is_never_more_than_the_replicas():
+    """PR-2."""
     single = PartitionState((11,), (11,), 11, 5, 9)
     gone = remove_from_isr(single, 11, active(min_isr=2))
     assert (gone.isr, gone.elr, gone.leader) == ((), (11,), -1)
@@ -141,6 +172,7 @@ def test_a_single_replica_that_stopped_uncleanly_leads_again_as_unclean():
 
 
 def test_ct_8_online_keeps_a_valid_leader_and_never_an_invalid_one():
+    """CT-8."""
     kept = partition(*ALL, leader=12)
     assert elect(kept, active(*ALL)) is kept
     assert elect(kept, active(11, 13)).leader == 11
@@ -148,12 +180,14 @@ def test_ct_8_online_keeps_a_valid_leader_and_never_an_invalid_one():
 
 
 def test_ct_8_preferred_falls_back_to_the_leader_and_then_to_any_valid_replica():
+    """CT-8."""
     state = partition(*ALL, leader=13)
     assert elect(state, active(12, 13), Election.PREFERRED) is state
     assert elect(state, active(12), Election.PREFERRED).leader == 12
 
 
 def test_ct_9_the_leader_epoch_rises_exactly_when_the_leader_field_is_set():
+    """CT-9."""
     state = partition(*ALL)
     shrunk = change_isr(state, (11,), active(*ALL))
     grown = change_isr(shrunk, (11, 13), active(*ALL))
@@ -176,3 +210,50 @@ def test_sets_of_replicas_are_kept_in_preference_order():
     assert change_isr(state, (13, 11, 12), active(*ALL)).isr == ALL
     full = replace(state, isr=ALL)
     assert change_isr(full, (12, 13, 11), active(*ALL)) is full
+
+
+def test_ct_7_a_leader_is_in_sync_or_eligible_and_active():
+    """CT-7."""
+    assert elect(partition(12, 13, leader=-1), active(11, 13)).leader == 13, "11 is not in sync, 12 not active"
+    eligible = PartitionState(ALL, (), -1, 6, 10, (12, 13), last_known_leader=11)
+    assert elect(eligible, active(11, 13)).leader == 13, "the ISR is empty, 11 not eligible, 12 not active"
+
+
+def test_ct_8_an_unclean_election_is_the_last_resort_and_makes_its_leader_the_whole_isr():
+    """CT-8, ISR-17."""
+    waiting = PartitionState(ALL, (), -1, 6, 10, (13,), last_known_leader=11)
+    assert elect(waiting, active(11, 13), Election.UNCLEAN).recovering is False, "13 is eligible"
+    after = elect(waiting, active(11, 12), Election.UNCLEAN)
+    assert (after.leader, after.isr, after.elr, after.last_known_leader) == (11, (11,), (), -1)
+    assert (after.recovering, after.leader_epoch, after.partition_epoch) == (True, 7, 11)
+    last = PartitionState(ALL, (), -1, 6, 10, (), last_known_leader=12)
+    assert elect(last, active(*ALL), Election.UNCLEAN).leader == 12, "the last leader comes before the others"
+    assert elect(last, active(), Election.UNCLEAN) is last
+
+
+def test_ct_8_a_preferred_election_is_never_unclean():
+    """CT-8."""
+    waiting = PartitionState(ALL, (), -1, 6, 10, (13,), last_known_leader=11)
+    assert elect(waiting, active(11, 12, unclean=True), Election.PREFERRED) is waiting
+
+
+def test_where_unclean_elections_are_allowed_every_event_may_hold_one():
+    """CT-12: at the event, and not only when it is tried again."""
+    alone = PartitionState(ALL, (11,), 11, 5, 9)
+    after = remove_from_isr(alone, 11, active(12, 13, elr=False, unclean=True))
+    assert (after.leader, after.isr, after.recovering) == (12, (12,), True)
+    kept = remove_from_isr(PartitionState(ALL, (11, 12), 11, 5, 9), 11, active(12, 13, unclean=True))
+    assert (kept.leader, kept.isr, kept.recovering) == (12, (12,), False), "a clean leader is there"
+
+
+def test_ct_10_a_smaller_isr_raises_the_partition_epoch_alone():
+    """CT-10."""
+    after = change_isr(partition(*ALL), (11,), active(*ALL))
+    assert (after.leader_epoch, after.partition_epoch) == (5, 10)
+
+
+def test_isr_19_without_elr_only_the_last_member_stays():
+    """ISR-19."""
+    situation = active(13, elr=False)
+    two = remove_from_isr(partition(11, 12), 12, situation)
+    assert (two.isr, two.elr, two.leader) == ((11,), (), -1), "and 11, not active, does not go on leading"

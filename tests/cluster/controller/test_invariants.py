@@ -181,14 +181,17 @@ def machine(cluster_class, **topic_settings):
 
 
 def test_inv_2_inv_4_inv_11_inv_22_hold_over_random_events_with_min_isr_2(make_cluster):
+    """INV-2, INV-4, INV-11, INV-22, ISR-2."""
     run(make_cluster)
 
 
 def test_inv_2_inv_4_inv_11_inv_22_hold_over_random_events_with_min_isr_1(make_cluster):
+    """INV-2, INV-4, INV-11, INV-22, ISR-1."""
     run(make_cluster, **{"min.insync.replicas": "1"})
 
 
 def test_inv_2_inv_4_inv_11_inv_22_hold_over_random_events_with_min_isr_3(make_cluster):
+    """INV-2, INV-4, INV-11, INV-22, ISR-3."""
     run(make_cluster, **{"min.insync.replicas": "3"})
 
 

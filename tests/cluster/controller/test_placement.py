@@ -18,6 +18,7 @@ def placed(racks, partitions, factor, *, fenced=(), seed=1):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_w_c17_every_partition_spans_both_racks(seed):
+    """W-C17."""
     racks = {11: "a", 12: "a", 13: "b"}
     for replicas in placed(racks, 30, 2, seed=seed):
         assert {racks[r] for r in replicas} == {"a", "b"}, replicas
@@ -25,6 +26,7 @@ def test_w_c17_every_partition_spans_both_racks(seed):
 
 @pytest.mark.parametrize("factor", [1, 2, 3, 4, 5, 6])
 def test_ct_20_a_rack_is_used_twice_only_when_all_were_used_once(factor):
+    """CT-20."""
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     for replicas in placed(racks, 60, factor):
         assert len(set(replicas)) == factor
@@ -33,6 +35,7 @@ def test_ct_20_a_rack_is_used_twice_only_when_all_were_used_once(factor):
 
 
 def test_ct_20_uneven_racks_fill_up_from_those_that_have_brokers_left():
+    """CT-20."""
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     for replicas in placed(racks, 20, 4):
         assert sorted(replicas) == [1, 2, 3, 4]
@@ -40,6 +43,7 @@ def test_ct_20_uneven_racks_fill_up_from_those_that_have_brokers_left():
 
 @pytest.mark.parametrize("racks", [dict.fromkeys(range(5), ""), dict(zip(range(6), "aabbcc", strict=True))])
 def test_ct_20_leaders_and_replicas_are_spread_evenly(racks):
+    """CT-20."""
     partitions = 20 * len(racks)
     for seed in range(10):
         plan = placed(racks, partitions, 3, seed=seed)
@@ -57,6 +61,7 @@ def test_the_followers_of_one_leader_vary_so_that_its_failure_spreads_over_the_o
 
 @pytest.mark.parametrize("racks", [dict.fromkeys((1, 2, 3), ""), {1: "a", 2: "b", 3: "c"}, {1: "a", 2: "a", 3: "b"}])
 def test_ct_20_the_first_replica_is_active_and_active_brokers_come_before_fenced_ones_of_their_rack(racks):
+    """CT-20."""
     for replicas in placed(racks, 30, 3, fenced={1, 2}):
         assert replicas[0] == 3
         assert sorted(replicas) == [1, 2, 3]

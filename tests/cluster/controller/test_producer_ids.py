@@ -37,6 +37,7 @@ def test_a_decision_that_was_not_committed_gives_nothing_away(three):
 
 
 def test_unknown_and_replaced_brokers_get_none_ct_3(three, refused):
+    """CT-3."""
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
         allocate(three, 99, epoch=1)
     epoch = three.image.brokers[11].broker_epoch

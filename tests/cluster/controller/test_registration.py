@@ -5,6 +5,7 @@ from replog.errors import ErrorCode
 
 
 def test_ct_1_a_new_broker_starts_fenced_with_the_version_of_its_record_as_epoch(cluster):
+    """CT-1."""
     response = cluster.register(1, rack="r1")
     assert response.cluster_id == "cluster-of-the-test"
     assert response.broker_epoch == cluster.image.version == cluster.history[-1].version
@@ -18,6 +19,7 @@ def test_ct_1_a_new_broker_starts_fenced_with_the_version_of_its_record_as_epoch
 
 
 def test_ct_1_broker_epochs_strictly_increase_over_all_brokers(cluster):
+    """CT-1."""
     epochs = [cluster.register(b).broker_epoch for b in (5, 3, 4)]
     cluster.now_ms += 9000
     epochs += [cluster.register(b).broker_epoch for b in (5, 3, 4)]
@@ -25,6 +27,7 @@ def test_ct_1_broker_epochs_strictly_increase_over_all_brokers(cluster):
 
 
 def test_ct_1_the_same_incarnation_again_keeps_epoch_and_fenced_state(cluster):
+    """CT-1."""
     first = cluster.register(1, incarnation=b"a" * 16)
     cluster.heartbeat(1)
     version = cluster.image.version
@@ -35,6 +38,7 @@ def test_ct_1_the_same_incarnation_again_keeps_epoch_and_fenced_state(cluster):
 
 
 def test_ct_1_the_same_incarnation_may_move_to_another_address(cluster):
+    """CT-1."""
     first = cluster.register(1, incarnation=b"a" * 16)
     again = cluster.register(1, incarnation=b"a" * 16, address="elsewhere:9092")
     assert again == first
@@ -43,6 +47,7 @@ def test_ct_1_the_same_incarnation_may_move_to_another_address(cluster):
 
 @pytest.mark.parametrize("unfenced", [True, False])
 def test_ct_1_a_live_session_under_another_incarnation_is_a_duplicate(cluster, refused, unfenced):
+    """CT-1."""
     cluster.register(1)
     if unfenced:
         cluster.heartbeat(1)
@@ -106,6 +111,7 @@ def test_the_number_of_brokers_is_bounded(cluster, refused):
 
 @pytest.mark.parametrize("previous", [-1, 1, 10**9])
 def test_isr_18_without_proof_of_a_clean_stop_the_broker_leaves_every_isr_and_elr(three, previous):
+    """ISR-18."""
     three.expire(12)
     three.expire(13)
     assert (three.partition().isr, three.partition().elr) == ((11,), (13,))
@@ -114,6 +120,7 @@ def test_isr_18_without_proof_of_a_clean_stop_the_broker_leaves_every_isr_and_el
 
 
 def test_isr_18_a_proven_clean_stop_keeps_the_broker_eligible(three):
+    """ISR-18."""
     three.expire(12)
     three.expire(13)
     three.register(13)
@@ -129,6 +136,7 @@ def test_a_restart_before_the_expired_broker_was_fenced_does_all_that_fencing_do
 
 
 def test_ct_4_the_registration_is_the_last_record_so_who_applied_it_knows_what_the_restart_changed(three):
+    """CT-4."""
     three.now_ms += 9000
     before = three.image.version
     epoch = three.register(11, previous=-1).broker_epoch

@@ -7,6 +7,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 
 
 def test_ct_18_a_new_topic_is_led_by_its_first_replicas_with_epochs_0(three):
+    """CT-18."""
     response = three.create("new", partitions=6, replication_factor=2)
     assert (response.partitions, response.replication_factor) == (6, 2)
     assert response.metadata_version == three.image.version
@@ -25,6 +26,7 @@ def test_zeros_mean_the_controllers_defaults(make_cluster):
 
 
 def test_w_c18_replicas_on_inactive_brokers_are_assigned_but_not_in_sync(three):
+    """W-C18."""
     three.expire(12, 13)
     three.create("new", replication_factor=3)
     state = three.partition("new")
@@ -34,6 +36,7 @@ def test_w_c18_replicas_on_inactive_brokers_are_assigned_but_not_in_sync(three):
 
 
 def test_ct_18_by_hand_the_leader_is_the_first_active_replica(three):
+    """CT-18."""
     three.expire(13)
     three.assigned("new", [13, 12, 11], [11, 13, 12])
     assert (three.partition("new", 0).leader, three.partition("new", 0).isr) == (12, (12, 11))
@@ -47,6 +50,7 @@ def test_a_topic_id_is_new_every_time_so_a_name_reused_never_mixes_data(three):
 
 
 def test_isr_16_the_minimum_is_written_into_the_topic_so_brokers_and_elections_agree(make_cluster):
+    """ISR-16."""
     cluster = make_cluster(min_insync_replicas=3).start(1, 2, 3)
     cluster.create("default")
     cluster.create("single", replication_factor=1)
@@ -125,6 +129,7 @@ def test_the_cluster_has_a_bound_on_partitions(three, refused, monkeypatch):
 
 
 def test_ct_19_deleting_leaves_tombstones_for_the_topic_and_each_partition(three, refused):
+    """CT-19."""
     three.create("gone", partitions=3)
     before = three.image.version
     response = three.do(three.state.delete_topic(pb.DeleteTopicRequest(topic="gone")))
@@ -144,6 +149,7 @@ def test_ct_19_deleting_leaves_tombstones_for_the_topic_and_each_partition(three
 
 
 def test_ct_19_a_leader_of_the_deleted_topic_meets_unknown_topic_id_once_the_name_is_reused(three):
+    """CT-19."""
     item = three.item([11, 12])
     three.do(three.state.delete_topic(pb.DeleteTopicRequest(topic="t")))
     assert three.alter(11, item)[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
