@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz check format proto bench bench-storage clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz check format proto bench bench-storage bench-purgatory clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ bench: $(SETUP_DONE)  ## Throughput and latency beside a raw-socket pipeline (ab
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage
+
+bench-purgatory: $(SETUP_DONE)  ## A million waiting operations, with the timers there were to choose from (four minutes)
+	$(PYTHON) -m benchmarks.purgatory
 
 clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)
 	rm -rf build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

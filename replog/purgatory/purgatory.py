@@ -83,7 +83,7 @@ class Purgatory(Generic[K]):
         """
         count = 0
         errors: list[Exception] = []
-        while (operation := self._timer.pop_due(now_ms)) is not None:
+        for operation in self._timer.due(now_ms):
             try:
                 if operation.force_complete():
                     count += 1

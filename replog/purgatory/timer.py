@@ -1,15 +1,17 @@
-"""Deadlines of delayed operations: a heap with lazy cancellation.
+"""Deadlines of delayed operations: a bucket for every millisecond that has any, and a heap of these milliseconds.
 
-Nearly every entry is cancelled long before it is due, so cancelling only marks it; the heap is rebuilt when the
-marked entries outnumber the live ones. Memory therefore stays within twice the live entries (plus a constant).
+Nearly every deadline is cancelled long before it comes, so adding and cancelling take an entry into a bucket and out
+of it and touch nothing else. What the heap holds is bounded by the longest timeout in milliseconds, however many
+operations wait; so is the work to rebuild it, when most of its milliseconds have lost their buckets.
 """
 
 import heapq
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_REBUILD_FLOOR = 64  # cancelled entries below this many are not worth a rebuild
+_REBUILD_FLOOR = 64  # milliseconds without a bucket that are not worth a rebuild
 
 
 class TimerEntry(Generic[T]):
@@ -30,15 +32,15 @@ class TimerEntry(Generic[T]):
         """Forget this deadline; nothing happens if it was cancelled or has fired."""
         timer, self._timer = self._timer, None
         if timer is not None:
-            timer._forget()
+            timer._forget(self)
 
 
 class Timer(Generic[T]):
     """Deadlines in monotonic milliseconds, handed out in order and never early (PG-19)."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, TimerEntry[T]]] = []
-        self._sequence = 0  # orders equal deadlines by insertion
+        self._buckets: dict[int, dict[TimerEntry[T], None]] = {}  # by deadline, none of them empty
+        self._deadlines: list[int] = []  # a heap: all of the buckets', and some of buckets that are gone
         self._live = 0
 
     def __len__(self) -> int:
@@ -47,28 +49,34 @@ class Timer(Generic[T]):
 
     def add(self, deadline_ms: int, item: T) -> TimerEntry[T]:
         entry = TimerEntry(self, deadline_ms, item)
-        heapq.heappush(self._heap, (deadline_ms, self._sequence, entry))
-        self._sequence += 1
+        bucket = self._buckets.get(deadline_ms)
+        if bucket is None:
+            self._buckets[deadline_ms] = {entry: None}
+            heapq.heappush(self._deadlines, deadline_ms)
+        else:
+            bucket[entry] = None
         self._live += 1
         return entry
 
     def next_deadline_ms(self) -> int | None:
         """The earliest live deadline, or None."""
-        while self._heap and not self._heap[0][2].live:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        while self._deadlines and self._deadlines[0] not in self._buckets:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0] if self._deadlines else None
 
-    def pop_due(self, now_ms: int) -> T | None:
-        """Take out the earliest item whose deadline has come, or None."""
-        deadline_ms = self.next_deadline_ms()
-        if deadline_ms is None or deadline_ms > now_ms:
-            return None
-        entry = heapq.heappop(self._heap)[2]
-        entry.cancel()
-        return entry.item
+    def due(self, now_ms: int) -> Iterator[T]:
+        """Take out every item whose deadline has come, one by one: the earliest first, of equal ones the oldest."""
+        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+            for entry in tuple(self._buckets[deadline_ms]):
+                if entry.live:  # whoever took the ones before may have cancelled it
+                    entry.cancel()
+                    yield entry.item
 
-    def _forget(self) -> None:
+    def _forget(self, entry: TimerEntry[T]) -> None:
         self._live -= 1
-        if len(self._heap) - self._live > max(self._live, _REBUILD_FLOOR):
-            self._heap = [entry for entry in self._heap if entry[2].live]
-            heapq.heapify(self._heap)
+        bucket = self._buckets[entry.deadline_ms]
+        del bucket[entry]
+        if not bucket:
+            del self._buckets[entry.deadline_ms]
+            if len(self._deadlines) > 2 * len(self._buckets) + _REBUILD_FLOOR:
+                self._deadlines = sorted(self._buckets)

@@ -6,7 +6,6 @@ import pytest
 
 from replog.purgatory.operation import DelayedOperation
 from replog.purgatory.purgatory import Purgatory
-from replog.purgatory.timer import Timer
 
 
 class Waits(DelayedOperation):
@@ -38,6 +37,7 @@ class Fails(Waits):
 
 
 def test_an_operation_completed_through_one_key_stays_in_the_other_until_it_is_checked_w_g1() -> None:
+    """W-G1: removal is lazy (PG-10), and the size counts entries, three for an operation on three keys (PG-13)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
     assert not purgatory.try_complete_else_watch(operation, ["a", "b"], 0)
@@ -51,6 +51,7 @@ def test_an_operation_completed_through_one_key_stays_in_the_other_until_it_is_c
 
 
 def test_lingering_completed_operations_are_swept_w_g2() -> None:
+    """W-G2: four came and two wait, which is more than one apart (PG-11)."""
     purgatory: Purgatory[str] = Purgatory(purge_interval=1)
     operations = [Waits() for _ in range(4)]
     for number, operation in enumerate(operations):
@@ -75,6 +76,7 @@ def test_garbage_is_bounded_without_any_expiry_pg_11() -> None:
 
 
 def test_an_event_between_the_first_check_and_the_registration_is_not_lost_w_g3() -> None:
+    """W-G3: the event finds nobody to wake; the second check sees what it did (PG-5, PG-6)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
 
@@ -89,6 +91,7 @@ def test_an_event_between_the_first_check_and_the_registration_is_not_lost_w_g3(
 
 
 def test_completing_may_check_the_same_key_again_and_still_runs_once_w_g4() -> None:
+    """W-G4, of which one event loop leaves this: a check may set off another one of the very operation (PG-4)."""
     purgatory: Purgatory[str] = Purgatory()
     operations = [Waits() for _ in range(3)]
     for operation in operations:
@@ -112,6 +115,7 @@ def test_completing_may_check_the_same_key_again_and_still_runs_once_w_g4() -> N
 
 @pytest.mark.parametrize(("event_first", "expirations"), [(True, 0), (False, 1)])
 def test_either_the_event_or_the_deadline_wins_w_g5(event_first: bool, expirations: int) -> None:
+    """W-G5: the other one finds nothing to do (PG-1, PG-3)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(timeout_ms=100)
     purgatory.try_complete_else_watch(operation, ["key"], 1000)
@@ -124,10 +128,122 @@ def test_either_the_event_or_the_deadline_wins_w_g5(event_first: bool, expiratio
 
 
 def test_a_satisfied_operation_is_never_registered_w_g6() -> None:
+    """W-G6."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(ready=True)
     assert purgatory.try_complete_else_watch(operation, ["key"], 0)
     assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
+
+
+def test_a_hundred_checks_of_one_key_complete_an_operation_once_w_g4() -> None:
+    """W-G4: a hundred events come one after the other, and half of them from inside of its own check."""
+    purgatory: Purgatory[str] = Purgatory()
+    operation = Waits()
+    purgatory.try_complete_else_watch(operation, ["key"], 0)
+    operation.ready = True
+    left = [50]
+
+    def check_again() -> None:
+        if left[0]:
+            left[0] -= 1
+            purgatory.check_and_complete("key")
+
+    operation.on_check = check_again
+    assert sum(purgatory.check_and_complete("key") for _ in range(50)) <= 1
+    assert (left[0], operation.completions, purgatory.size, purgatory.delayed) == (0, 1, 0, 0)
+
+
+def test_only_the_first_to_complete_an_operation_does_pg_2() -> None:
+    """The winner stops the deadline and answers."""
+    purgatory: Purgatory[str] = Purgatory()
+    operation = Waits()
+    purgatory.try_complete_else_watch(operation, ["key"], 0)
+    assert [operation.force_complete() for _ in range(3)] == [True, False, False]
+    assert (operation.completions, purgatory.delayed, purgatory.expire(1000)) == (1, 0, 0)
+
+
+def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    order: list[str] = []
+
+    class Tells(Waits):
+        def on_complete(self) -> None:
+            order.append("completed")
+
+        def on_expiration(self) -> None:
+            order.append("expired")
+
+    purgatory.try_complete_else_watch(Tells(), ["key"], 0)
+    assert purgatory.expire(100) == 1
+    assert order == ["completed", "expired"]
+
+
+def test_an_operation_is_watched_under_every_key_and_checked_twice_pg_5() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    for key in ("a", "b", "c"):
+        operation = Waits()
+        purgatory.try_complete_else_watch(operation, ["a", "b", "c"], 0)
+        assert operation.checks == 2
+        operation.ready = True
+        assert purgatory.check_and_complete(key) == 1
+
+
+def test_the_check_of_one_operation_may_check_others_pg_7() -> None:
+    """Kafka's would each hold a lock that the other's check wants; here there is none to hold."""
+    purgatory: Purgatory[str] = Purgatory()
+    first, second = Waits(), Waits()
+    purgatory.try_complete_else_watch(first, ["a"], 0)
+    purgatory.try_complete_else_watch(second, ["b"], 0)
+    first.ready = second.ready = True
+
+    def check(operation: Waits, key: str) -> None:
+        operation.on_check = lambda: None
+        purgatory.check_and_complete(key)
+
+    first.on_check = lambda: check(first, "b")
+    second.on_check = lambda: check(second, "a")
+    purgatory.check_and_complete("a")
+    assert (first.completions, second.completions, purgatory.size) == (1, 1, 0)
+
+
+def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8() -> None:
+    """What the check has found by then does not answer a second time (KAFKA-19312)."""
+    purgatory: Purgatory[str] = Purgatory()
+    operation = Waits()
+    purgatory.try_complete_else_watch(operation, ["key"], 0)
+    operation.ready = True
+
+    def expire() -> None:
+        assert purgatory.expire(100) == 1
+
+    operation.on_check = expire
+    assert purgatory.check_and_complete("key") == 0
+    assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
+
+
+def test_a_walk_drops_what_is_complete_and_counts_what_it_completed_pg_9() -> None:
+    purgatory: Purgatory[str] = Purgatory()
+    done_before, ready, waits = Waits(), Waits(), Waits()
+    for operation in (done_before, ready, waits):
+        purgatory.try_complete_else_watch(operation, ["key"], 0)
+    done_before.force_complete()
+    ready.ready = True
+    assert purgatory.check_and_complete("key") == 1
+    assert (purgatory.size, done_before.checks) == (1, 2)
+    assert purgatory.check_and_complete("a key that nobody waits under") == 0
+    waits.ready = True
+    assert purgatory.check_and_complete("key") == 1
+    assert not purgatory._watchers, "an emptied list is not kept"
+
+
+def test_purgatories_of_different_kinds_do_not_know_each_other_pg_14() -> None:
+    produces, fetches = Purgatory[str](), Purgatory[str]()
+    produce, fetch = Waits(), Waits()
+    produces.try_complete_else_watch(produce, ["t-0"], 0)
+    fetches.try_complete_else_watch(fetch, ["t-0"], 0)
+    produce.ready = fetch.ready = True
+    assert fetches.check_and_complete("t-0") == 1
+    assert (produce.completed, fetch.completed) == (False, True)
 
 
 def test_nothing_expires_early_and_deadlines_come_in_order_pg_19() -> None:
@@ -175,15 +291,3 @@ def test_an_operation_under_a_key_named_twice_is_watched_once() -> None:
     purgatory: Purgatory[str] = Purgatory()
     purgatory.try_complete_else_watch(Waits(), ["key", "key"], 0)
     assert purgatory.size == 1
-
-
-def test_cancelled_deadlines_do_not_pile_up() -> None:
-    timer: Timer[int] = Timer()
-    keep = timer.add(10_000, -1)
-    for number in range(10_000):
-        timer.add(20_000 + number, number).cancel()
-    assert len(timer._heap) < 200
-    assert (len(timer), timer.next_deadline_ms()) == (1, 10_000)
-    assert timer.pop_due(10_000) == -1
-    keep.cancel()  # too late, and harmless
-    assert (len(timer), timer.next_deadline_ms(), timer.pop_due(99_999)) == (0, None, None)
