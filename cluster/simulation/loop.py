@@ -19,7 +19,7 @@ from cluster.simulation.process import DEAD, PAUSED, PROCESS, RUNNING, Killed, S
 T = TypeVar("T")
 
 KERNEL = contextvars.Context()  # of what happens in no process
-STEPS_WITHOUT_TIME = 200_000  # more callbacks than this at one instant: something spins
+STEPS_WITHOUT_TIME = 100_000  # more callbacks than this at one instant: something spins
 FAST_S, SLOW_S = 0.0005, 0.03  # how long work that waits for the disk takes, mostly and sometimes
 SLOW = 0.02
 
@@ -94,6 +94,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.failures: list[Failure] = []
         self.on_step: Callable[[SimulatedProcess], None] | None = None  # after every callback that ran in a process
         self.on_kill: list[Callable[[SimulatedProcess], None]] = []
+        self.on_pause: list[Callable[[SimulatedProcess], None]] = []
         self._now = 0.0
         self._steps_before = 0  # this instant
         self._ready: deque[_Handle] = deque()
@@ -128,6 +129,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """What it has to run waits, in order, as after SIGSTOP."""
         if process.state is RUNNING:
             process.state = PAUSED
+            for heard in self.on_pause:
+                heard(process)
 
     def resume(self, process: SimulatedProcess) -> None:
         if process.state is PAUSED:

@@ -1,0 +1,577 @@
+"""The simulated network: every method's bytes, delays, losses, repetitions, blocks and broken connections."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.controller.server import ControllerServer
+from cluster.controller.sqlite_store import SqliteStore
+from cluster.simulation.chance import Chance
+from cluster.simulation.clocks import ProcessClock
+from cluster.simulation.links import Calm
+from cluster.simulation.loop import SimulatedLoop
+from cluster.simulation.network import Network
+from cluster.simulation.process import SimulatedProcess
+from replog.config import ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.transport import Channel, ServerStream
+from replog.rpc.v1 import controller_pb2, inspection_pb2, log_pb2
+
+ADDRESS = "broker-1:9092"
+
+
+class Handlers:
+    """Everything a test wants of a server: what it was asked, and answers of each shape."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.ended: list[str] = []
+        self.delay_s = 0.0
+        self.error: Exception | None = None
+
+    async def get_metadata(self, request: log_pb2.GetMetadataRequest) -> log_pb2.GetMetadataResponse:
+        self.asked.append(list(request.topics))
+        try:
+            await asyncio.sleep(self.delay_s)
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        if self.error is not None:
+            raise self.error
+        return log_pb2.GetMetadataResponse(topics=[log_pb2.TopicMetadata(topic=name) for name in request.topics])
+
+    async def produce(self, stream: ServerStream) -> None:
+        try:
+            while (request := await stream.receive()) is not None:
+                self.asked.append((request.head.correlation_id, [bytes(piece) for piece in request.records]))
+                await asyncio.sleep(self.delay_s)
+                if self.error is not None:
+                    raise self.error
+                answer = log_pb2.ProduceAnswer(correlation_id=request.head.correlation_id)
+                await stream.send(log_pb2.ProduceResponse(answers=[answer]))
+            self.ended.append("finished")
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+
+    async def read_file(self, _: inspection_pb2.ReadFileRequest) -> AsyncIterator[Any]:
+        try:
+            for i in range(1000):
+                self.asked.append(i)
+                yield WithRecords(inspection_pb2.ReadFileResponse(position=i))
+        finally:
+            self.ended.append("closed")
+
+    def __getattr__(self, name: str) -> Any:
+        async def not_here(_: Any) -> None:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"no {name} here")
+
+        return not_here
+
+
+class Pair:
+    """A client and a server."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.chance = Chance(seed)
+        self.loop = SimulatedLoop(self.chance)
+        self.network = Network(self.loop, self.chance)
+        self.client = SimulatedProcess("client-1")
+        self.handlers = Handlers()
+        self.start()
+        self.channel = self.network.transport(self.client).connect(ADDRESS)
+
+    def start(self) -> None:
+        self.server = SimulatedProcess("broker-1")
+        listening = self.network.transport(self.server).listen(ADDRESS)
+        listening.add(methods.LOG, self.handlers)
+        listening.add(methods.INSPECTION, self.handlers)
+        self.listening = listening
+        assert self.loop.run_until_complete(self.loop.spawn(self.server, listening.start())) == ADDRESS
+
+    def run(self, work: Awaitable[Any], limit_s: float = 60.0) -> Any:
+        task = self.loop.spawn(self.client, work)  # type: ignore[arg-type]
+        assert self.loop.run_until(task.done, self.loop.time() + limit_s), "it takes too long"
+        return task.result()
+
+    async def ask(self, *topics: str, timeout_s: float = 5.0) -> list[str]:
+        request = log_pb2.GetMetadataRequest(topics=topics)
+        answer = await self.channel.call(methods.Log["get_metadata"], request, timeout_s)
+        return [topic.topic for topic in answer.topics]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    pair = Pair()
+    yield pair
+    failures = pair.loop.failures
+    pair.loop.dispose()
+    assert failures == []
+
+
+def produce_request(number: int, *records: bytes) -> WithRecords[log_pb2.ProduceRequest]:
+    head = log_pb2.ProduceRequest(correlation_id=number)
+    head.partitions.extend(log_pb2.ProducePartition(topic="t", records_size=len(piece)) for piece in records)
+    return WithRecords(head, records)
+
+
+async def error_of(call: Awaitable[Any]) -> ReplogError:
+    with pytest.raises(ReplogError) as raised:
+        await call
+    return raised.value
+
+
+def test_a_call_and_its_answer(pair: Pair) -> None:
+    assert pair.run(pair.ask("a", "b")) == ["a", "b"]
+    assert 0.0004 < pair.loop.time() < 0.002
+    assert pair.network.calls == {}
+
+
+def test_what_a_handler_raises_is_what_the_caller_gets(pair: Pair) -> None:
+    pair.handlers.error = ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, "no such name")
+    error = pair.run(error_of(pair.ask("a")))
+    assert (error.code, error.message) == (ErrorCode.INVALID_TOPIC_EXCEPTION, "no such name")
+    assert error is not pair.handlers.error
+
+
+def test_a_defect_of_a_handler_is_an_unknown_server_error_and_a_failure_of_the_simulation(pair: Pair) -> None:
+    pair.handlers.error = ValueError("a defect")
+    error = pair.run(error_of(pair.ask("a")))
+    assert (error.code, error.message) == (ErrorCode.UNKNOWN_SERVER_ERROR, "ValueError: a defect")
+    assert "broker-1: the handler of get_metadata failed: ValueError('a defect')" in str(pair.loop.failures.pop())
+
+
+def test_connecting_to_nobody_fails_soon(pair: Pair) -> None:
+    channel = pair.network.transport(pair.client).connect("broker-9:9092")
+    error = pair.run(error_of(channel.call(methods.Log["get_metadata"], log_pb2.GetMetadataRequest(), 5.0)))
+    assert error.code is ErrorCode.NETWORK_EXCEPTION
+    error = pair.run(error_of(channel.open(methods.Log["produce"]).receive()))
+    assert error.code is ErrorCode.NETWORK_EXCEPTION
+    assert pair.loop.time() < 0.1
+    assert pair.network.calls == {}
+
+
+def test_a_call_times_out_and_its_handler_is_cancelled(pair: Pair) -> None:
+    pair.handlers.delay_s = 60.0
+    error = pair.run(error_of(pair.ask("a", timeout_s=2.0)))
+    assert error.code is ErrorCode.REQUEST_TIMED_OUT
+    assert pair.loop.time() == 2.0
+    pair.loop.run_until(3.0)
+    assert pair.handlers.ended == ["cancelled"]
+    assert pair.network.calls == {}
+
+
+def test_a_caller_that_is_cancelled_cancels_the_handler(pair: Pair) -> None:
+    pair.handlers.delay_s = 60.0
+    task = pair.loop.spawn(pair.client, pair.ask("a"))
+    pair.loop.run_until(1.0)
+    task.cancel()
+    pair.loop.run_until(2.0)
+    assert task.cancelled()
+    assert pair.handlers.ended == ["cancelled"]
+
+
+def test_a_stream_both_ways_keeps_its_order_and_its_bytes(pair: Pair) -> None:
+    pair.network.weather = Calm(delay_ms=(0.1, 50.0), drop=0.2)
+
+    async def converse() -> list[int]:
+        stream = pair.channel.open(methods.Log["produce"])
+        for i in range(20):
+            await stream.send(produce_request(i, b"one", b"two%d" % i))
+        await stream.finish()
+        answers = []
+        while (answer := await stream.receive()) is not None:
+            answers.append(answer.answers[0].correlation_id)
+        assert await stream.receive() is None
+        assert (await error_of(stream.send(produce_request(1)))).code is ErrorCode.NETWORK_EXCEPTION
+        return answers
+
+    assert pair.run(converse()) == list(range(20))
+    assert pair.handlers.asked == [(i, [b"onetwo%d" % i]) for i in range(20)]
+    assert pair.handlers.ended == ["finished"]
+    assert pair.network.counts["delayed"] > 0
+    assert pair.network.calls == {}
+
+
+def test_a_sender_waits_for_a_reader_that_does_not_read(pair: Pair) -> None:
+    pair.handlers.delay_s = 1.0
+    sent = 0
+
+    async def flood() -> None:
+        nonlocal sent
+        stream = pair.channel.open(methods.Log["produce"])
+        while True:
+            await stream.send(produce_request(sent))
+            sent += 1
+
+    pair.loop.spawn(pair.client, flood())
+    pair.loop.run_until(10.5)
+    assert 32 + 10 <= sent <= 32 + 11  # those in the window and one for each that was read
+
+
+def test_a_handler_that_fails_ends_the_stream_with_its_error_for_reader_and_writer(pair: Pair) -> None:
+    async def converse() -> list[ReplogError]:
+        stream = pair.channel.open(methods.Log["produce"])
+        await stream.send(produce_request(1))
+        await stream.receive()
+        pair.handlers.error = ReplogError(ErrorCode.NOT_ENOUGH_REPLICAS, "no")
+        await stream.send(produce_request(2))
+        return [await error_of(stream.receive()), await error_of(stream.send(produce_request(3)))]
+
+    errors = pair.run(converse())
+    assert [error.code for error in errors] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    assert pair.network.calls == {}
+
+
+def test_a_receive_with_a_timeout_gives_the_stream_up(pair: Pair) -> None:
+    async def converse() -> list[ReplogError]:
+        stream = pair.channel.open(methods.Log["produce"])
+        return [await error_of(stream.receive(1.5)), await error_of(stream.receive())]
+
+    errors = pair.run(converse())
+    assert [error.code for error in errors] == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION]
+    pair.loop.run_until(3.0)
+    assert pair.handlers.ended == ["cancelled"]
+
+
+def test_cancelling_a_stream_wakes_its_reader_and_cancels_its_handler(pair: Pair) -> None:
+    async def converse() -> ReplogError:
+        stream = pair.channel.open(methods.Log["produce"])
+        asyncio.get_running_loop().call_later(1, stream.cancel)
+        return await error_of(stream.receive())
+
+    assert pair.run(converse()).code is ErrorCode.NETWORK_EXCEPTION
+    pair.loop.run_until(2.0)
+    assert pair.handlers.ended == ["cancelled"]
+    assert pair.network.calls == {}
+
+
+def test_closing_a_channel_ends_all_that_runs_on_it(pair: Pair) -> None:
+    pair.handlers.delay_s = 60.0
+
+    async def converse() -> None:
+        call = asyncio.create_task(error_of(pair.ask("a")))
+        stream = pair.channel.open(methods.Log["produce"])
+        reading = asyncio.create_task(error_of(stream.receive()))
+        await asyncio.sleep(1)
+        await pair.channel.close()
+        assert (await call).code is (await reading).code is ErrorCode.NETWORK_EXCEPTION
+        with pytest.raises(RuntimeError, match="closed"):
+            pair.channel.open(methods.Log["produce"])
+
+    pair.run(converse())
+    pair.loop.run_until(3.0)
+    assert pair.handlers.ended == ["cancelled", "cancelled"]
+
+
+def test_watching_reads_as_fast_as_it_wants_and_leaving_closes_the_generator(pair: Pair) -> None:
+    async def watch(count: int) -> list[int]:
+        found = []
+        answers: Any = pair.channel.watch(methods.Inspection["read_file"], inspection_pb2.ReadFileRequest())
+        async for answer in answers:
+            found.append(answer.head.position)
+            if len(found) == count:
+                break
+        await answers.aclose()
+        await asyncio.sleep(1)
+        return found
+
+    assert pair.run(watch(3)) == [0, 1, 2]
+    assert len(pair.handlers.asked) < 50
+    assert pair.handlers.ended == ["closed"]
+    assert len(pair.run(watch(2000))) == 1000
+    assert pair.network.calls == {}
+
+
+def test_blocked_one_way_answers_are_lost_but_requests_arrive(pair: Pair) -> None:
+    pair.network.block("broker-1", "client-1")
+    error = pair.run(error_of(pair.ask("a", timeout_s=1.0)))
+    assert error.code is ErrorCode.REQUEST_TIMED_OUT
+    assert pair.handlers.asked == [["a"]]
+    pair.network.heal("broker-1", "client-1")
+    assert pair.run(pair.ask("b")) == ["b"]
+
+
+def test_what_was_blocked_arrives_late_after_a_heal(pair: Pair) -> None:
+    pair.network.block("client-1", "broker-1")
+    assert pair.run(error_of(pair.ask("late", timeout_s=1.0))).code is ErrorCode.REQUEST_TIMED_OUT
+    assert pair.handlers.asked == []
+    pair.network.heal_all()
+    pair.loop.run_until(2.0)
+    assert pair.handlers.asked == [["late"]]
+
+
+def test_a_stream_that_is_blocked_for_long_breaks_on_both_sides(pair: Pair) -> None:
+    async def converse() -> ReplogError:
+        stream = pair.channel.open(methods.Log["produce"])
+        await stream.send(produce_request(1))
+        await stream.receive()
+        pair.network.block("client-1", "broker-1")
+        await stream.send(produce_request(2))
+        return await error_of(stream.receive())
+
+    assert pair.run(converse()).code is ErrorCode.NETWORK_EXCEPTION
+    assert 5.0 < pair.loop.time() < 22.0
+    pair.loop.run_until(45.0)
+    assert pair.handlers.ended == ["cancelled"]
+    assert len(pair.handlers.asked) == 1
+    assert pair.network.counts["broken"] == 1
+    assert pair.run(error_of(pair.channel.open(methods.Log["produce"]).receive()))  # opened while blocked
+
+
+def test_after_a_break_the_handler_may_still_receive_what_was_under_way() -> None:
+    received: list[int] = []
+    for seed in range(30):
+        pair = Pair(seed)
+        pair.network.weather = Calm(delay_ms=(1.0, 300.0))
+
+        async def converse(pair: Pair = pair) -> float:
+            stream = pair.channel.open(methods.Log["produce"])
+            for i in range(10):
+                await stream.send(produce_request(i))
+            await asyncio.sleep(0.1)
+            pair.network.break_connections("broker-1", "client-1")
+            with pytest.raises(ReplogError, match="lost"):
+                while await stream.receive() is not None:
+                    pass
+            return pair.loop.time()
+
+        pair.run(converse())
+        known = len(pair.handlers.asked)
+        pair.loop.run_until(30.0)
+        assert [i for i, _ in pair.handlers.asked] == list(range(len(pair.handlers.asked)))
+        assert pair.handlers.ended in ([], ["cancelled"])  # it may never have begun
+        assert pair.network.calls == {}
+        received.append(len(pair.handlers.asked) - known)
+        pair.loop.dispose()
+    assert max(received) > 0
+    assert min(received) == 0
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_the_death_of_a_server_is_noticed_soon_or_after_silence(pair: Pair, power_loss: bool) -> None:
+    pair.handlers.delay_s = 60.0
+
+    async def converse() -> float:
+        stream = pair.channel.open(methods.Log["produce"])
+        reading = asyncio.create_task(error_of(stream.receive()))
+        call = asyncio.create_task(error_of(pair.ask("a", timeout_s=30.0)))
+        await asyncio.sleep(1)
+        pair.loop.kill(pair.server, power_loss=power_loss)
+        assert (await reading).code is (await call).code is ErrorCode.NETWORK_EXCEPTION
+        return pair.loop.time()
+
+    noticed = pair.run(converse())
+    assert (5.0 < noticed < 20.0) if power_loss else noticed < 2.5
+    error = pair.run(error_of(pair.ask("a", timeout_s=1.0)))
+    assert error.code is (ErrorCode.REQUEST_TIMED_OUT if power_loss else ErrorCode.NETWORK_EXCEPTION)
+    pair.start()
+    pair.handlers.delay_s = 0.0
+    assert pair.run(pair.ask("b")) == ["b"]
+    assert pair.handlers.ended == []
+    pair.loop.run_until(100.0)
+    assert pair.network.calls == {}
+
+
+def test_a_host_that_is_back_resets_the_connections_of_its_last_incarnation(pair: Pair) -> None:
+    async def converse() -> float:
+        stream = pair.channel.open(methods.Log["produce"])
+        asyncio.get_running_loop().call_later(1.0, lambda: pair.loop.kill(pair.server, power_loss=True))
+        await error_of(stream.receive())
+        return pair.loop.time()
+
+    task = pair.loop.spawn(pair.client, converse())
+    pair.loop.run_until(1.5)
+    pair.start()
+    pair.loop.run_until(task.done)
+    assert task.result() < 3.0
+
+
+def test_a_request_to_one_incarnation_does_not_reach_the_next(pair: Pair) -> None:
+    pair.network.block("client-1", "broker-1")
+    task = pair.loop.spawn(pair.client, error_of(pair.ask("old", timeout_s=20.0)))
+    pair.loop.run_until(1.0)
+    pair.loop.kill(pair.server, power_loss=True)
+    pair.start()
+    pair.network.heal("client-1", "broker-1")
+    pair.loop.run_until(task.done)
+    assert task.result().code is ErrorCode.NETWORK_EXCEPTION
+    assert pair.handlers.asked == []
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_the_death_of_a_client_ends_its_handlers(pair: Pair, power_loss: bool) -> None:
+    pair.handlers.delay_s = 60.0
+
+    async def converse() -> None:
+        stream = pair.channel.open(methods.Log["produce"])
+        await stream.send(produce_request(1))
+        with suppress(ReplogError):
+            await pair.ask("a", timeout_s=50.0)
+
+    pair.loop.spawn(pair.client, converse())
+    pair.loop.run_until(1.0)
+    assert len(pair.handlers.asked) == 2
+    pair.loop.kill(pair.client, power_loss=power_loss)
+    pair.loop.run_until(3.0)
+    assert len(pair.handlers.ended) == (0 if power_loss else 2)
+    pair.loop.run_until(40.0)
+    assert pair.handlers.ended == ["cancelled"] * 2
+    assert pair.network.calls == {}
+
+
+def test_a_paused_server_takes_up_what_has_arrived_unless_its_client_gave_up(pair: Pair) -> None:
+    pair.loop.pause(pair.server)
+    task = pair.loop.spawn(pair.client, pair.ask("a"))
+    pair.loop.run_until(2.0)
+    pair.loop.resume(pair.server)
+    pair.loop.run_until(task.done)
+    pair.loop.pause(pair.server)
+    assert pair.run(error_of(pair.channel.open(methods.Log["produce"]).receive())).message.endswith("was lost")
+
+
+def test_lost_repeated_and_overtaken_calls(pair: Pair) -> None:
+    pair.network.weather = Calm(drop=0.2, duplicate=0.3, reorder=0.3)
+
+    codes: set[ErrorCode] = set()
+
+    async def one(i: int) -> int:
+        try:
+            await pair.ask(str(i), timeout_s=1.0)
+        except ReplogError as error:
+            codes.add(error.code)
+            return 0
+        return 1
+
+    async def many() -> int:
+        answered = 0
+        for start in range(0, 200, 10):
+            answered += sum(await asyncio.gather(*(one(i) for i in range(start, start + 10))))
+        return answered
+
+    answered = pair.run(many())
+    pair.loop.run_until(100.0)
+    asked = [int(names[0]) for names in pair.handlers.asked]
+    counts = pair.network.counts
+    assert codes == {ErrorCode.REQUEST_TIMED_OUT}
+    assert 90 < answered < 160
+    assert asked != sorted(asked)
+    assert len(asked) > len(set(asked)) > answered
+    assert all(counts[kind] > 20 for kind in ("dropped", "duplicated", "reordered")), counts
+    assert pair.network.calls == {}
+
+
+def test_a_slow_link(pair: Pair) -> None:
+    pair.network.slow("broker-1", "client-1", (500.0, 600.0))
+    pair.run(pair.ask("a"))
+    assert 0.5 < pair.loop.time() < 0.7
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 2.0])
+def test_a_server_that_stops_lets_calls_end_within_its_grace(pair: Pair, grace_s: float) -> None:
+    pair.handlers.delay_s = 1.0
+
+    async def converse() -> Any:
+        return await pair.ask("a")
+
+    task = pair.loop.spawn(pair.client, converse())
+    pair.loop.run_until(0.5)
+    stopping = pair.loop.spawn(pair.server, pair.listening.stop(grace_s))
+    pair.loop.run_until(lambda: task.done() and stopping.done())
+    assert (task.exception() is None) == (grace_s > 0)
+    assert pair.run(error_of(pair.ask("b"))).code is ErrorCode.NETWORK_EXCEPTION
+
+
+def test_an_address_is_taken_until_its_process_dies(pair: Pair) -> None:
+    first = pair.server
+    with pytest.raises(ReplogError, match="in use"):
+        pair.start()
+    pair.loop.kill(first)
+    pair.start()
+
+
+def test_a_message_that_cannot_be_decoded_is_an_invalid_request(pair: Pair) -> None:
+    method = replace(methods.Log["get_metadata"], encode_request=lambda _: b"\xff\xff")
+    error = pair.run(error_of(pair.channel.call(method, None, 1.0)))
+    assert error.code is ErrorCode.INVALID_REQUEST
+
+
+def test_the_events_of_a_seed_are_the_same_every_time_and_others_than_of_another() -> None:
+    def events(seed: int) -> list[Any]:
+        pair = Pair(seed)
+        pair.network.weather = Calm(delay_ms=(0.1, 20.0), drop=0.1, duplicate=0.1, reorder=0.1)
+        seen: list[Any] = []
+
+        def note(*args: Any, **details: Any) -> None:
+            seen.append((pair.loop.time(), args, details))
+
+        pair.network.on_event = pair.network.on_message = note
+
+        async def one(i: int) -> None:
+            with suppress(ReplogError):
+                await pair.ask(str(i), timeout_s=1.0)
+
+        async def many() -> None:
+            await asyncio.gather(*(one(i) for i in range(50)))
+
+        pair.run(many())
+        pair.loop.dispose()
+        return seen
+
+    assert len(events(1)) > 100
+    assert events(1) == events(1) != events(2)
+
+
+def test_the_controller_over_this_network(tmp_path: Path) -> None:
+    chance = Chance(3)
+    loop = SimulatedLoop(chance)
+    network = Network(loop, chance, Calm(drop=0.02, duplicate=0.3))
+    config = ControllerConfig.parse({"metadata.log.dir": str(tmp_path), "listeners": "controller:9093"}, "test")
+
+    async def serve(process: SimulatedProcess) -> ControllerServer:
+        transport = network.transport(process)
+        server = ControllerServer(config, SqliteStore(tmp_path), transport, ProcessClock(loop), random.Random(1))
+        await server.start()
+        return server
+
+    async def retry(call: Callable[[], Awaitable[Any]]) -> Any:
+        while True:
+            try:
+                return await call()
+            except ReplogError as error:
+                if error.code not in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION):
+                    raise
+                await asyncio.sleep(0.1)
+
+    async def use(channel: Channel) -> int:
+        for broker in range(3):
+            request = controller_pb2.RegisterBrokerRequest(
+                broker_id=broker, incarnation_id=bytes([broker]) * 16, address=f"b{broker}:1", previous_broker_epoch=-1
+            )
+            register = partial(channel.call, methods.Controller["register_broker"], request, 2.0)
+            answer = await retry(register)
+            assert answer.broker_epoch > 0
+        deltas: Any = channel.watch(
+            methods.Controller["watch_metadata"], controller_pb2.WatchMetadataRequest(after_version=0)
+        )
+        version = (await anext(deltas)).latest_version
+        await deltas.aclose()
+        return int(version)
+
+    process = SimulatedProcess("controller")
+    server = loop.run_until_complete(loop.spawn(process, serve(process)))
+    client = SimulatedProcess("broker-1")
+    channel = network.transport(client).connect(server.address)
+    assert loop.run_until_complete(loop.spawn(client, use(channel))) >= 4
+    loop.run_until_complete(loop.spawn(process, server.stop()))
+    assert loop.failures == []
+    loop.dispose()
