@@ -1,22 +1,30 @@
 """Random histories of a cluster, with a model of what each replica's log holds."""
 
+import os
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cluster.controller.elections import Election
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.topic import TopicPartition
 
-BROKERS = (1, 2, 3, 4)
+T = TopicPartition("t", 0)
+BROKERS = (1, 2, 3, 4, 5)
+EXAMPLES = int(os.environ.get("REPLOG_SOAK", "50"))
 some_broker = st.sampled_from(BROKERS)
 
 
 def machine(cluster_class, **topic_settings):
-    """A state machine over one topic of RF 3 on brokers 1, 2, 3; broker 4 holds no replica.
+    """A state machine over one partition, at first on brokers 1, 2, 3; reassignments move it about.
 
-    `log_end[r]` is how many committed-or-not records replica r still has; `committed` how many were ever committed.
+    `log_end[r]` is how many committed-or-not records broker r still has; `committed` how many were ever committed.
     A record commits when the ISR is at least the minimum and every member has it (HW-2).
     """
+    unclean_allowed = topic_settings.get("unclean.leader.election.enable") == "true"
 
     class Histories(RuleBasedStateMachine):
         @initialize()
@@ -24,7 +32,8 @@ def machine(cluster_class, **topic_settings):
             self.cluster = cluster_class().start(*BROKERS)
             self.cluster.assigned("t", [1, 2, 3], configs=topic_settings)
             self.min_isr = int(self.cluster.image.topics["t"].configs["min.insync.replicas"])
-            self.log_end = dict.fromkeys((1, 2, 3), 0)
+            self.log_end = dict.fromkeys(BROKERS, 0)
+            self.unclean_asked = False
             self.committed = 0
             self.checked = 0
             self.states = []
@@ -46,28 +55,46 @@ def machine(cluster_class, **topic_settings):
             assert set(new.isr) <= set(new.replicas), "INV-1"
             assert new.leader == -1 or new.leader in new.isr, "INV-2"
             assert not set(new.isr) & set(new.elr)
+            assert set(new.elr) <= set(new.replicas)
             assert (new.leader == -1) == (not new.isr), "with ELR a partition has a leader exactly while it has an ISR"
-            assert not new.elr or len(new.isr) < self.min_isr, "ISR-15"
+            assert not new.elr or len(new.isr) < min(self.min_isr, len(new.replicas)), "ISR-15, PR-2"
+            self.judge_assignment(new)
             if not self.states:
                 return
             old = self.states[-1]
             assert new.partition_epoch == old.partition_epoch + 1, "INV-4"
-            assert new.leader_epoch == old.leader_epoch + (new.leader != old.leader), "INV-4, CT-9"
+            leader_set = new.leader != old.leader or not set(old.replicas) <= set(new.replicas)
+            assert new.leader_epoch == old.leader_epoch + leader_set, "INV-4, CT-9"
             if new.leader != old.leader and new.leader != -1:
                 self.elected(new)
+            for gone in set(old.replicas) - set(new.replicas):  # and deletes its copy (CT-17)
+                self.log_end[gone] = 0
+
+        def judge_assignment(self, new):
+            """CT-14, CT-15."""
+            adding, removing = set(new.adding_replicas), set(new.removing_replicas)
+            target = [r for r in new.replicas if r not in removing]
+            assert target, "CT-14"
+            assert len(set(new.replicas)) == len(new.replicas)
+            assert list(new.replicas) == target + [r for r in new.replicas if r in removing], "the target comes first"
+            assert adding <= set(target)
+            assert removing <= set(new.replicas)
+            if adding or removing:
+                assert not set(target) <= set(new.isr), "CT-15: it should have completed"
 
         def elected(self, new):
             old = self.states[-1]
-            if new.leader not in (*old.isr, *old.elr):
-                assert new.recovery_state, "ISR-17: an unclean election says so"
-                assert not new.elr, "ISR-17: and is the last resort"
+            if new.recovery_state and new.leader not in (*old.isr, *old.elr):
+                last_resort = not old.isr and not new.elr and new.leader == old.last_known_leader
+                assert unclean_allowed or self.unclean_asked or last_resort, "ISR-17, CT-8"
+                assert (list(new.isr), list(new.elr)) == ([new.leader], []), "CT-8"
                 self.committed = min(self.committed, self.log_end[new.leader])
             else:
                 assert self.log_end[new.leader] >= self.committed, "INV-11: a clean election lost committed records"
 
         @rule()
         def produce(self):
-            if self.now.leader != -1 and len(self.now.isr) >= self.min_isr:
+            if self.now.leader != -1 and len(self.now.isr) >= min(self.min_isr, len(self.now.replicas)):
                 self.committed += 1
                 for member in self.now.isr:
                     self.log_end[member] = self.committed
@@ -99,7 +126,7 @@ def machine(cluster_class, **topic_settings):
                 for other, known in self.cluster.image.brokers.items():
                     if other != broker and not known.fenced:
                         self.cluster.heartbeat(other)
-            if not clean and broker in self.log_end:
+            if not clean:
                 self.log_end[broker] = max(0, self.log_end[broker] - lost)
             previous = self.cluster.image.brokers[broker].broker_epoch if clean else -1
             self.cluster.register(broker, previous=previous)
@@ -115,17 +142,64 @@ def machine(cluster_class, **topic_settings):
         @rule(data=st.data())
         def leader_proposes(self, data):
             """A leader adds members that have caught up with it, and drops others."""
-            leader = self.now.leader
-            others = data.draw(st.sets(st.sampled_from([r for r in (1, 2, 3) if r != leader])))
-            adding = others - set(self.now.isr)
+            before = self.now
+            leader = before.leader
+            others = data.draw(st.sets(st.sampled_from(before.replicas))) - {leader}
             (result,) = self.cluster.alter(leader, self.cluster.item(sorted({leader} | others)))
-            eligible = all(self.cluster.image.brokers[b].active for b in others)
-            assert result.error_code == (ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA)
-            if eligible:
-                for member in adding:
-                    self.log_end[member] = self.log_end[leader]
-                assert set(self.now.isr) == {leader} | others
+            if not all(self.cluster.image.brokers[b].active for b in others):
+                assert result.error_code == ErrorCode.INELIGIBLE_REPLICA
+                return
+            for member in others - set(before.isr):
+                self.log_end[member] = self.log_end[leader]
+            if leader == self.now.leader:
+                assert result.error_code == ErrorCode.NONE
+            else:
+                assert result.error_code == ErrorCode.NEW_LEADER_ELECTED, "CT-15"
+                assert leader in before.removing
+            assert set(self.now.isr) == ({leader} | others) & set(self.now.replicas)
             self.follow()
+
+        @rule(brokers=st.lists(some_broker, min_size=1, max_size=5, unique=True))
+        def is_reassigned(self, brokers):
+            """CT-14; in mid-way it is another target (CT-16)."""
+            code = self.reassign(pb.ReplicaAssignment(broker_ids=brokers))
+            assert code is ErrorCode.NONE
+            assert [r for r in self.now.replicas if r not in self.now.removing] == brokers
+            self.follow()
+
+        @rule()
+        def reassignment_is_cancelled(self):
+            """CT-16."""
+            before = self.now
+            code = self.reassign(None)
+            staying = [r for r in before.replicas if r not in before.adding]
+            if not before.reassigning:
+                assert code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+            elif code is ErrorCode.NONE:
+                assert (list(self.now.replicas), self.now.reassigning) == (staying, False)
+            else:
+                assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+                assert not set(before.isr) & set(staying), "a replica in sync would have stayed"
+            self.follow()
+
+        def reassign(self, target):
+            item = pb.ReassignablePartition(topic="t", partition=0, target=target)
+            (result,) = self.cluster.do(self.cluster.state.alter_partition_reassignments([item]))
+            return ErrorCode(result.error_code)
+
+        @rule(election=st.sampled_from([Election.PREFERRED, Election.UNCLEAN]))
+        def an_election_is_asked_for(self, election):
+            """CT-11."""
+            before = self.now
+            self.unclean_asked = election is Election.UNCLEAN
+            (result,) = self.cluster.do(self.cluster.state.elect_leaders(election, [T]))
+            self.follow()
+            self.unclean_asked = False
+            elected = result.error_code == ErrorCode.NONE
+            assert elected == (self.now.leader != before.leader)
+            assert result.leader == self.now.leader
+            if election is Election.UNCLEAN and self.now.leader == -1:
+                assert not any(self.cluster.image.brokers[r].active for r in self.now.replicas), "CT-8"
 
         @rule(sender=some_broker, epoch=st.integers(-1, 8), members=st.sets(some_broker), stale=st.booleans())
         def anyone_proposes_with_old_epochs(self, sender, epoch, members, stale):
@@ -145,6 +219,7 @@ def machine(cluster_class, **topic_settings):
         @rule()
         def leaders_are_rebalanced(self):
             self.cluster.do(self.cluster.state.rebalance_leaders())
+            self.cluster.do(self.cluster.state.retry_unclean_elections())
             self.follow()
 
         @invariant()
@@ -162,9 +237,10 @@ def machine(cluster_class, **topic_settings):
         def nobody_who_may_lead_is_left_waiting(self):
             if hasattr(self, "cluster") and self.now.leader == -1:
                 last = (self.now.last_known_leader,) if not self.now.elr else ()
-                able = [r for r in (*self.now.elr, *last) if self.cluster.image.brokers[r].active]
+                might = self.now.replicas if unclean_allowed else (*self.now.elr, *last)
+                able = [r for r in might if r != -1 and self.cluster.image.brokers[r].active]
                 assert not able, f"{able} could lead {self.now}"
-                assert self.now.last_known_leader != -1
+                assert self.now.last_known_leader in (-1, *self.now.replicas)
 
         def teardown(self):
             """After all faults every broker returns and the partition is led again."""
@@ -172,27 +248,22 @@ def machine(cluster_class, **topic_settings):
                 for _ in range(3):  # whoever is in a controlled shutdown first ends it
                     for broker in BROKERS:
                         self.cluster.heartbeat(broker)
+                if self.now.leader == -1 and self.now.last_known_leader == -1:  # a cancelled move took it along
+                    self.an_election_is_asked_for(Election.UNCLEAN)
                 assert self.now.leader != -1, "the partition stayed offline with every broker up"
 
     Histories.TestCase.settings = settings(
-        max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=EXAMPLES, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     return Histories
 
 
-def test_inv_2_inv_4_inv_11_inv_22_hold_over_random_events_with_min_isr_2(make_cluster):
-    """INV-2, INV-4, INV-11, INV-22, ISR-2."""
-    run(make_cluster)
-
-
-def test_inv_2_inv_4_inv_11_inv_22_hold_over_random_events_with_min_isr_1(make_cluster):
-    """INV-2, INV-4, INV-11, INV-22, ISR-1."""
-    run(make_cluster, **{"min.insync.replicas": "1"})
-
-
-def test_inv_2_inv_4_inv_11_inv_22_hold_over_random_events_with_min_isr_3(make_cluster):
-    """INV-2, INV-4, INV-11, INV-22, ISR-3."""
-    run(make_cluster, **{"min.insync.replicas": "3"})
+@pytest.mark.parametrize(
+    ("min_isr", "unclean"), [("1", "false"), ("2", "false"), ("3", "false"), ("1", "true"), ("2", "true")]
+)
+def test_random_events_keep_the_invariants(make_cluster, min_isr, unclean):
+    """INV-1, INV-2, INV-4, INV-11, INV-20, INV-22; CT-7, CT-8, CT-9, CT-11, CT-14, CT-15, CT-16."""
+    run(make_cluster, **{"min.insync.replicas": min_isr, "unclean.leader.election.enable": unclean})
 
 
 def run(cluster_class, **topic_settings):
