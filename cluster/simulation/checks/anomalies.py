@@ -1,0 +1,305 @@
+"""What no client may see: the anomaly catalogue of published consistency analyses, over a `History` (INV-17, INV-18).
+
+Pure. Every consumer here is assigned its partitions by hand, so gaps and steps back between its polls are faults.
+
+| Anomaly | Is | Tolerated |
+|---|---|---|
+| lost-write | acknowledged at an offset below one that was read, and never read | acks 0 and 1; below a deletion |
+| unseen | acknowledged, and not there in the end | acks 0 and 1; below a deletion |
+| duplicate | one value at two offsets | producers without idempotence |
+| inconsistent-offsets | two values at one offset | never among reads and acks=all (INV-17) |
+| int-poll-skip, poll-skip | a record between two that one consumer read in turn was passed over | compacted topics |
+| int-nonmonotonic-poll, nonmonotonic-poll | an offset was read after a higher one | behind a seek |
+| int-nonmonotonic-send, nonmonotonic-send | a later record has a lower offset | without idempotence |
+| nonmonotonic-latest | an end offset that a client was told went back (INV-18) | never |
+| bad-offset | a success with an offset that cannot be | -1 of acks=0, or of an idempotent producer |
+| made-up | a value was read that nobody sent, or one that certainly failed | never |
+
+int-send-skip is no fault: other producers come in between. After an unclean election acknowledged records may be gone,
+and offsets come again: nothing of that partition is a fault then but made-up values and steps inside of one poll.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send
+from replog.topic import TopicPartition
+
+SHOWN = 48  # bytes of a value
+
+
+class Anomaly(NamedTuple):
+    """One contradiction in a history."""
+
+    name: str
+    partition: TopicPartition
+    text: str
+
+    @property
+    def invariant(self) -> str:
+        return _INVARIANTS.get(self.name, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.partition}: {self.text}"
+
+
+_INVARIANTS = {"inconsistent-offsets": "INV-17", "nonmonotonic-latest": "INV-18", "lost-write": "INV-11"}
+
+
+def find_anomalies(history: History) -> list[Anomaly]:
+    """Every contradiction; none in an honest history."""
+    facts = _Facts(history)
+    return [
+        *_bad_offsets(history),
+        *_made_up(facts),
+        *_inconsistent(facts),
+        *_duplicates(facts),
+        *_lost(facts),
+        *_unseen(facts),
+        *_polls(facts),
+        *_sends(history),
+        *_latest(history),
+    ]
+
+
+class _Facts:
+    """A history, by partition and offset."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.sent: dict[tuple[TopicPartition, bytes], Send] = {(s.partition, s.value): s for s in history.sends}
+        self.read: dict[TopicPartition, dict[int, dict[bytes, str]]] = {}  # offset to values, and who read them
+        for operation in history.reads:
+            if isinstance(operation, Poll):
+                for record in operation.records:
+                    self._note(record.partition, record.offset, record.value, operation.client)
+        for drained in history.drained.values():
+            for offset, value in drained.records:
+                self._note(drained.partition, offset, value, "the last reader")
+        self.log_starts = {drained.partition: drained.start_offset for drained in history.drained.values()}
+
+    def _note(self, partition: TopicPartition, offset: int, value: bytes, reader: str) -> None:
+        self.read.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, reader)
+
+    def may_be_gone(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the record may have been removed on purpose: by a deletion, retention, or for its key."""
+        history = self.history
+        if partition.topic in history.deleted or partition.topic in history.compacted:
+            return True
+        if partition in history.unclean:
+            return True
+        if partition.topic in history.retained:
+            return offset < self.log_starts.get(partition, 1 << 62)
+        return any(_covers(deletion, partition, offset) for deletion in history.deletions)
+
+    def promised(self) -> Iterator[Send]:
+        """Acknowledged with acks=all: not to be lost."""
+        return (send for send in self.history.acknowledgements if send.acks == -1)
+
+
+def _covers(deletion: Deletion, partition: TopicPartition, offset: int) -> bool:
+    """-1: up to the high watermark of that time, which nobody was told unless it succeeded."""
+    if deletion.partition != partition or deletion.outcome is Outcome.FAILED:
+        return False
+    if deletion.offset >= 0:
+        return offset < deletion.offset
+    return deletion.outcome is not Outcome.OK or offset < deletion.low_watermark
+
+
+def _bad_offsets(history: History) -> Iterator[Anomaly]:
+    for send in history.acknowledgements:
+        untold = send.offset == -1 and (send.acks == 0 or send.idempotent)
+        if send.offset < 0 and not untold:
+            yield Anomaly("bad-offset", send.partition, f"{_shown(send)} succeeded at offset {send.offset}")
+    for told in history.latest:
+        if told.offset < 0:
+            yield Anomaly("bad-offset", told.partition, f"{told.client} was told the end offset {told.offset}")
+    for operation in history.reads:
+        if isinstance(operation, Poll):
+            for record in operation.records:
+                if record.offset < 0:
+                    yield Anomaly("bad-offset", record.partition, f"{operation.client} read offset {record.offset}")
+
+
+def _made_up(facts: _Facts) -> Iterator[Anomaly]:
+    """A record that certainly failed was not appended (PR-12)."""
+    for partition, offsets in facts.read.items():
+        for offset, values in offsets.items():
+            for value, reader in values.items():
+                send = facts.sent.get((partition, value))
+                if send is None:
+                    yield Anomaly(
+                        "made-up", partition, f"{reader} read {_text(value)} at {offset}; nobody sent it there"
+                    )
+                elif send.outcome is Outcome.FAILED:
+                    yield Anomaly(
+                        "made-up", partition, f"{reader} read {_shown(send)} at {offset}; it failed: {send.error}"
+                    )
+
+
+def _inconsistent(facts: _Facts) -> Iterator[Anomaly]:
+    """INV-17."""
+    told: dict[tuple[TopicPartition, int], dict[bytes, str]] = {}
+    for partition, offsets in facts.read.items():
+        for offset, values in offsets.items():
+            told[partition, offset] = {value: f"{reader} read it" for value, reader in values.items()}
+    for send in facts.promised():
+        if send.offset >= 0:
+            told.setdefault((send.partition, send.offset), {}).setdefault(send.value, f"{send.client} was told so")
+    for (partition, offset), values in told.items():
+        if len(values) > 1 and partition not in facts.history.unclean:
+            found = ", ".join(f"{_text(value)} ({who})" for value, who in values.items())
+            yield Anomaly("inconsistent-offsets", partition, f"offset {offset} is {found}")
+
+
+def _duplicates(facts: _Facts) -> Iterator[Anomaly]:
+    places: dict[tuple[TopicPartition, bytes], dict[int, None]] = {}
+    for partition, offsets in facts.read.items():
+        for offset, values in offsets.items():
+            for value in values:
+                places.setdefault((partition, value), {})[offset] = None
+    for send in facts.promised():
+        if send.offset >= 0:
+            places.setdefault((send.partition, send.value), {})[send.offset] = None
+    for (partition, value), found in places.items():
+        send_or_none = facts.sent.get((partition, value))
+        excused = send_or_none is not None and not send_or_none.idempotent
+        if len(found) > 1 and not excused and partition not in facts.history.unclean:
+            yield Anomaly("duplicate", partition, f"{_text(value)} is at offsets {sorted(found)}")
+
+
+def _lost(facts: _Facts) -> Iterator[Anomaly]:
+    highest = {partition: max(offsets) for partition, offsets in facts.read.items()}
+    for send in facts.promised():
+        read = facts.read.get(send.partition, {})
+        if not 0 <= send.offset <= highest.get(send.partition, -1) or send.offset in read:
+            continue  # another value there is an inconsistent offset
+        if not facts.may_be_gone(send.partition, send.offset):
+            yield Anomaly(
+                "lost-write",
+                send.partition,
+                f"{_shown(send)} was acknowledged at offset {send.offset}, nobody read it, and "
+                f"{highest[send.partition]} was read",
+            )
+
+
+def _unseen(facts: _Facts) -> Iterator[Anomaly]:
+    """Of what the last reader did not find. An offset that was not told must be found by its value."""
+    there: dict[TopicPartition, dict[bytes, None]] = {}
+    for drained in facts.history.drained.values():
+        there[drained.partition] = dict.fromkeys(value for _, value in drained.records)
+    for send in facts.promised():
+        found = there.get(send.partition)
+        if found is None or send.value in found:
+            continue
+        if send.offset < 0 and _anything_gone(facts, send.partition):
+            continue
+        if not facts.may_be_gone(send.partition, send.offset):
+            drained = facts.history.drained[send.partition]
+            yield Anomaly(
+                "unseen",
+                send.partition,
+                f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, from "
+                f"{drained.start_offset} to {drained.end_offset}",
+            )
+
+
+def _anything_gone(facts: _Facts, partition: TopicPartition) -> bool:
+    return facts.log_starts.get(partition, 0) > 0
+
+
+def _polls(facts: _Facts) -> Iterator[Anomaly]:
+    """Each consumer's records of a partition, in the order in which it got them."""
+    last: dict[tuple[str, TopicPartition], int] = {}
+    for operation in facts.history.reads:
+        if isinstance(operation, Seek):
+            last.pop((operation.client, operation.partition), None)
+            continue
+        inside: dict[TopicPartition, int] = {}
+        for record in operation.records:
+            key = operation.client, record.partition
+            before = last.get(key)
+            prefix = "int-" if record.partition in inside else ""
+            last[key] = inside[record.partition] = record.offset
+            if before is not None and record.offset != before + 1:
+                yield from _step(facts, operation, record, before, prefix)
+    for drained in facts.history.drained.values():
+        yield from _holes(facts, drained)
+
+
+def _step(facts: _Facts, poll: Poll, record: Read, before: int, prefix: str) -> Iterator[Anomaly]:
+    text = f"{poll.client} read offset {record.offset} after {before}"
+    unclean = record.partition in facts.history.unclean
+    if record.offset <= before:
+        if prefix or not unclean:
+            yield Anomaly(f"{prefix}nonmonotonic-poll", record.partition, text)
+        return
+    passed = range(before + 1, record.offset)
+    if (prefix or not unclean) and not _all_gone(facts, record.partition, passed):
+        yield Anomaly(f"{prefix}poll-skip", record.partition, text)
+
+
+def _all_gone(facts: _Facts, partition: TopicPartition, offsets: range) -> bool:
+    """Logs have no holes but for what was removed, and that goes from the start on."""
+    return partition.topic in facts.history.compacted or facts.may_be_gone(partition, offsets[-1])
+
+
+def _holes(facts: _Facts, drained: Drained) -> Iterator[Anomaly]:
+    if drained.partition.topic in facts.history.compacted:
+        return
+    found = [offset for offset, _ in drained.records]
+    if found != list(range(drained.start_offset, drained.end_offset)):
+        yield Anomaly(
+            "poll-skip",
+            drained.partition,
+            f"the last reader found {len(found)} records, {found[:1]} to {found[-1:]}, from {drained.start_offset} to "
+            f"{drained.end_offset}",
+        )
+
+
+def _sends(history: History) -> Iterator[Anomaly]:
+    """An idempotent producer's records keep their order (PS-2). The others' may not, for a retry may overtake."""
+    last: dict[tuple[str, TopicPartition], Send] = {}
+    for send in history.sends:
+        if send.outcome is not Outcome.OK or send.offset < 0 or not send.idempotent:
+            continue
+        before = last.get((send.client, send.partition))
+        if before is not None and send.offset <= before.offset and send.partition not in history.unclean:
+            together = before.completed_s == send.completed_s
+            yield Anomaly(
+                "int-nonmonotonic-send" if together else "nonmonotonic-send",
+                send.partition,
+                f"{_shown(send)} is at {send.offset}, {_shown(before)} before it at {before.offset}",
+            )
+        last[send.client, send.partition] = send
+
+
+def _latest(history: History) -> Iterator[Anomaly]:
+    """INV-18: of two questions of one client, the one asked after the other was answered is not told less."""
+    answered: dict[tuple[str, TopicPartition], list[Latest]] = {}
+    for told in history.latest:
+        earlier = answered.setdefault((told.client, told.partition), [])
+        most = max((old for old in earlier if old.completed_s <= told.invoked_s), key=_offset, default=None)
+        if most is not None and told.offset < most.offset and told.partition not in history.unclean:
+            yield Anomaly(
+                "nonmonotonic-latest",
+                told.partition,
+                f"{told.client} was told the end offset {told.offset} at {told.completed_s:.3f} s, and {most.offset} "
+                f"at {most.completed_s:.3f} s",
+            )
+        if most is None or told.offset >= most.offset:
+            earlier[:] = [old for old in earlier if old.completed_s > told.completed_s or old is most]
+        earlier.append(told)
+
+
+def _offset(told: Latest) -> int:
+    return told.offset
+
+
+def _shown(send: Send) -> str:
+    acks = "all" if send.acks == -1 else send.acks
+    return f"{_text(send.value)} ({send.client}, acks={acks})"
+
+
+def _text(value: bytes) -> str:
+    return repr(value[:SHOWN]) + ("…" if len(value) > SHOWN else "")

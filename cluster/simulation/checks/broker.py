@@ -1,0 +1,132 @@
+"""One broker's incarnation, looked at after each of its steps: only what the step changed costs anything."""
+
+from collections.abc import Mapping
+
+from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
+from cluster.simulation.checks.in_sync import check_in_sync
+from cluster.simulation.checks.log_checks import follow_log
+from cluster.simulation.checks.partition import Partition
+from cluster.simulation.checks.purgatories import Purgatories
+from cluster.simulation.checks.replica import Replica
+from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
+from cluster.simulation.checks.world import WatchedBroker
+from cluster.simulation.process import DEAD, SimulatedProcess
+from replog.topic import TopicPartition
+
+PURGATORY_STEPS = 64  # between two looks at the delayed operations
+
+PartitionOf = dict[tuple[TopicPartition, bytes], Partition]
+
+
+class BrokerCheck:
+    """`after_step` is called after each step of `process`."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker: WatchedBroker,
+        process: SimulatedProcess,
+        partitions: PartitionOf,
+        losses: Mapping[int, int],
+    ) -> None:
+        self._broker_id = broker_id
+        self._manager = broker.manager
+        self._process = process
+        self._partitions = partitions
+        self._losses = losses
+        self._hosted = broker.manager.hosted
+        self._replicas: list[Replica] = []
+        self._purgatories = Purgatories(broker_id, broker.manager)
+        self._steps = 0
+
+    def after_step(self) -> None:
+        self._steps += 1
+        if self._steps % PURGATORY_STEPS == 0:
+            self._purgatories.check()
+        hosted_now = self._hosted
+        if len(hosted_now) != len(self._replicas):
+            self._take_stock()
+        for hosted, replica in zip(hosted_now.values(), self._replicas, strict=True):
+            if hosted is not replica.hosted:
+                self._take_stock()
+                self.after_step()
+                return
+            log = replica.log
+            entries = log.epochs._entries
+            leader = hosted.leader
+            role = hosted.follower if leader is None else leader
+            if (
+                log.log_end_offset != replica.end
+                or log._high_watermark is not replica.place
+                or log.log_start_offset != replica.start
+                or (entries[-1] if entries else None) is not replica.latest
+                or log._segments.generation != replica.generation
+                or leader is not replica.leader
+                or hosted.follower is not replica.follower
+                or (leader is not None and (leader.state is not replica.state or leader.replicas != replica.followers))
+                or (role is not None and role.leader_epoch != replica.epoch)
+            ):
+                self._changed(replica)
+
+    def _take_stock(self) -> None:
+        """Replicas have come or gone. One that is gone was deleted: the topic is, or it was moved elsewhere."""
+        known = {id(replica.hosted): replica for replica in self._replicas}
+        self._replicas = [
+            known.pop(id(hosted)) if id(hosted) in known else self._first_seen(tp, hosted.topic_id)
+            for tp, hosted in self._hosted.items()
+        ]
+        for replica in known.values():
+            partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
+            if partition.replicas.get(self._broker_id) is replica:
+                del partition.replicas[self._broker_id]
+
+    def _partition(self, tp: TopicPartition, topic_id: bytes) -> Partition:
+        partition = self._partitions.get((tp, topic_id))
+        if partition is None:
+            partition = self._partitions[tp, topic_id] = Partition(tp)
+        return partition
+
+    def _first_seen(self, tp: TopicPartition, topic_id: bytes) -> Replica:
+        """A replica that was just hosted, in the place of what an earlier incarnation had."""
+        partition = self._partition(tp, topic_id)
+        replica = Replica(
+            self._broker_id, self._process, self._hosted[tp], self._manager.image, self._losses.get(self._broker_id, 0)
+        )
+        before = partition.replicas.get(self._broker_id)
+        partition.replicas[self._broker_id] = replica
+        if replica.log.failure is None:
+            follow_log(partition, replica)
+            if before is not None:
+                _note_losses(partition, before, replica)
+        self._changed(replica, first_seen=True)
+        return replica
+
+    def _changed(self, replica: Replica, *, first_seen: bool = False) -> None:
+        """The last step changed this replica, or the place of its bounds was found."""
+        if replica.failed or self._process.state is DEAD:
+            return
+        if replica.log.failure is not None:
+            replica.failed = True
+            return
+        partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
+        log, state, high_watermark = replica.log, replica.state, replica.high_watermark
+        rewritten = follow_log(partition, replica)
+        leads_on, leads_anew = follow_role(partition, replica)
+        check_log_epochs(partition, replica)
+        check_zombies(partition, replica, elected=leads_anew)
+        if leads_anew:
+            take_leadership(partition, replica)
+        replica.place = log._high_watermark
+        if log.high_watermark != high_watermark or leads_anew:
+            follow_high_watermark(partition, replica, leads_on=leads_on, first_seen=first_seen)
+        moved = replica.leader is not None and (replica.high_watermark != high_watermark or replica.state is not state)
+        if rewritten or first_seen or leads_anew or moved:
+            check_in_sync(partition)
+
+
+def _note_losses(partition: Partition, before: Replica, replica: Replica) -> None:
+    """A process that is killed loses nothing; a disk may have, and then what is missing is excused until it is back."""
+    if replica.losses > before.losses and partition.lacks(replica, before.end, before.chain):
+        replica.lost_below = before.end
+    if before.lost_below > before.end:
+        replica.lost_below = max(replica.lost_below, before.lost_below)

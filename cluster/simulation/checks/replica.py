@@ -1,0 +1,91 @@
+"""One replica as it was last seen: what its next state is compared with."""
+
+from cluster.broker.partition import HostedPartition
+from cluster.metadata_image import MetadataImage
+from cluster.simulation.checks.chain import Chain, cache_text
+from cluster.simulation.process import DEAD, SimulatedProcess
+from leader.follower_state import FollowerState
+from leader.isr import IsrState
+from leader.partition import PartitionLeader
+from replog.log.epoch_cache import EpochEntry
+from replog.log.offsets import NO_EPOCH, OffsetMetadata
+
+UNSEEN = OffsetMetadata(-1)
+
+
+class Replica:
+    """It stays when its process dies: what a dead process wrote is on its disk still, unless `losses` says otherwise.
+
+    `failed`: its disk refused something. The broker stops then, and what it holds is seen when it is started again;
+    the state in memory may lie halfway between two, so it is looked at no more.
+    """
+
+    __slots__ = (
+        "broker_id",
+        "chain",
+        "compacted",
+        "end",
+        "epoch",
+        "failed",
+        "follower",
+        "followers",
+        "generation",
+        "high_watermark",
+        "hosted",
+        "image",
+        "latest",
+        "leader",
+        "log",
+        "losses",
+        "lost_below",
+        "place",
+        "process",
+        "start",
+        "state",
+    )
+
+    def __init__(
+        self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, image: MetadataImage, losses: int
+    ) -> None:
+        self.broker_id = broker_id
+        self.process = process
+        self.hosted = hosted
+        self.image = image  # as its broker knows it
+        self.log = hosted.log
+        self.compacted = hosted.log.config.compacted
+        self.chain = Chain()  # stays empty for a compacted log, whose replicas hold different batches (CL-10)
+        self.failed = False
+        self.losses = losses  # of its disk, when it was first seen
+        self.lost_below = 0  # its disk lost something, and it has not copied again what it had up to here
+        self.end = -1
+        self.place = UNSEEN  # of the high watermark, as the log has it
+        self.high_watermark = -1
+        self.start = -1
+        self.generation = -1  # of the log's truncations
+        self.latest: EpochEntry | None = (-1, -1)
+        self.leader: PartitionLeader | None = None
+        self.follower: object = None
+        self.followers: dict[int, FollowerState] = {}  # what it knows of them, as a leader
+        self.epoch = NO_EPOCH
+        self.state: IsrState | None = None  # the leader's
+
+    @property
+    def presumes_to_lead(self) -> bool:
+        """Whether it may act as a leader now or once it is resumed, whoever else does (INV-5, INV-6)."""
+        return self.leader is not None and self.epoch != NO_EPOCH and not self.failed and self.process.state is not DEAD
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.state.maximal_isr if self.state is not None else frozenset()
+
+    def __str__(self) -> str:
+        role = "leads" if self.leader is not None else "follows in"
+        state = "" if self.state is None else f", {type(self.state).__name__} {sorted(self.maximal_isr)}"
+        notes = [self.process.state.value] if self.process.state is DEAD else []
+        notes += ["failed"] if self.failed else []
+        notes += [f"lost up to {self.lost_below}"] if self.lost_below > self.end else []
+        return (
+            f"broker {self.broker_id} {role} epoch {self.epoch}{state}: log {self.chain}, start {self.start}, "
+            f"HW {self.high_watermark}, end {self.end}, cache {cache_text(self.log.epochs.entries)}"
+            + (f" ({', '.join(notes)})" if notes else "")
+        )

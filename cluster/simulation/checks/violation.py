@@ -1,0 +1,9 @@
+"""An invariant that does not hold."""
+
+
+class Violation(AssertionError):
+    """`invariant` names the rule (INV-5); the text tells it without a rerun."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant = invariant

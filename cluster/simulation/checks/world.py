@@ -1,0 +1,38 @@
+"""What the checks may see of a simulated world."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from cluster.broker.replica_manager import ReplicaManager
+from cluster.metadata_image import MetadataImage
+from cluster.simulation.history import History
+from cluster.simulation.process import SimulatedProcess
+
+CONTROLLER = "controller"  # the name of its process; those of brokers and clients have others
+
+
+class WatchedBroker(Protocol):
+    @property
+    def manager(self) -> ReplicaManager: ...
+
+
+class World(Protocol):
+    """Look-ups only: nothing here changes anything."""
+
+    @property
+    def brokers(self) -> Mapping[int, WatchedBroker | None]:
+        """The present incarnation of each broker, a paused one too; None, or missing, while there is none."""
+
+    @property
+    def image(self) -> MetadataImage | None:
+        """The controller's; None while there is no controller."""
+
+    @property
+    def losses(self) -> Mapping[int, int]:
+        """By broker, how often its disk may have lost something so far: power losses, wiped disks, flipped bits."""
+
+    @property
+    def history(self) -> History: ...
+
+    def process_of(self, broker_id: int) -> SimulatedProcess | None:
+        """Of the incarnation that `brokers` has."""
