@@ -44,6 +44,28 @@ def test_a_topic_from_its_creation_to_its_end(replog: Replog, bootstrap: str) ->
     assert "UNKNOWN_TOPIC_OR_PARTITION: topic 'life' is not known" in gone.stderr
 
 
+def test_settings_of_topics_and_brokers_are_altered_while_they_run(replog: Replog, bootstrap: str) -> None:
+    _create(replog, bootstrap, "altered")
+    on = ("--bootstrap-server", bootstrap)
+    replicas, rate = "follower.replication.throttled.replicas", "follower.replication.throttled.rate"
+    done = replog("topic", "alter", *on, "--topic", "altered", "--config", "retention.ms=7",
+                  "--config", f"{replicas}=*")  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert f"topic altered has {replicas}=* min.insync.replicas=2 retention.ms=7" in done.stderr
+    assert replog("topic", "alter", *on, "--topic", "altered", "--delete-config", replicas).returncode == 0
+    described = replog("topic", "describe", *on, "--topic", "altered", "--format", "json")
+    assert "min.insync.replicas=2 retention.ms=7\n" in described.stderr
+    wrong = replog("topic", "alter", *on, "--topic", "altered", "--config", "retention.ms=soon")
+    assert (wrong.returncode, "INVALID_CONFIG: topic altered: retention.ms='soon'" in wrong.stderr) == (2, True)
+
+    assert replog("broker-config", *on, "--broker", 2, "--config", f"{rate}=1000").returncode == 0
+    shown = replog("broker-config", *on, "--broker", 2)
+    assert f"broker 2 has {rate}=1000" in shown.stderr
+    back = replog("broker-config", *on, "--broker", 2, "--delete-config", rate)
+    assert "broker 2 has no settings of its own" in back.stderr
+    assert "broker 9 is not registered" in replog("broker-config", *on, "--broker", 9).stderr
+
+
 def test_the_bootstrap_server_may_come_from_the_environment_or_the_local_cluster(
     replog: Replog, cluster: LocalCluster
 ) -> None:
