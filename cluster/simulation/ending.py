@@ -1,0 +1,109 @@
+"""How a simulation ends: everything is mended, the cluster comes to rest, and its disks are compared."""
+
+import asyncio
+from pathlib import Path
+
+from cluster.simulation.checks.violation import Violation
+from cluster.simulation.cluster import SimulatedCluster
+from cluster.simulation.faults.disks import repair
+from cluster.simulation.kernel import Kernel
+from cluster.simulation.nemesis import Nemesis
+from cluster.simulation.workload import Workload
+from replog.errors import ReplogError
+from replog.log.batch import parse_header
+from replog.log.files import LOG_SUFFIX
+from replog.log.verify.findings import Severity
+from replog.log.verify.partition import Options
+from replog.log.verify.paths import verify
+from replog.log.verify.segment import Totals
+from replog.topic import TopicPartition
+
+QUIESCENCE_S = 60.0  # virtual, and far more than it takes
+STOP_S = 40.0
+POLL_S = 0.1
+
+
+class Ending:
+    """The last acts; each raises Violation."""
+
+    def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
+        self._kernel = kernel
+        self._cluster = cluster
+        self._workload = workload
+
+    async def heal(self, nemesis: Nemesis) -> None:
+        """What nobody repaired is repaired now, and everything that is down is started."""
+        for member in self._cluster.members.values():
+            if member.rotten:
+                member.held = True
+                member.kill()
+                repair(nemesis, member)
+                self._cluster.release(member)
+        self._cluster.heal()
+
+    async def quiescence(self, when: str) -> None:
+        """INV-21, within a bound."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + QUIESCENCE_S
+        while reasons := self._cluster.unsettled():
+            if loop.time() > until:
+                raise Violation(
+                    "INV-21",
+                    f"{when} the cluster is not at rest within {QUIESCENCE_S:g} s:\n    " + "\n    ".join(reasons),
+                )
+            await asyncio.sleep(POLL_S)
+        self._kernel.trace.add("at rest", when=when)
+
+    async def drain(self) -> None:
+        try:
+            await self._workload.drain()
+        except ReplogError as error:
+            raise Violation("INV-21", f"at rest, and yet a consumer cannot read everything: {error}") from error
+        for error in self._workload.truncations:
+            if error.partition not in self._workload.history.unclean:
+                raise Violation("INV-11", f"a consumer saw committed records go: {error}")
+
+    async def stop_and_compare(self) -> None:
+        """After clean stops the replicas' files are equal where both have them, and none has a fault."""
+        loop = asyncio.get_running_loop()
+        image = self._cluster.last_image
+        self._cluster.stop_brokers()
+        until = loop.time() + STOP_S
+        while up := [member.name for member in self._cluster.members.values() if member.up]:
+            if loop.time() > until:
+                raise Violation("INV-21", f"not stopped {STOP_S:g} s after they were told to: {', '.join(up)}")
+            await asyncio.sleep(POLL_S)
+        for tp, state in image.partitions.items():
+            self._compare(tp, [self._cluster.members[broker].directory / str(tp) for broker in state.replicas])
+        faults = [
+            f"{finding.kind.name} {finding.file} at {finding.position}, offset {finding.offset}: {finding.found}"
+            for member in self._cluster.members.values()
+            for finding in verify([member.directory], Options(deep=True), Totals())
+            if finding.severity is Severity.FAULT
+        ]
+        if faults:
+            raise Violation("INV-21", "stopped cleanly, and their files have faults:\n    " + "\n    ".join(faults))
+
+    @staticmethod
+    def _compare(tp: TopicPartition, directories: list[Path]) -> None:
+        """Their bytes from the latest log start on (INV-13); segments may begin at different offsets."""
+        logs = {directory: sorted(directory.glob(f"*{LOG_SUFFIX}")) for directory in directories}
+        start = max(int(files[0].stem) for files in logs.values())
+        contents = {directory: _bytes_from(files, start) for directory, files in logs.items()}
+        if len(set(contents.values())) > 1:
+            sizes = ", ".join(f"{directory.parent.name}: {len(data)}" for directory, data in contents.items())
+            raise Violation("INV-21", f"{tp}: replicas differ from offset {start} on (bytes by broker: {sizes})")
+
+
+def _bytes_from(files: list[Path], start: int) -> bytes:
+    """From the batch that holds offset `start` to the end."""
+    pieces = []
+    for path in files:
+        data, position = path.read_bytes(), 0
+        while position < len(data):
+            header = parse_header(data, position)
+            if header.next_offset > start:
+                pieces.append(data[position:])
+                break
+            position += header.size
+    return b"".join(pieces)

@@ -1,0 +1,105 @@
+"""Faults of the network: what is cut, broken or slowed, and mended a while later."""
+
+from cluster.simulation.members import CONTROLLER
+from cluster.simulation.nemesis import Nemesis, deed
+from cluster.simulation.plan import LAG_MS
+from cluster.simulation.profiles import Fault
+
+Link = tuple[str, str]
+
+
+def _everyone(n: Nemesis) -> list[str]:
+    return [member.name for member in n.cluster.everyone()] + n.workload.clients
+
+
+def _both_ways(names: list[str], others: list[str]) -> list[Link]:
+    return [link for a in names for b in others if a != b for link in ((a, b), (b, a))]
+
+
+async def _cut(n: Nemesis, kind: Fault, links: list[Link], **details: object) -> None:
+    n.begin(kind, **details)
+    for a, b in links:
+        n.kernel.network.block(a, b)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=kind.value, **details)
+    for a, b in links:
+        n.kernel.network.heal(a, b)
+
+
+def _a_link(n: Nemesis) -> Link:
+    a = n.running_broker().name
+    b = n.chance.choice([name for name in _everyone(n) if name != a])
+    return (a, b) if n.chance.random() < 0.5 else (b, a)
+
+
+@deed(Fault.CUT_LINK)
+async def cut_link(n: Nemesis) -> None:
+    a, b = _a_link(n)
+    await _cut(n, Fault.CUT_LINK, [(a, b), (b, a)], a=a, b=b)
+
+
+@deed(Fault.CUT_ONE_WAY)
+async def cut_one_way(n: Nemesis) -> None:
+    a, b = _a_link(n)
+    await _cut(n, Fault.CUT_ONE_WAY, [(a, b)], source=a, to=b)
+
+
+@deed(Fault.ISOLATE_BROKER)
+async def isolate_broker(n: Nemesis) -> None:
+    name = n.running_broker().name
+    await _cut(n, Fault.ISOLATE_BROKER, _both_ways([name], _everyone(n)), broker=name)
+
+
+@deed(Fault.ISOLATE_FROM_CONTROLLER)
+async def isolate_from_controller(n: Nemesis) -> None:
+    """The leader goes on with its followers and is deposed behind its back."""
+    name = n.leader(n.partition()).name
+    await _cut(n, Fault.ISOLATE_FROM_CONTROLLER, _both_ways([name], [CONTROLLER]), broker=name)
+
+
+@deed(Fault.ISOLATE_FROM_BROKERS)
+async def isolate_from_brokers(n: Nemesis) -> None:
+    """The leader keeps its session and loses its followers."""
+    name = n.leader(n.partition()).name
+    others = [member.name for member in n.cluster.members.values()]
+    await _cut(n, Fault.ISOLATE_FROM_BROKERS, _both_ways([name], others), broker=name)
+
+
+@deed(Fault.SPLIT)
+async def split(n: Nemesis) -> None:
+    """Two sides that do not hear each other; sometimes one or two see both."""
+    names = _everyone(n)
+    n.chance.shuffle(names)
+    size = n.chance.randint(1, len(names) - 1)
+    bridge = n.chance.choice((0, 0, 1, 2))
+    left, right = names[:size], names[size + bridge :]
+    await _cut(n, Fault.SPLIT, _both_ways(left, right), left=left, right=right)
+
+
+@deed(Fault.BREAK_CONNECTIONS)
+async def break_connections(n: Nemesis) -> None:
+    a, b = _a_link(n)
+    n.begin(Fault.BREAK_CONNECTIONS, a=a, b=b)
+    n.kernel.network.break_connections(a, b)
+
+
+@deed(Fault.SLOW_LINK)
+async def slow_link(n: Nemesis) -> None:
+    a, b = _a_link(n)
+    await _slow(n, Fault.SLOW_LINK, a, b, n.chance.choice((0.05, 0.5, 2.0)) * n.chance.random())
+
+
+@deed(Fault.SLOW_FOLLOWER)
+async def slow_follower(n: Nemesis) -> None:
+    """A fetch takes just less or just more than a follower may lag."""
+    tp = n.partition()
+    leader, follower = n.leader(tp).name, n.follower(tp).name
+    await _slow(n, Fault.SLOW_FOLLOWER, follower, leader, LAG_MS / 1000 * n.chance.uniform(0.3, 1.1))
+
+
+async def _slow(n: Nemesis, kind: Fault, a: str, b: str, delay_s: float) -> None:
+    n.begin(kind, a=a, b=b, delay_s=round(delay_s, 6))
+    n.kernel.network.slow(a, b, (delay_s * 800, delay_s * 1200))
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=kind.value, a=a, b=b)
+    n.kernel.network.slow(a, b, (0.0, 0.0))

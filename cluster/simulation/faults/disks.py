@@ -1,0 +1,91 @@
+"""Faults of disks, and what an operator does about them: mends the disk, moves damaged replicas away."""
+
+import asyncio
+import errno
+import shutil
+
+from cluster.simulation.faults.crashes import down
+from cluster.simulation.members import BrokerMember
+from cluster.simulation.nemesis import Nemesis, NotNow, deed
+from cluster.simulation.profiles import Fault
+from replog.log.verify.findings import Severity
+from replog.log.verify.partition import Options
+from replog.log.verify.paths import verify
+from replog.log.verify.segment import Totals
+
+
+async def _failing(n: Nemesis, kind: Fault, number: int) -> None:
+    """Every write fails for a while: the broker stops, and stops again until the disk is mended."""
+    member = n.running_broker()
+    n.begin(kind, broker=member.name)
+    member.disk_trouble = True
+    n.kernel.disk.fail(member.name, number)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=kind.value, broker=member.name)
+    n.kernel.disk.heal(member.name)
+
+
+@deed(Fault.DISK_FULL)
+async def disk_full(n: Nemesis) -> None:
+    await _failing(n, Fault.DISK_FULL, errno.ENOSPC)
+
+
+@deed(Fault.DISK_ERROR)
+async def disk_error(n: Nemesis) -> None:
+    await _failing(n, Fault.DISK_ERROR, errno.EIO)
+
+
+def _expendable(n: Nemesis) -> BrokerMember:
+    """A broker that the budget allows to be harmed, the budget charged."""
+    budget = n.cluster.budget
+    member = n.one_of(
+        [m for m in n.cluster.members.values() if not m.held and not m.paused and budget.may_harm(m.broker_id)]
+    )
+    n.cluster.harm(member)
+    return member
+
+
+@deed(Fault.WIPE_DISK)
+async def wipe_disk(n: Nemesis) -> None:
+    """The broker comes back under its id with nothing, sometimes before anybody noticed that it was away (ISR-14)."""
+    member = _expendable(n)
+    n.begin(Fault.WIPE_DISK, broker=member.name)
+    await down(member)
+    shutil.rmtree(member.directory, ignore_errors=True)
+    await n.for_a_while()
+    n.cluster.release(member)
+
+
+@deed(Fault.FLIP_BIT)
+async def flip_bit(n: Nemesis) -> None:
+    """One bit of one replica's log, found by a verification at once or some time after the broker was started on it."""
+    member = _expendable(n)
+    logs = sorted(path for path in member.directory.glob("*-*/*.log") if path.stat().st_size)
+    if not logs:
+        raise NotNow
+    path = n.chance.choice(logs)
+    n.begin(Fault.FLIP_BIT, broker=member.name, file=str(path))
+    member.rotten = member.disk_trouble = True
+    await down(member)
+    n.kernel.disk.flip_bit(path, n.kernel.stream("flipped bits"))
+    if n.chance.random() < 0.5:
+        n.cluster.release(member)
+        await asyncio.sleep(n.chance.uniform(1.0, 6.0))
+        await down(member)
+    repair(n, member)
+    n.cluster.release(member)
+
+
+def repair(n: Nemesis, member: BrokerMember) -> None:
+    """As the verification's findings say: while the broker is down, move what is damaged away to have it copied anew."""
+    if not member.directory.exists():
+        return
+    faults = [
+        finding
+        for finding in verify([member.directory], Options(), Totals())
+        if finding.severity is Severity.FAULT and finding.file.parent != member.directory
+    ]
+    for damaged in dict.fromkeys(finding.file.parent for finding in faults):
+        n.kernel.trace.add("damaged replica moved away", broker=member.name, replica=damaged.name)
+        shutil.rmtree(damaged)
+    member.rotten = False

@@ -1,0 +1,123 @@
+"""One seed's cluster: how many brokers, which topics, which settings, how much trouble. All of it from the seed."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cluster.simulation.chance import Chance
+from cluster.simulation.profiles import Fault, Profile
+
+SESSION_MS = 1500
+LAG_MS = 2000
+MIN_INSYNC_REPLICAS = 2  # never less: what one replica alone acknowledged, one power loss may take
+FSYNC = {"flush.messages": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic to be made, with an explicit assignment of replicas."""
+
+    name: str
+    assignment: tuple[tuple[int, ...], ...]
+    configs: Mapping[str, str]
+
+    @property
+    def retained(self) -> bool:
+        return "retention.bytes" in self.configs or "retention.ms" in self.configs
+
+
+@dataclass(frozen=True, slots=True)
+class Weather:
+    """The network's everyday faults."""
+
+    delay_ms: tuple[float, float]
+    drop: float  # chance of a unary message
+    duplicate: float
+    reorder: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that is decided before a simulation begins."""
+
+    racks: Mapping[int, str]  # by broker
+    topics: tuple[TopicPlan, ...]
+    broker_settings: Mapping[str, object]
+    controller_settings: Mapping[str, object]
+    weather: Weather
+    faults: Mapping[Fault, float]  # begun per virtual minute
+    trouble_s: float
+    fsync: bool  # every topic has flush.messages=1: power losses cost nothing
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(self.racks)
+
+
+def draw(chances: Chance, profile: Profile) -> Plan:
+    chance = chances.stream("plan")
+    brokers = range(1, chance.randint(*profile.brokers) + 1)
+    racks = chance.choice(([""], ["r1", "r2", "r3"]))
+    fsync = chance.random() < 0.15
+    return Plan(
+        racks={broker: racks[broker % len(racks)] for broker in brokers},
+        topics=tuple(_topic(chance, f"t{number}", brokers, fsync) for number in range(chance.randint(1, 2))),
+        broker_settings={
+            "broker.heartbeat.interval.ms": 300,
+            "replica.lag.time.max.ms": LAG_MS,
+            "replica.fetch.wait.max.ms": chance.choice((200, 500)),
+            "replica.fetch.backoff.ms": 200,
+            "replica.socket.timeout.ms": 2500,
+            "replica.fetch.max.bytes": chance.choice((300, 4096, 1 << 20)),
+            "replica.high.watermark.checkpoint.interval.ms": 1000,
+            "log.flush.offset.checkpoint.interval.ms": 2000,
+            "log.retention.check.interval.ms": 2000,
+            "log.cleaner.enable": False,
+            "request.timeout.ms": 3000,
+        },
+        controller_settings={
+            "broker.session.timeout.ms": SESSION_MS,
+            "min.insync.replicas": MIN_INSYNC_REPLICAS,
+            "leader.imbalance.check.interval.seconds": chance.choice((3, 300)),
+        },
+        weather=_weather(chance) if profile.rough_network else Weather((0.2, 1.0), 0.0, 0.0, 0.0),
+        faults=_mix(chance, profile),
+        trouble_s=chance.uniform(*profile.trouble_s),
+        fsync=fsync,
+    )
+
+
+def _topic(chance: random.Random, name: str, brokers: range, fsync: bool) -> TopicPlan:
+    factor = min(len(brokers), chance.choice((2, 3, 3, 3, 3, 3, 4)))
+    assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(1, 2)))
+    configs = {"min.insync.replicas": str(MIN_INSYNC_REPLICAS), "file.delete.delay.ms": "1000"}
+    if chance.random() < 0.7:
+        configs["segment.bytes"] = str(chance.choice((1024, 2048, 8192)))
+    if chance.random() < 0.5:
+        configs["index.interval.bytes"] = str(chance.choice((0, 100, 1000)))
+    if chance.random() < 0.2:
+        configs["retention.bytes"] = str(chance.choice((2048, 8192)))
+    if chance.random() < 0.1:
+        configs["message.timestamp.type"] = "LogAppendTime"
+    if fsync:
+        configs |= FSYNC
+    return TopicPlan(name, assignment, configs)
+
+
+def _weather(chance: random.Random) -> Weather:
+    bad = chance.random() < 0.5
+    return Weather(
+        delay_ms=(0.2, chance.choice((1.0, 5.0, 30.0))),
+        drop=chance.uniform(0.0, 0.05) if bad else 0.0,
+        duplicate=chance.uniform(0.0, 0.05) if bad else 0.0,
+        reorder=chance.uniform(0.0, 0.1) if bad else 0.0,
+    )
+
+
+def _mix(chance: random.Random, profile: Profile) -> dict[Fault, float]:
+    """A swarm takes a third of the kinds and about as many faults: combinations that an even mix hardly ever has."""
+    if not profile.swarm:
+        return dict(profile.faults)
+    kinds = list(profile.faults)
+    chosen = chance.sample(kinds, max(1, len(kinds) // 3))
+    return {kind: profile.faults[kind] * 3 for kind in kinds if kind in chosen}

@@ -1,0 +1,129 @@
+"""What may go wrong, and how often: named mixes of faults, from none at all to everything at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replog.errors import ErrorCode, ReplogError
+
+
+class Fault(StrEnum):
+    """Everything the nemesis can do; the value is its name in tables and traces."""
+
+    CUT_LINK = "cut one link"
+    CUT_ONE_WAY = "cut one direction of a link"
+    ISOLATE_BROKER = "isolate a broker"
+    ISOLATE_FROM_CONTROLLER = "isolate a broker from the controller"
+    ISOLATE_FROM_BROKERS = "isolate a leader from its followers"
+    SPLIT = "split the cluster"
+    BREAK_CONNECTIONS = "break connections"
+    SLOW_LINK = "slow a link"
+    SLOW_FOLLOWER = "slow a follower to about the lag limit"
+
+    KILL = "kill a broker"
+    KILL_AT_FILE_OPERATION = "kill a broker at a file operation"
+    KILL_STARTING = "kill a broker that starts"
+    KILL_STOPPING = "kill a broker that stops"
+    KILL_LEADERS = "kill leader after leader"
+    POWER_LOSS = "power loss of a broker"
+    RESTART = "restart a broker cleanly"
+    ROLLING_RESTART = "restart all brokers, one after the other"
+    PAUSE = "pause a broker"
+    CLOCK_JUMP = "make a wall clock jump"
+    DELETE_RECORDS_WHILE_DOWN = "delete records while a follower is down"
+
+    KILL_CONTROLLER = "kill the controller"
+    KILL_CONTROLLER_BEFORE_COMMIT = "kill the controller before a commit"
+    KILL_CONTROLLER_AFTER_COMMIT = "kill the controller after a commit"
+    STOP_CONTROLLER = "restart the controller cleanly"
+    PAUSE_CONTROLLER = "pause the controller"
+    STORE_FAILS = "metadata store refuses commits"
+
+    DISK_FULL = "fill a disk"
+    DISK_ERROR = "make a disk fail"
+    WIPE_DISK = "replace a disk by an empty one"
+    FLIP_BIT = "flip a bit of a log"
+
+
+NETWORK = (
+    Fault.CUT_LINK,
+    Fault.CUT_ONE_WAY,
+    Fault.ISOLATE_BROKER,
+    Fault.ISOLATE_FROM_CONTROLLER,
+    Fault.ISOLATE_FROM_BROKERS,
+    Fault.SPLIT,
+    Fault.BREAK_CONNECTIONS,
+    Fault.SLOW_LINK,
+    Fault.SLOW_FOLLOWER,
+)
+CRASHES = (
+    Fault.KILL,
+    Fault.KILL_AT_FILE_OPERATION,
+    Fault.KILL_STARTING,
+    Fault.KILL_STOPPING,
+    Fault.KILL_LEADERS,
+    Fault.POWER_LOSS,
+    Fault.RESTART,
+    Fault.ROLLING_RESTART,
+    Fault.PAUSE,
+    Fault.CLOCK_JUMP,
+    Fault.DELETE_RECORDS_WHILE_DOWN,
+)
+CONTROLLER = (
+    Fault.KILL_CONTROLLER,
+    Fault.KILL_CONTROLLER_BEFORE_COMMIT,
+    Fault.KILL_CONTROLLER_AFTER_COMMIT,
+    Fault.STOP_CONTROLLER,
+    Fault.PAUSE_CONTROLLER,
+    Fault.STORE_FAILS,
+)
+DISKS = (Fault.DISK_FULL, Fault.DISK_ERROR, Fault.WIPE_DISK, Fault.FLIP_BIT, Fault.POWER_LOSS)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`faults` maps each kind to how many of it are begun per virtual minute, on average."""
+
+    name: str
+    description: str
+    faults: Mapping[Fault, float] = field(default_factory=dict)
+    swarm: bool = False  # each seed takes only some of the kinds, and of these more
+    rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
+    brokers: tuple[int, int] = (3, 5)
+    trouble_s: tuple[float, float] = (15.0, 40.0)
+
+
+def _at(rate: float, *kinds: Fault) -> dict[Fault, float]:
+    return dict.fromkeys(kinds, rate)
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile("calm", "nothing fails; the network is fast and in order", rough_network=False, trouble_s=(8.0, 15.0)),
+        Profile("network", "partitions, slow links, broken connections", _at(3.0, *NETWORK)),
+        Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
+        Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, Fault.KILL)),
+        Profile("disks", "full and failing disks, lost disks, flipped bits", _at(3.0, *DISKS) | _at(1.0, Fault.KILL)),
+        Profile("storm", "everything at once", _at(0.8, *Fault), brokers=(3, 7)),
+        Profile("swarm", "each seed its own mix of kinds", _at(0.8, *Fault), swarm=True, brokers=(3, 7)),
+        Profile(
+            "quick",
+            "a short swarm on few brokers, for test suites",
+            _at(1.2, *Fault),
+            swarm=True,
+            trouble_s=(6.0, 12.0),
+            brokers=(3, 4),
+        ),
+    )
+}
+
+
+def profile_named(name: str) -> Profile:
+    """Raises INVALID_CONFIG for a name that is none."""
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG, f"profile {name!r} is not known; choose one of {', '.join(PROFILES)}"
+        ) from None

@@ -1,0 +1,187 @@
+"""One seed from its beginning to its end: a cluster, clients, trouble, peace, and the verdict."""
+
+import re
+import shutil
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cluster.simulation.faults.connections
+import cluster.simulation.faults.controllers
+import cluster.simulation.faults.crashes
+import cluster.simulation.faults.disks  # noqa: F401 (each registers its deeds)
+from cluster.simulation.checks.checker import Checker
+from cluster.simulation.checks.violation import Violation
+from cluster.simulation.cluster import SimulatedCluster
+from cluster.simulation.ending import Ending
+from cluster.simulation.invariants import INVARIANTS
+from cluster.simulation.kernel import WORLD, Kernel
+from cluster.simulation.loop import Stuck
+from cluster.simulation.nemesis import Nemesis
+from cluster.simulation.plan import draw
+from cluster.simulation.process import SimulatedProcess
+from cluster.simulation.profiles import Profile
+from cluster.simulation.workload import Workload
+from replog.client.admin import Admin
+from replog.errors import ErrorCode, ReplogError
+
+RELEVANT_EVENTS = 60
+MAX_VIRTUAL_S = 600.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a seed. Plain values, so that it can be sent from one process to another."""
+
+    seed: int
+    profile: str
+    invariant: str = ""  # the one violated; none: ""
+    text: str = ""
+    virtual_s: float = 0.0
+    steps: int = 0
+    events: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    cpu_s: float = 0.0  # filled in by whoever measures it
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.invariant)
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Simulation:
+    """`run` it once. `directory` is to be empty, and on a fast disk."""
+
+    def __init__(self, seed: int, profile: Profile, directory: Path, *, messages: bool = False) -> None:
+        self.seed = seed
+        self.profile = profile
+        self.kernel = Kernel(seed, directory)
+        self.trace = self.kernel.trace
+        self.plan = draw(self.kernel.chance, profile)
+        self.kernel.network.weather = self.plan.weather
+        self.kernel.network.on_event = self.trace.add_for
+        if messages:
+            self.kernel.network.on_message = self.trace.add_for
+        self.cluster: SimulatedCluster
+        self.workload: Workload
+        self.checker: Checker
+
+    def run(self) -> Outcome:
+        outcome = Outcome(self.seed, self.profile.name)
+        kernel = self.kernel
+        with self.trace.capturing_logs(), kernel.disk:
+            try:
+                self.cluster = SimulatedCluster(kernel, self.plan)
+                self.workload = Workload(kernel, self.plan, self.cluster.bootstrap, self.cluster.history)
+                self.checker = Checker(self.cluster)
+                kernel.loop.on_step = self.checker.after_step
+                story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
+                if not kernel.loop.run_until(lambda: story.done() or self._broken(), MAX_VIRTUAL_S):
+                    raise Violation("INV-21", f"the simulation is not over after {MAX_VIRTUAL_S:g} virtual seconds")
+                self._raise_defects()
+                story.result()
+            except Violation as violation:
+                outcome.invariant, outcome.text = violation.invariant, self._told(violation)
+            except Stuck as error:
+                outcome.invariant, outcome.text = "stuck", self._told(Violation("stuck", str(error)))
+            except Exception:  # noqa: BLE001 (a defect of the simulation or of a check: the other seeds go on)
+                outcome.invariant = "defect"
+                outcome.text = self._told(Violation("defect", traceback.format_exc()))
+            finally:
+                kernel.loop.on_step = None
+                kernel.loop.dispose()
+        history = self.cluster.history
+        outcome.virtual_s = round(kernel.loop.time(), 6)
+        outcome.steps, outcome.events = kernel.loop.steps, len(self.trace)
+        outcome.operations = len(history.sends) + len(history.reads) + len(history.latest) + len(history.deletions)
+        outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
+        outcome.faults = {kind.value: count for kind, count in sorted(self.cluster.faults.items())}
+        outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
+        return outcome
+
+    def _broken(self) -> bool:
+        return bool(self.kernel.loop.failures or self.trace.defects)
+
+    def _raise_defects(self) -> None:
+        for failure in self.kernel.loop.failures:
+            raise Violation("defect", str(failure)) from failure.exception
+        for defect in self.trace.defects:
+            raise Violation("defect", defect)
+
+    async def _story(self) -> None:
+        cluster, workload = self.cluster, self.workload
+        ending = Ending(self.kernel, cluster, workload)
+        cluster.start()
+        await ending.quiescence("before there are topics")
+        await self._make_topics()
+        await ending.quiescence("after the start")
+        workload.start()
+        nemesis = Nemesis(self.kernel, cluster, workload)
+        self.trace.add("trouble begins", seconds=round(self.plan.trouble_s, 3))
+        await nemesis.run(self.plan.trouble_s)
+        self.trace.add("trouble ends")
+        await ending.heal(nemesis)
+        await workload.stop_producers()
+        await ending.quiescence("after the trouble")
+        await ending.drain()
+        await workload.stop_readers()
+        self.checker.at_the_end()
+        await ending.stop_and_compare()
+
+    async def _make_topics(self) -> None:
+        async def make() -> None:
+            admin = Admin(
+                self.cluster.bootstrap,
+                transport=self.kernel.transport(),
+                rng=self.kernel.stream("making topics"),
+            )
+            for topic in self.plan.topics:
+                try:
+                    await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
+                except ReplogError as error:  # an answer that was lost makes the second request fail
+                    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise
+            await admin.close()
+
+        await self.kernel.loop.spawn(SimulatedProcess("admin-0"), make())
+
+    def _told(self, violation: Violation) -> str:
+        """Everything a person needs: the rule, what was seen, what led to it, and how to see it again."""
+        about = dict.fromkeys(re.findall(r"\bt\d-\d\b|\bbroker-\d+\b", str(violation)))
+        events = self.trace.lines(about, RELEVANT_EVENTS)
+        return "\n".join(
+            [
+                f"{violation.invariant}: {INVARIANTS.get(violation.invariant, '')}".rstrip(": "),
+                "    " + str(violation).removeprefix(f"{violation.invariant}: "),
+                f"the last events about {', '.join(about) or 'anything'}:",
+                *events,
+                f"replay: replog sim replay --profile {self.profile.name} --seed {self.seed}",
+            ]
+        )
+
+
+def simulate(
+    seed: int,
+    profile: Profile,
+    directory: Path,
+    *,
+    messages: bool = False,
+    on_trace: Callable[[list[str]], None] | None = None,
+) -> Outcome:
+    """Run one seed in `directory`, which is made anew and left as the simulated disks are in the end.
+
+    The same seed gives the same outcome and trace.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    simulation = Simulation(seed, profile, directory, messages=messages)
+    outcome = simulation.run()
+    if on_trace is not None:
+        on_trace(simulation.trace.lines())
+    return outcome

@@ -1,0 +1,292 @@
+"""What clients do meanwhile: the shipped producers, consumers and admin client, with every operation in the history."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from random import Random
+from typing import Any, Literal
+
+from cluster.simulation.clocks import WALL_START_MS
+from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send
+from cluster.simulation.kernel import Kernel
+from cluster.simulation.plan import Plan
+from cluster.simulation.process import SimulatedProcess
+from replog.client.accumulator import Delivery
+from replog.client.admin import Admin
+from replog.client.consumer import Consumer, LogTruncated
+from replog.client.producer import Producer
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+Acks = Literal["all", 1, 0]
+
+DELIVERY_TIMEOUT_MS = 6000
+REQUEST_TIMEOUT_MS = 1500
+DRAIN_TIMEOUT_S = 30.0
+PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
+    ("all", True, 8.0),
+    ("all", True, 4.0),
+    ("all", False, 3.0),
+    (1, False, 2.0),
+    (0, False, 1.0),
+)
+
+
+class Workload:
+    """Clients of one cluster. Each life of a client is a simulated process of its own."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, bootstrap: str, history: History) -> None:
+        self.history = history
+        self.history.retained = {topic.name: None for topic in plan.topics if topic.retained}
+        self.partitions = [
+            TopicPartition(topic.name, number) for topic in plan.topics for number in range(len(topic.assignment))
+        ]
+        self.truncations: list[LogTruncated] = []  # committed records that a consumer saw vanish
+        self._kernel = kernel
+        self._bootstrap = bootstrap
+        self._producers: list[asyncio.Task[None]] = []
+        self._readers: list[asyncio.Task[None]] = []
+        self.clients: list[str] = []
+        self._stopping = False
+        self._scratch = 0
+
+    # -- life cycles
+
+    def start(self) -> None:
+        chance = self._kernel.stream("workload")
+        for number, (acks, idempotent, rate) in enumerate(PRODUCERS[: chance.randint(2, len(PRODUCERS))], 1):
+            self._producers.append(self._run(f"producer-{number}", self._produce, acks, idempotent, rate))
+        for number in range(1, chance.randint(1, 2) + 1):
+            self._readers.append(self._run(f"consumer-{number}", self._consume))
+        self._readers.append(self._run("poller-1", self._poll_ends))
+        self._producers.append(self._run("admin-1", self._administer))
+
+    async def stop_producers(self) -> None:
+        """Every record has its outcome when this returns."""
+        self._stopping = True
+        await _all(self._producers)
+
+    async def stop_readers(self) -> None:
+        for task in self._readers:
+            task.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+
+    def _run(self, name: str, client: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> asyncio.Task[None]:
+        if name not in self.clients:
+            self.clients.append(name)
+        return self._kernel.loop.spawn(SimulatedProcess(name), client(name, self._kernel.stream(name), *arguments))
+
+    @property
+    def _now(self) -> float:
+        return self._kernel.loop.time()
+
+    def _wall_ms(self) -> int:
+        return WALL_START_MS + int(self._now * 1000)
+
+    # -- producers
+
+    async def _produce(self, name: str, chance: Random, acks: Acks, idempotent: bool, rate: float) -> None:
+        number = life = 0
+        while not self._stopping:
+            life += 1
+            ends = self._now + chance.uniform(5.0, 60.0)
+            producer = Producer(
+                self._bootstrap,
+                acks=acks,
+                enable_idempotence=idempotent,
+                linger_ms=chance.choice((0, 5, 50)),
+                batch_size=chance.choice((200, 16_384)),
+                compression=chance.choice(("none", "none", "zstd", "gzip")),
+                max_block_ms=3000,
+                delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                transport=self._kernel.transport(),
+                rng=chance,
+                wall_clock_ms=self._wall_ms,
+            )
+            waiting: list[asyncio.Task[None]] = []
+            while not self._stopping and self._now < ends:
+                partition = chance.choice(self.partitions)
+                for _ in range(chance.choice((1, 1, 2, 6))):
+                    number += 1
+                    value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(120))
+                    send = Send(
+                        f"{name}.{life}", partition, value, -1 if acks == "all" else acks, idempotent, self._now
+                    )
+                    self.history.sends.append(send)
+                    try:
+                        delivery = await producer.send(partition.topic, value, partition=partition.partition)
+                    except ReplogError as error:
+                        self.history.failed(send, error, self._now)
+                        self._told(send)
+                    else:
+                        waiting.append(asyncio.create_task(self._settle(send, delivery)))
+                await asyncio.sleep(chance.expovariate(rate / 2.5))
+            await producer.close()
+            await _all(waiting)
+
+    async def _settle(self, send: Send, delivery: Delivery) -> None:
+        try:
+            self.history.acknowledged(send, await delivery, self._now)
+        except ReplogError as error:
+            self.history.failed(send, error, self._now)
+        self._told(send)
+
+    def _told(self, send: Send) -> None:
+        value = send.value.rstrip(b".").decode()
+        if send.outcome is Outcome.OK:
+            self._kernel.trace.add("acknowledged", partition=send.partition, offset=send.offset, value=value)
+        else:
+            self._kernel.trace.add(
+                f"send {send.outcome.value}", partition=send.partition, value=value, error=send.error
+            )
+
+    # -- consumers
+
+    def _consumer(self, chance: Random) -> Consumer:
+        return Consumer(
+            self._bootstrap,
+            auto_offset_reset="error",  # so that each reset is ours, and in the history
+            fetch_max_wait_ms=500,
+            max_partition_fetch_bytes=chance.choice((200, 2000, 1 << 20)),
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            transport=self._kernel.transport(),
+            rng=chance,
+        )
+
+    async def _consume(self, name: str, chance: Random) -> None:
+        """One life after the other, each from the beginning."""
+        life = 0
+        while True:
+            life += 1
+            consumer = self._consumer(chance)
+            consumer.assign(self.partitions)
+            ends = self._now + chance.uniform(3.0, 30.0)
+            self._from_the_beginning(consumer, f"{name}.{life}")
+            while self._now < ends:
+                await self._read(consumer, f"{name}.{life}", chance.choice((None, 1, 7)))
+            await consumer.close()
+
+    def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
+        for partition in self.partitions:
+            self.history.reads.append(Seek(client, partition, self._now))
+        consumer.seek_to_beginning()
+
+    async def _read(self, consumer: Consumer, client: str, max_records: int | None) -> Poll | None:
+        invoked_s = self._now
+        try:
+            records = await consumer.fetch(1.0, max_records)
+        except ReplogError as error:
+            self._kernel.trace.add("poll failed", error=str(error))
+            if isinstance(error, LogTruncated):
+                self.truncations.append(error)
+            await asyncio.sleep(0.2)
+            self._from_the_beginning(consumer, client)
+            return None
+        if not records:
+            return None
+        poll = Poll(
+            client,
+            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, r.value or b"") for r in records),
+            invoked_s,
+            self._now,
+        )
+        self.history.reads.append(poll)
+        return poll
+
+    async def _poll_ends(self, name: str, chance: Random) -> None:
+        """One client for the whole time: it presents the newest epoch that it has seen."""
+        consumer = self._consumer(chance)
+        while True:
+            partition, invoked_s = chance.choice(self.partitions), self._now
+            try:
+                offset = (await consumer.end_offsets([partition], 5.0))[partition]
+            except ReplogError as error:
+                self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
+            else:
+                self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
+            await asyncio.sleep(chance.expovariate(1.5))
+
+    # -- administration
+
+    async def _administer(self, name: str, chance: Random) -> None:
+        admin = Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
+        while not self._stopping:
+            await asyncio.sleep(chance.expovariate(0.15))
+            if chance.random() < 0.6:
+                partition = chance.choice(self.partitions)
+                known = [s.offset for s in self.history.sends if s.partition == partition and s.outcome is Outcome.OK]
+                offset = -1 if chance.random() < 0.2 else chance.randint(0, max(known, default=0) + 1)
+                await self._delete_records(admin, name, partition, offset)
+            else:
+                await self._scratch_topic(admin, chance)
+        await admin.close()
+
+    async def delete_committed(self, partition: TopicPartition) -> None:
+        """All that is committed, by a client of its own."""
+        await self._run("admin-2", self._delete_committed, partition)
+
+    async def _delete_committed(self, name: str, chance: Random, partition: TopicPartition) -> None:
+        admin = Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
+        await self._delete_records(admin, name, partition, -1)
+        await admin.close()
+
+    async def _delete_records(self, admin: Admin, name: str, partition: TopicPartition, offset: int) -> None:
+        deletion = Deletion(name, partition, offset, self._now)
+        self.history.deletions.append(deletion)
+        try:
+            deletion.low_watermark = (await admin.delete_records({partition: offset}))[partition]
+            deletion.outcome = Outcome.OK
+        except ReplogError as error:
+            deletion.outcome = Outcome.UNKNOWN
+            self._kernel.trace.add("DeleteRecords failed", partition=partition, offset=offset, error=str(error))
+        else:
+            self._kernel.trace.add("records deleted", partition=partition, low_watermark=deletion.low_watermark)
+        deletion.completed_s = self._now
+
+    async def _scratch_topic(self, admin: Admin, chance: Random) -> None:
+        """A topic that comes and goes; nothing is written to it."""
+        self._scratch += 1
+        topic = f"scratch{self._scratch}"
+        self.history.deleted[topic] = None
+        for step, call in (
+            ("create", admin.create_topic(topic, 1, chance.choice((2, 3)))),
+            ("delete", admin.delete_topic(topic)),
+        ):
+            try:
+                await call
+            except ReplogError as error:
+                self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
+            else:
+                self._kernel.trace.add(f"topic {step}d", topic=topic)
+            await asyncio.sleep(chance.expovariate(1.0))
+
+    # -- the end
+
+    async def drain(self) -> None:
+        """Read everything once more, by one fresh consumer. Raises REQUEST_TIMED_OUT when that takes too long."""
+        consumer = self._consumer(self._kernel.stream("drain"))
+        consumer.assign(self.partitions)
+        starts = await consumer.beginning_offsets(self.partitions, DRAIN_TIMEOUT_S)
+        ends = await consumer.end_offsets(self.partitions, DRAIN_TIMEOUT_S)
+        self._from_the_beginning(consumer, "drain")
+        found: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in self.partitions}
+        until = self._now + DRAIN_TIMEOUT_S
+
+        def missing() -> list[TopicPartition]:
+            return [
+                p for p in self.partitions if starts[p] < ends[p] and (not found[p] or found[p][-1][0] < ends[p] - 1)
+            ]
+
+        while missing():
+            if self._now > until:
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"not read to the end: {', '.join(map(str, missing()))}")
+            poll = await self._read(consumer, "drain", None)
+            for record in poll.records if poll is not None else ():
+                found[record.partition].append((record.offset, record.value))
+        for partition, records in found.items():
+            self.history.drained[partition] = Drained(partition, starts[partition], ends[partition], tuple(records))
+        await consumer.close()
+
+
+async def _all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks)
