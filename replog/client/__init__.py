@@ -2,6 +2,7 @@
 
 from replog.client.admin import Admin, PartitionDescription, TopicDescription
 from replog.client.consumer import Consumer, LogTruncated
+from replog.client.leadership import ElectionType
 from replog.client.producer import Delivery, DeliveryFailed, Producer, RecordMetadata
 from replog.client.records import Record
 from replog.client.sync import SyncAdmin, SyncConsumer, SyncProducer
@@ -11,6 +12,7 @@ __all__ = [
     "Consumer",
     "Delivery",
     "DeliveryFailed",
+    "ElectionType",
     "LogTruncated",
     "PartitionDescription",
     "Producer",

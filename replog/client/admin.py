@@ -1,4 +1,4 @@
-"""The admin client: topics, and what the cluster says of itself."""
+"""The admin client: topics and partitions, and what the cluster says of itself."""
 
 import asyncio
 import random
@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from replog.backoff import Backoff
+from replog.client import leadership
+from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError, error_code
@@ -45,6 +47,8 @@ class PartitionDescription:
     isr: tuple[int, ...]
     elr: tuple[int, ...]
     partition_epoch: int
+    adding_replicas: tuple[int, ...]  # while a reassignment is under way
+    removing_replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,37 @@ class Admin:
         results = await ask_leaders(self._metadata, self._backoff, list(offsets), method, request, self._timeout_s)
         return {partition: result.low_watermark for partition, result in results.items()}
 
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ElectionResult]:
+        """Hold an election in each partition; None: in all of the cluster, and only those that needed one are told.
+
+        UNCLEAN where there is no leader makes any live replica the leader, and may lose committed records for good.
+        The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
+        UNKNOWN_TOPIC_OR_PARTITION (CT-11).
+        """
+        request = leadership.elect_request(kind, partitions)
+        return leadership.elect_results(await self._ask_controller(Controller["elect_leaders"], request))
+
+    async def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ReplogError | None]:
+        """Begin to move each partition to these brokers, in preference order; None: take back what is under way.
+
+        Data is copied in the background (see `list_partition_reassignments`). Each partition's error, if it was
+        refused: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION (CT-14, CT-16).
+        """
+        request = leadership.reassign_request(targets)
+        response = await self._ask_controller(Controller["alter_partition_reassignments"], request)
+        return leadership.reassign_results(response)
+
+    async def list_partition_reassignments(
+        self, partitions: Sequence[TopicPartition] = ()
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Those of `partitions`, of all if none is named, that are being reassigned, as the controller knows it."""
+        request = leadership.list_request(partitions)
+        return leadership.reassignments(await self._ask_controller(Controller["list_partition_reassignments"], request))
+
     async def _describe(self, topic: str) -> TopicDescription:
         response = await self._metadata.fetch((topic,))
         found = next((known for known in response.topics if known.topic == topic), None)
@@ -217,7 +252,15 @@ class Admin:
             raise ReplogError(code, f"topic {topic!r} is not known; see the list of topics")
         partitions = (
             PartitionDescription(
-                p.partition, p.leader, p.leader_epoch, tuple(p.replicas), tuple(p.isr), tuple(p.elr), p.partition_epoch
+                partition=p.partition,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                replicas=tuple(p.replicas),
+                isr=tuple(p.isr),
+                elr=tuple(p.elr),
+                partition_epoch=p.partition_epoch,
+                adding_replicas=tuple(p.adding_replicas),
+                removing_replicas=tuple(p.removing_replicas),
             )
             for p in found.partitions
         )

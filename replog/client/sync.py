@@ -2,16 +2,18 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from replog.client.accumulator import Delivery, RecordMetadata
 from replog.client.admin import Admin, ClusterDescription, TopicDescription
 from replog.client.consumer import Consumer
+from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
 from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producer import Producer
 from replog.client.records import Record
+from replog.errors import ReplogError
 from replog.topic import TopicPartition
 
 T = TypeVar("T")
@@ -136,3 +138,18 @@ class SyncAdmin(_Blocking):
 
     def describe_cluster(self) -> ClusterDescription:
         return self._run(self._client.describe_cluster())
+
+    def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ElectionResult]:
+        return self._run(self._client.elect_leaders(kind, partitions))
+
+    def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ReplogError | None]:
+        return self._run(self._client.alter_partition_reassignments(targets))
+
+    def list_partition_reassignments(
+        self, partitions: Sequence[TopicPartition] = ()
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        return self._run(self._client.list_partition_reassignments(partitions))
