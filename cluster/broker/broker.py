@@ -33,7 +33,7 @@ from cluster.metadata_image import MetadataImage
 from replog.backoff import Backoff
 from replog.config import BrokerConfig, TopicConfig, parse_address
 from replog.errors import ErrorCode, ReplogError
-from replog.log.manager import LogManager
+from replog.log.directories import LogDirectories
 from replog.rpc import methods
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2 as pb
@@ -56,7 +56,7 @@ class Broker:
         self._clock = clock
         self._chance = chance
         self._image = MetadataImage()
-        self._logs: LogManager | None = None
+        self._logs: LogDirectories | None = None
         self._roles: RoleChanges | None = None
         self._fetchers = FetcherManager(self._new_fetcher)
         self._tasks: list[asyncio.Task[None]] = []
@@ -102,14 +102,19 @@ class Broker:
         advertised = config.advertised_listeners or self.address
         self._spawn(self._watch.run())
         await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
-        logs = LogManager(config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id)
+        logs = LogDirectories(
+            config.log_dirs,
+            cluster_id=self._image.cluster_id,
+            node_id=config.node_id,
+            randbytes=self._chance.randbytes,
+        )
         self._logs = logs
         await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
         if logs.failed:
             faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
             raise ReplogError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{len(logs.failed)} replicas in {config.log_dirs} cannot be loaded ({faults}); "
+                f"{len(logs.failed)} replicas cannot be loaded ({faults}); "
                 "move such a directory away to have its replica copied afresh",
             )
         broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
@@ -134,7 +139,7 @@ class Broker:
         log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
 
     @staticmethod
-    def _previous_epoch(logs: LogManager) -> int:
+    def _previous_epoch(logs: LogDirectories) -> int:
         """The epoch that proves a clean stop; -1 also when loading had to drop data (ISR-18)."""
         lost = [str(tp) for tp, found in logs.logs.items() if found.lost_data]
         if lost:
@@ -179,7 +184,7 @@ class Broker:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """The broker cannot go on: its only log directory failed, or it was replaced. It stops without a marker."""
+        """The broker cannot go on: a log directory failed, or it was replaced. It stops without a marker."""
         if not self._failure.done():
             log.error("broker failed", reason=str(error))
             self._failure.set_exception(error)

@@ -19,10 +19,10 @@ from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import Cleaning
+from replog.log.directories import LogDirectories
 from replog.log.errors import CorruptRecord, storage_error
 from replog.log.files import fsync_directory
 from replog.log.log import Log
-from replog.log.manager import LogManager
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -34,7 +34,7 @@ WORK_S = 0.001
 class LogCleaner:
     """`run` it for as long as the broker runs."""
 
-    def __init__(self, manager: ReplicaManager, logs: LogManager) -> None:
+    def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
         self._manager = manager
         self._logs = logs
         self._uncleanable: set[Log] = set()  # after an unexpected error, until the broker is restarted
@@ -75,9 +75,11 @@ class LogCleaner:
         now_ms = self._manager.clock.wall_ms()
         for tp in self._manager.hosted:
             found = self._logs.get(tp)
-            if found is None or found.failure or not found.config.compacted or found in self._uncleanable:
+            if found is None or self._logs.future(tp) is not None:  # one that is being moved waits (7.7)
                 continue
-            cleanable = found.compaction.cleanable(self._logs.cleaned_offsets.get(tp), now_ms)
+            if found.failure or not found.config.compacted or found in self._uncleanable:
+                continue
+            cleanable = found.compaction.cleanable(self._logs.cleaned_offsets(tp).get(tp), now_ms)
             if cleanable.is_worth_it(found.config):
                 candidates.append((tp, found, cleanable))
         return max(candidates, key=lambda candidate: candidate[2].dirty_ratio, default=None)
@@ -96,8 +98,9 @@ class LogCleaner:
             replaced = False  # segments were cut while they were read
         if not replaced or self._logs.get(tp) is not found or found.compaction.is_void(task):
             return False
-        self._logs.cleaned_offsets.raise_to(tp, cleaning.end_offset)
-        await in_thread(self._logs.cleaned_offsets.write)
+        cleaned_offsets = self._logs.cleaned_offsets(tp)
+        cleaned_offsets.raise_to(tp, cleaning.end_offset)
+        await in_thread(cleaned_offsets.write)
         log.info(
             "cleaned",
             partition=str(tp),

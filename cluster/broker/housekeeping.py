@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
-from replog.log.manager import LogManager
+from replog.log.directories import LogDirectories
 from replog.topic import TopicPartition
 
 FILES_INTERVAL_MS = 1000
@@ -17,7 +17,7 @@ Chore = Callable[[], Awaitable[None]]
 class Housekeeping:
     """One task per chore. What waits for the disk does so in a thread; the logs' own state is touched on the loop."""
 
-    def __init__(self, manager: ReplicaManager, logs: LogManager) -> None:
+    def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
         self._manager = manager
         self._logs = logs
         self._flushed_ms: dict[TopicPartition, int] = {}  # when `flush.ms` was last kept
@@ -71,8 +71,9 @@ class Housekeeping:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and
         everything every `flush.ms` (LG-18)."""
         now_ms = self._manager.clock.monotonic_ms()
-        self._flushed_ms = {tp: ms for tp, ms in self._flushed_ms.items() if tp in self._logs.logs}
-        for tp, log in list(self._logs.logs.items()):
+        logs = self._logs.logs
+        self._flushed_ms = {tp: ms for tp, ms in self._flushed_ms.items() if tp in logs}
+        for tp, log in logs.items():
             due = now_ms - self._flushed_ms.setdefault(tp, now_ms) >= log.config.flush_ms
             if due:
                 self._flushed_ms[tp] = now_ms
@@ -84,7 +85,7 @@ class Housekeeping:
             except ReplogError:
                 if self._logs.get(tp) is log:
                     raise
-                continue  # deleted meanwhile, its directory renamed (LG-17): the disk is not to blame
+                continue  # deleted or moved meanwhile, its directory renamed (LG-17): the disk is not to blame
             log.flushed(task)
 
     async def _delete_expired(self) -> None:

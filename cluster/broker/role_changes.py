@@ -14,7 +14,7 @@ from follower.partition import PartitionFollower
 from leader.partition import PartitionLeader
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.manager import LogManager
+from replog.log.directories import LogDirectories
 from replog.metadata import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import TopicPartition
@@ -28,7 +28,7 @@ class RoleChanges:
     def __init__(
         self,
         manager: ReplicaManager,
-        logs: LogManager,
+        logs: LogDirectories,
         fetchers: FetcherManager,
         broker_epoch: int,
         shutting_down: Callable[[], bool],

@@ -23,6 +23,10 @@ class DeletedFiles:
                 continue
             self._waiting.append((target, None))
 
+    def renamed(self, directory: Path) -> None:
+        """Their directory has this name from now on."""
+        self._waiting = [(directory / path.name, since) for path, since in self._waiting]
+
     def delete_expired(self, now_ms: int, delay_ms: int) -> int:
         """Remove those set aside at least `delay_ms` before, counted from the first call that saw them; how many."""
         waiting: list[tuple[Path, int | None]] = []

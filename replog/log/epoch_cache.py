@@ -21,7 +21,7 @@ class LeaderEpochCache:
     """Epochs and their start offsets, both strictly increasing (EP-1); every change is durable when it returns."""
 
     def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
-        self._path = path
+        self.path = path
         self._entries = list(entries)
 
     @classmethod
@@ -122,4 +122,4 @@ class LeaderEpochCache:
         return tuple(entries)
 
     def _write(self) -> None:
-        write_entries(self._path, self._entries)
+        write_entries(self.path, self._entries)

@@ -134,7 +134,7 @@ class DiskWork:
     """Entered around a log's work on its files: refused after a failure, and a disk error in it is one."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         self.failure: LogStorageError | None = None
 
     def __enter__(self) -> None:
@@ -145,7 +145,7 @@ class DiskWork:
         if isinstance(error, LogStorageError):
             self.failure = error
         elif isinstance(error, OSError):
-            self.failure = storage_error(self._directory, error)
+            self.failure = storage_error(self.directory, error)
             raise self.failure from error
 
 

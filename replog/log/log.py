@@ -36,7 +36,7 @@ from replog.log.offsets import (
     TimestampAndOffset,
 )
 from replog.log.producers.control import end_transaction_marker
-from replog.log.producers.recovery import rebuild
+from replog.log.producers.recovery import cut_back
 from replog.log.reading import aborted_transactions, read_below
 from replog.log.retention import expired_segments
 from replog.log.segments import SegmentView
@@ -308,7 +308,8 @@ class Log:
             self._ended_at(self._segments.active.next_offset)
             self.epochs.truncate_from_end(self.log_end_offset)
             self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-            self._reload_producers()
+            cut_back(self.producers, self._snapshots, self._segments.all(), self.log_start_offset, self.log_end_offset)
+            self.producers.replicated_to(self.high_watermark)
             self.on_recovery_point_lowered()
         return True
 
@@ -340,15 +341,6 @@ class Log:
         self.recovery_point = min(self.recovery_point, offset)
         self._high_watermark = OffsetMetadata(min(self.high_watermark, offset))
         self._last_stable = OffsetMetadata(-1)
-
-    def _reload_producers(self) -> None:
-        """As of the log end, after a truncation (PS-8, PS-10)."""
-        self._snapshots.keep_only(self.log_start_offset, self.log_end_offset)
-        if not self.producers.empty:
-            segments = self._segments.all()
-            rebuild(self.producers, self._snapshots, segments, self.log_start_offset, self.log_end_offset)
-            self.producers.replicated_to(self.high_watermark)
-        self._snapshots.take(self.log_end_offset, self.producers)
 
     def forget_places(self) -> None:
         """A cleaner has replaced segments: where the bounds lie is found again."""
@@ -428,6 +420,12 @@ class Log:
         """Let go of the files without writing anything: for a failed disk (SG-12)."""
         self._segments.close()
         self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
+
+    def renamed(self, directory: Path) -> None:
+        """The directory has this name from now on (7.7)."""
+        self.directory = self._working.directory = self._snapshots.directory = directory
+        self.epochs.path = directory / self.epochs.path.name
+        self._segments.renamed(directory)
 
     # -- inside
 

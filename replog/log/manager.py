@@ -1,4 +1,8 @@
-"""One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3)."""
+"""One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3).
+
+Beside logs there may be future logs: copies in the making of logs in other directories of this broker (7.7). They are
+recovered, checkpointed and closed like any other, and nobody reads them.
+"""
 
 import os
 import re
@@ -9,10 +13,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from uuid import uuid4
+from typing import NamedTuple
+from uuid import UUID
 
 from replog.config import TopicConfig
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.log.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -32,26 +37,46 @@ from replog.log.partition_metadata import format_topic_id, read_topic_id, write_
 from replog.topic import TopicPartition, parse_directory_name
 
 DELETE_SUFFIX = "-delete"
-SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
+FUTURE_SUFFIX = "-future"
+SET_ASIDE = re.compile(r"(?P<replica>.+)\.(?P<id>[0-9a-f]{32})(?P<suffix>-delete|-future|-stray)")  # FN-1
 MAX_FILE_NAME = 255
 
 Report = Callable[[str], None]
+RandomBytes = Callable[[int], bytes]
+
+
+class FutureLog(NamedTuple):
+    """A log that is to take the place of the one in another directory."""
+
+    log: Log
+    topic_id: bytes
+
+    @property
+    def id(self) -> str:
+        """The 32 hex digits in the name of its directory."""
+        return self.log.directory.name.removesuffix(FUTURE_SUFFIX)[-32:]
+
+
+Opened = Callable[[Path, TopicPartition], FutureLog | None]
 
 
 class LogManager:
     """Take the directory with `LogManager(...)`, `load` it, and give it back with `close` (or `abandon`)."""
 
-    def __init__(self, directory: Path, *, cluster_id: str, node_id: int) -> None:
+    def __init__(self, directory: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
         """Lock the directory (created if missing), check whose it is, and see how the last stop was.
 
-        Raises LogStorageError if it cannot be used or another process has it, INCONSISTENT_CLUSTER_ID or
-        INVALID_CONFIG if it belongs to another broker.
+        `randbytes` is where the identifiers in names come from. Raises LogStorageError if the directory cannot be used
+        or another process has it, INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker.
         """
         self.directory = directory
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
+        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None  # not of future logs
         self.cleaned_offsets = CleanedOffsets(directory / CLEANER_CHECKPOINT, threading.Lock())
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
+        self._futures: dict[TopicPartition, FutureLog] = {}
+        self._randbytes = randbytes
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._loaded = False
         self._recovery_points = OffsetCheckpoint(directory / RECOVERY_POINT_CHECKPOINT)
@@ -62,7 +87,7 @@ class LogManager:
             directory.mkdir(parents=True, exist_ok=True)
             self._lock = lock(directory)
         try:
-            verify_or_create(directory, cluster_id=cluster_id, node_id=node_id)
+            verify_or_create(directory, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
             with storage_errors(directory):
                 self.clean, self.previous_broker_epoch = take_marker(directory)
         except ReplogError:
@@ -73,11 +98,26 @@ class LogManager:
     def logs(self) -> Mapping[TopicPartition, Log]:
         return MappingProxyType(self._logs)
 
+    @property
+    def futures(self) -> Mapping[TopicPartition, FutureLog]:
+        return MappingProxyType(self._futures)
+
     def get(self, tp: TopicPartition) -> Log | None:
         return self._logs.get(tp)
 
     def topic_id(self, tp: TopicPartition) -> bytes | None:
         return self._topic_ids.get(tp)
+
+    def _all(self) -> dict[TopicPartition, Log]:
+        """Future logs too; no partition has both kinds here."""
+        return {**self._logs, **{tp: future.log for tp, future in self._futures.items()}}
+
+    def _has(self, tp: TopicPartition, log: Log) -> bool:
+        future = self._futures.get(tp)
+        return self._logs.get(tp) is log or (future is not None and future.log is log)
+
+    def _new_id(self) -> UUID:
+        return UUID(bytes=self._randbytes(16), version=4)
 
     # -- loading
 
@@ -102,31 +142,27 @@ class LogManager:
         log_starts = _read_or_empty(self._log_starts, report)
         with storage_errors(self.directory):
             directories = sorted(path for path in self.directory.iterdir() if path.is_dir())
-        for path in directories:
-            tp = self._partition_of(path, report)
-            if tp is None:
-                continue
-            try:
-                topic_id = read_topic_id(path)
-                if topic_id is None and _has_data(path):
+
+        def opened(path: Path, tp: TopicPartition) -> FutureLog | None:
+            topic_id = read_topic_id(path)
+            if topic_id is None:
+                if _has_data(path):
                     raise LogStorageError(f"{path} has records and no partition.metadata; move it away")
-                if topic_id is None:
-                    continue  # a creation that a crash interrupted: `create` completes it
-                log = Log.open(
-                    path,
-                    configs(tp),
-                    clean=self.clean,
-                    recovery_point=recovery_points.get(tp, 0),
-                    log_start_offset=log_starts.get(tp, 0),
-                    high_watermark=high_watermarks.get(tp, 0),
-                    on_progress=report,
-                )
-            except ReplogError as error:
-                report(f"cannot load {path}: {error.message}")
-                self.failed[tp] = error
-                continue
-            self._add(tp, topic_id, log)
-        for tp in recovery_points.keys() - self._logs.keys() - self.failed.keys():
+                return None  # a creation that a crash interrupted
+            log = Log.open(
+                path,
+                configs(tp),
+                clean=self.clean,
+                recovery_point=recovery_points.get(tp, 0),
+                log_start_offset=log_starts.get(tp, 0),
+                high_watermark=high_watermarks.get(tp, 0),
+                on_progress=report,
+            )
+            return FutureLog(log, topic_id)
+
+        for path in directories:
+            self._load_directory(path, opened, report)
+        for tp in recovery_points.keys() - self._all().keys() - self.failed.keys():
             report(f"{self.directory / tp.directory_name} is missing")
             self.previous_broker_epoch = -1
         try:
@@ -134,35 +170,53 @@ class LogManager:
         except DamagedCheckpoint as damage:
             report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
         self._loaded = True
-        gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._logs.keys()
+        gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._all().keys()
         if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_starts()
-            self.checkpoint_high_watermarks()
-        elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._logs.items()):
+            self.checkpoint_all()
+        elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._all().items()):
             self.checkpoint_recovery_points()  # or what is appended there would count as durable after a crash
         for tp, log in self._logs.items():
             self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
         return dict(self._logs)
 
-    def _partition_of(self, path: Path, report: Report) -> TopicPartition | None:
-        """Whose directory it is; leftovers of deletions are removed, others without a partition are passed over."""
+    def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
+        """One subdirectory: a log, a future log, what a deletion has left, or nothing of ours."""
         set_aside = SET_ASIDE.fullmatch(path.name)
-        if set_aside is not None:
-            report(f"{'removing' if set_aside[1] == 'delete' else 'passing over'} {path}, which was set aside")
-            if set_aside[1] == "delete":
+        is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
+        if set_aside is not None and not is_future:
+            doomed = set_aside["suffix"] == DELETE_SUFFIX
+            report(f"{'removing' if doomed else 'passing over'} {path}, which was set aside")
+            if doomed:
                 shutil.rmtree(path, ignore_errors=True)
-            return None
+            return
         try:
-            return parse_directory_name(path.name)
+            tp = parse_directory_name(set_aside["replica"] if set_aside is not None else path.name)
         except ValueError as error:
             report(f"passing over {path}: {error}")
-            return None
+            return
+        try:
+            found, reason = opened(path, tp), "it was never begun"
+        except ReplogError as error:
+            found, reason = None, error.message
+            if not is_future:
+                report(f"cannot load {path}: {reason}")
+                self.failed[tp] = error
+        if found is not None and is_future:
+            self._add_future(tp, found)
+        elif found is not None:
+            self._add(tp, found.topic_id, found.log)
+        elif is_future:  # the replica itself is elsewhere
+            report(f"removing {path}, a copy in the making: {reason}")
+            shutil.rmtree(path, ignore_errors=True)
 
     def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
         log.on_recovery_point_lowered = partial(self._truncated, tp, log)
         self._logs[tp] = log
         self._topic_ids[tp] = topic_id
+
+    def _add_future(self, tp: TopicPartition, future: FutureLog) -> None:
+        future.log.on_recovery_point_lowered = partial(self._truncated, tp, future.log)
+        self._futures[tp] = future
 
     def _truncated(self, tp: TopicPartition, log: Log) -> None:
         """What has become lower must be so after a crash too."""
@@ -170,6 +224,8 @@ class LogManager:
         if log.log_start_offset == log.log_end_offset:  # else it did not move
             self.checkpoint_log_starts()
         self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)
+        if self._logs.get(tp) is log:
+            self.on_truncated(tp, log.log_end_offset)
 
     # -- replicas
 
@@ -188,29 +244,71 @@ class LogManager:
                     f"not {format_topic_id(topic_id)}; delete that replica first"
                 )
             return self._logs[tp]
-        path = self.directory / tp.directory_name
+        self._add(tp, topic_id, self._new_log(tp.directory_name, topic_id, config))
+        return self._logs[tp]
+
+    def _new_log(self, name: str, topic_id: bytes, config: TopicConfig) -> Log:
+        path = self.directory / name
         with storage_errors(path):
             path.mkdir(exist_ok=True)
             write_topic_id(path, topic_id)
             fsync_directory(self.directory)
-        self._add(tp, topic_id, Log.open(path, config, clean=True))
-        return self._logs[tp]
+        return Log.open(path, config, clean=True)
 
-    def delete(self, tp: TopicPartition, now_ms: int) -> None:
-        """Take a replica away: its directory is renamed at once, and removed after `file.delete.delay.ms` (LG-17)."""
+    def delete(self, tp: TopicPartition, now_ms: int, deletion_id: str | None = None) -> None:
+        """Take a replica away: its directory is renamed at once, and removed after `file.delete.delay.ms` (LG-17).
+
+        `deletion_id` is for its new name, if that matters.
+        """
         log = self._logs.pop(tp)
         del self._topic_ids[tp]
+        self._doom(tp, log, now_ms, deletion_id)
+        self.cleaned_offsets.forget(tp)
+
+    def _doom(self, tp: TopicPartition, log: Log, now_ms: int, deletion_id: str | None = None) -> None:
         log.abandon()
-        tail = f"-{tp.partition}.{uuid4().hex}{DELETE_SUFFIX}"
+        tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
         doomed = self.directory / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)  # FN-1
         with storage_errors(log.directory):
             log.directory.rename(doomed)
             fsync_directory(self.directory)
         self._doomed.append((doomed, now_ms, log.config.file_delete_delay_ms))
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
-        self.checkpoint_high_watermarks()
-        self.cleaned_offsets.forget(tp)
+        self.checkpoint_all()
+
+    # -- future logs (7.7)
+
+    def create_future(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+        """An empty log, to be filled with what another directory's has.
+
+        Raises INVALID_TOPIC_EXCEPTION if its name would be too long, INVALID_REQUEST if something is in its way.
+        """
+        name = f"{tp.directory_name}.{self._new_id().hex}{FUTURE_SUFFIX}"
+        if len(name) > MAX_FILE_NAME:
+            raise ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name {tp.topic!r} is too long to be moved")
+        if (self.directory / tp.directory_name).exists():
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, f"{self.directory / tp.directory_name} is in the way; move it away"
+            )
+        future = FutureLog(self._new_log(name, topic_id, config), topic_id)
+        self._add_future(tp, future)
+        return future.log
+
+    def drop_future(self, tp: TopicPartition, now_ms: int) -> None:
+        """As `delete`."""
+        self._doom(tp, self._futures.pop(tp).log, now_ms)
+
+    def promote_future(self, tp: TopicPartition) -> Log:
+        """It is the partition's log now, and its directory gets the plain name, durably."""
+        future = self._futures.pop(tp)
+        path = self.directory / tp.directory_name
+        with storage_errors(path):
+            future.log.directory.rename(path)
+            fsync_directory(self.directory)
+        future.log.renamed(path)
+        self._add(tp, future.topic_id, future.log)
+        return future.log
+
+    # -- upkeep
 
     def delete_expired(self, now_ms: int) -> int:
         """Remove deleted replicas and segments whose delay has passed; returns how many directories and files."""
@@ -220,7 +318,7 @@ class LogManager:
             for path in expired:
                 with suppress(FileNotFoundError):  # somebody was faster
                     shutil.rmtree(path)
-            return len(expired) + sum(log.delete_expired_files(now_ms) for log in self._logs.values())
+            return len(expired) + sum(log.delete_expired_files(now_ms) for log in self._all().values())
 
     def enforce_retention(self, now_ms: int) -> int:
         """`delete_old_segments` of every log that works; returns the number of segments deleted."""
@@ -241,22 +339,26 @@ class LogManager:
 
         Those of replicas that are gone by then stay out: a new replica of that name must not inherit one.
         """
-        taken = [(tp, log, log.high_watermark) for tp, log in self._logs.items()]
+        taken = [(tp, log, log.high_watermark) for tp, log in self._all().items()]
 
         def write() -> None:
             with self._writing_high_watermarks:
-                self._checkpoint(self._high_watermarks, {tp: hw for tp, log, hw in taken if self._logs.get(tp) is log})
+                self._checkpoint(self._high_watermarks, {tp: hw for tp, log, hw in taken if self._has(tp, log)})
 
         return write
 
+    def checkpoint_all(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
+
     def checkpoint_recovery_points(self) -> None:
-        self._checkpoint(self._recovery_points, {tp: log.recovery_point for tp, log in self._logs.items()})
+        self._checkpoint(self._recovery_points, {tp: log.recovery_point for tp, log in self._all().items()})
 
     def checkpoint_log_starts(self) -> None:
         """Only those that the first segment's name does not tell (1.1)."""
-        starts = {tp: log.log_start_offset for tp, log in self._logs.items()}
-        hidden = {tp: start for tp, start in starts.items() if start > self._logs[tp].segments[0].base_offset}
-        self._checkpoint(self._log_starts, hidden)
+        starts = {tp: (log.log_start_offset, log.segments[0].base_offset) for tp, log in self._all().items()}
+        self._checkpoint(self._log_starts, {tp: start for tp, (start, base) in starts.items() if start > base})
 
     def _checkpoint(self, checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]) -> None:
         """Replace the file; entries of replicas that could not be loaded stay as they are."""
@@ -274,15 +376,13 @@ class LogManager:
         """
         failure: ReplogError | None = None
         try:
-            for log in self._logs.values():
+            for log in self._all().values():
                 failure = log.failure or failure
                 try:
                     log.close()
                 except LogStorageError as error:
                     failure = error
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_starts()
-            self.checkpoint_high_watermarks()
+            self.checkpoint_all()
             if failure is None and (self.clean or (self._loaded and not self.failed)):
                 with storage_errors(self.directory):
                     write_marker(self.directory, broker_epoch)
@@ -294,7 +394,7 @@ class LogManager:
     def abandon(self) -> None:
         """Let go of everything without writing: for a failed disk, and as a crash would."""
         self._loaded = False  # no checkpoint is written any more, by a thread that is late either
-        for log in self._logs.values():
+        for log in self._all().values():
             log.abandon()
         if self._lock >= 0:
             os.close(self._lock)

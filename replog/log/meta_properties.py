@@ -2,7 +2,7 @@
 
 import base64
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID
 
 from replog.config import load_properties
 from replog.errors import ErrorCode, ReplogError
@@ -12,14 +12,14 @@ from replog.log.files import write_atomically
 META_PROPERTIES = "meta.properties"
 
 
-def verify_or_create(directory: Path, *, cluster_id: str, node_id: int) -> None:
-    """Make sure that the directory belongs to this broker; one without the file is taken for it.
+def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
+    """Make sure that the directory belongs to this broker; one without the file is taken for it, under that id.
 
     Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another.
     """
     path = directory / META_PROPERTIES
     if not path.exists():
-        _create(path, cluster_id, node_id)
+        _create(path, cluster_id, node_id, directory_id)
         return
     found = load_properties(path)
     if found.get("version") != "1":
@@ -38,13 +38,12 @@ def verify_or_create(directory: Path, *, cluster_id: str, node_id: int) -> None:
         )
 
 
-def _create(path: Path, cluster_id: str, node_id: int) -> None:
-    directory_id = base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+def _create(path: Path, cluster_id: str, node_id: int, directory_id: UUID) -> None:
     lines = [
         "# The identity of this log directory: do not copy it to another broker",
         "#",
         f"cluster.id={cluster_id}",
-        f"directory.id={directory_id}",
+        f"directory.id={base64.urlsafe_b64encode(directory_id.bytes).decode().rstrip('=')}",
         f"node.id={node_id}",
         "version=1",
         "",

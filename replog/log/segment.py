@@ -79,6 +79,12 @@ class Segment:
         """The log and its indexes, log first; that of transactions need not exist."""
         return self.path, self.index.path, self.time_index.path, self.digest_index.path, self.transaction_index.path
 
+    def renamed(self, directory: Path) -> None:
+        """Their directory has this name from now on."""
+        self.path = directory / self.path.name
+        for index in (*self.indexes, self.transaction_index):
+            index.path = directory / index.path.name
+
     def create(self) -> None:
         """Begin with empty files, whatever stood there."""
         self.forget()

@@ -33,7 +33,7 @@ class Segments:
         self._directory = directory
         self._segments = segments
         self.deleted = DeletedFiles()
-        self.generation = 0  # counts truncations
+        self.generation = 0  # counts truncations, and cleanings that were called off
         self._swap: Swap | None = None  # begun
         self._open: dict[int, Segment] = {}  # sealed ones that may be open, that read last at the end
 
@@ -152,6 +152,18 @@ class Segments:
         if self._swap is not None:
             self._swap.cancel()
             self._swap = None
+
+    def abort_cleaning(self) -> None:
+        """Whatever cleaning is under way comes to nothing (CL-2)."""
+        self._cancel_swap()
+        self.generation += 1
+
+    def renamed(self, directory: Path) -> None:
+        """Their directory has this name from now on."""
+        self._directory = directory
+        for segment in self._segments:
+            segment.renamed(directory)
+        self.deleted.renamed(directory)
 
     def close(self) -> None:
         for segment in self._segments:

@@ -46,8 +46,12 @@ class LogCompaction:
             self._segments.generation,
         )
 
+    def abort(self) -> None:
+        """Make void whatever cleaning of this log is under way."""
+        self._segments.abort_cleaning()
+
     def is_void(self, task: CleanTask) -> bool:
-        """Whether the log was truncated since (CL-2)."""
+        """Whether the log was truncated since, or the cleaning called off (CL-2)."""
         return task.generation != self._segments.generation
 
     def begin_swap(self, task: CleanTask, swap: Swap) -> bool:

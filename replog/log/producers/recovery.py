@@ -19,7 +19,7 @@ class ProducerSnapshots:
     """The `.snapshot` files of one partition directory; the offset in a name is where its state ends, exclusive."""
 
     def __init__(self, directory: Path, report: Report) -> None:
-        self._directory = directory
+        self.directory = directory
         self._report = report
         self._latest = max(snapshot_offsets(directory), default=0)  # nothing is to be said of offset 0
 
@@ -28,7 +28,7 @@ class ProducerSnapshots:
         return self._latest > 0
 
     def path(self, offset: int) -> Path:
-        return self._directory / segment_file_name(offset, SNAPSHOT_SUFFIX)
+        return self.directory / segment_file_name(offset, SNAPSHOT_SUFFIX)
 
     def take(self, offset: int, producers: ProducerStateManager, *, fsync: bool = True) -> None:
         """Write the state as of `offset`, unless that is not beyond the latest snapshot (PS-8).
@@ -45,7 +45,7 @@ class ProducerSnapshots:
         finally:
             os.close(fd)
         if fsync:
-            fsync_directory(self._directory)
+            fsync_directory(self.directory)
         self._latest = offset
 
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
@@ -53,7 +53,7 @@ class ProducerSnapshots:
 
         Those that cannot be used are removed (PS-7).
         """
-        for offset in reversed(snapshot_offsets(self._directory)):
+        for offset in reversed(snapshot_offsets(self.directory)):
             if not log_start_offset < offset <= end_offset:
                 continue
             try:
@@ -65,23 +65,23 @@ class ProducerSnapshots:
 
     def keep_only(self, log_start_offset: int, end_offset: int) -> None:
         """Remove those that are not in (log start, end] (PS-8)."""
-        offsets = snapshot_offsets(self._directory)
+        offsets = snapshot_offsets(self.directory)
         self._remove([offset for offset in offsets if not log_start_offset < offset <= end_offset])
 
     def remove_stray(self, bases: Sequence[int]) -> None:
         """Keep those of segment bases, and the latest one if it lies behind the last segment's (PS-9)."""
-        stray = sorted({*snapshot_offsets(self._directory)} - {*bases})
+        stray = sorted({*snapshot_offsets(self.directory)} - {*bases})
         if stray and stray[-1] > bases[-1]:
             stray.pop()
         self._remove(stray)
 
     def clear(self) -> None:
-        self._remove(snapshot_offsets(self._directory))
+        self._remove(snapshot_offsets(self.directory))
 
     def _remove(self, offsets: Sequence[int]) -> None:
         for offset in offsets:
             self.path(offset).unlink(missing_ok=True)
-        self._latest = max(snapshot_offsets(self._directory), default=0)  # some may have gone with their segments
+        self._latest = max(snapshot_offsets(self.directory), default=0)  # some may have gone with their segments
 
 
 class LoadingProducers:
@@ -173,6 +173,20 @@ def rebuild(
         replay(segment, producers, start, end_offset)
         if segment is not segments[-1]:
             segment.close()
+
+
+def cut_back(
+    producers: ProducerStateManager,
+    snapshots: ProducerSnapshots,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+    end_offset: int,
+) -> None:
+    """After a truncation: the state as of the new log end, and no snapshots beyond it (PS-8, PS-10)."""
+    snapshots.keep_only(log_start_offset, end_offset)
+    if not producers.empty:
+        rebuild(producers, snapshots, segments, log_start_offset, end_offset)
+    snapshots.take(end_offset, producers)
 
 
 def replay(segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int) -> None:

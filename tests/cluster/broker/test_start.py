@@ -1,6 +1,7 @@
 """A broker that is told to stop before it serves, or when nobody will let it go."""
 
 import asyncio
+import os
 import random
 import threading
 
@@ -33,12 +34,13 @@ async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery
     await asyncio.sleep(0.2)
     try:
         with pytest.raises(LogStorageError, match="in use"):
-            LogManager(config.log_dirs, cluster_id="", node_id=1)
+            LogManager(config.log_dirs[0], cluster_id="", node_id=1, randbytes=os.urandom)
     finally:
         may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    LogManager(config.log_dirs, cluster_id=cluster.controller.state.image.cluster_id, node_id=1).abandon()
+    cluster_id = cluster.controller.state.image.cluster_id
+    LogManager(config.log_dirs[0], cluster_id=cluster_id, node_id=1, randbytes=os.urandom).abandon()
 
 
 async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(cluster: InProcessCluster) -> None:
@@ -48,4 +50,4 @@ async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(
     async with asyncio.timeout(5):
         await cluster.stop_broker(1)
     assert broker.failed
-    assert not (broker.config.log_dirs / ".kafka_cleanshutdown").exists()
+    assert not (broker.config.log_dirs[0] / ".kafka_cleanshutdown").exists()

@@ -1,5 +1,6 @@
 """A broker's log directory whose files are not what they were, and everything that reads one."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,7 +44,7 @@ def config_of(tp: TopicPartition) -> TopicConfig:
 
 @contextmanager
 def manager(directory: Path) -> Iterator[LogManager]:
-    opened = LogManager(directory, cluster_id="c", node_id=3)
+    opened = LogManager(directory, cluster_id="c", node_id=3, randbytes=os.urandom)
     try:
         yield opened
     finally:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
@@ -323,7 +324,11 @@ TARGETS: dict[str, Target] = {
     "offset checkpoint": Target(as_file("checkpoint", offsets), checkpoint_seeds),
     "partition metadata": Target(as_file(PARTITION_METADATA, topic_ids), topic_id_seeds),
     "meta.properties": Target(
-        as_file(META_PROPERTIES, lambda path: verify_or_create(path.parent, cluster_id="c", node_id=3)), identity_seeds
+        as_file(
+            META_PROPERTIES,
+            lambda path: verify_or_create(path.parent, cluster_id="c", node_id=3, directory_id=UUID(int=1)),
+        ),
+        identity_seeds,
     ),
     "clean shutdown marker": Target(
         as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent)), lambda: [b'{"version":0,"brokerEpoch":17}']

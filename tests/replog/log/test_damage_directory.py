@@ -39,7 +39,7 @@ HEX = "0123456789abcdef" * 2
 
 
 def start(directory: Path, said: list[str] | None = None) -> LogManager:
-    manager = LogManager(directory, cluster_id="c1", node_id=3)
+    manager = LogManager(directory, cluster_id="c1", node_id=3, randbytes=os.urandom)
     try:
         manager.load(lambda tp: config(**SETTINGS), ([] if said is None else said).append)
     except BaseException:

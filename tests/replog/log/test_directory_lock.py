@@ -39,10 +39,10 @@ def test_a_directory_that_another_process_holds_is_left_alone(tmp_path: Path, ta
         with pytest.raises(ReplogError, match="in use by another process"), held(tmp_path):
             pass
         with pytest.raises(ReplogError, match="in use by another process"):
-            LogManager(tmp_path, cluster_id="c", node_id=1)
+            LogManager(tmp_path, cluster_id="c", node_id=1, randbytes=os.urandom)
         holder.communicate(b"\n", timeout=30)
     assert not is_locked(tmp_path)
-    LogManager(tmp_path, cluster_id="c", node_id=1).abandon()
+    LogManager(tmp_path, cluster_id="c", node_id=1, randbytes=os.urandom).abandon()
 
 
 def test_a_directory_that_never_had_a_broker_is_not_locked(tmp_path: Path) -> None:

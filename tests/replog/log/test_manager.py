@@ -1,5 +1,6 @@
 """One log directory: lock, identity, loading, checkpoints, the clean-shutdown marker (1.1, 1.3, 1.4, FN-1, FN-3)."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ MARKER = ".kafka_cleanshutdown"
 
 
 def start(directory: Path, *, load: bool = True, **overrides: object) -> LogManager:
-    manager = LogManager(directory, cluster_id="c1", node_id=3)
+    manager = LogManager(directory, cluster_id="c1", node_id=3, randbytes=os.urandom)
     if load:
         manager.load(lambda tp: config(**overrides))
     return manager
@@ -93,8 +94,8 @@ def test_only_the_existence_of_the_marker_counts(tmp_path: Path, content: str) -
 
 def test_a_second_process_is_refused(manager: LogManager) -> None:
     script = (
-        "import sys; from pathlib import Path; from replog.log.manager import LogManager\n"
-        "try: LogManager(Path(sys.argv[1]), cluster_id='c1', node_id=3)\n"
+        "import os, sys; from pathlib import Path; from replog.log.manager import LogManager\n"
+        "try: LogManager(Path(sys.argv[1]), cluster_id='c1', node_id=3, randbytes=os.urandom)\n"
         "except Exception as error: print(error)"
     )
     said = subprocess.run(
@@ -115,7 +116,7 @@ def test_a_directory_of_another_broker_is_refused_and_left_alone(
 ) -> None:
     manager.close(5)
     with pytest.raises(ReplogError) as caught:
-        LogManager(manager.directory, cluster_id=cluster_id, node_id=node_id)
+        LogManager(manager.directory, cluster_id=cluster_id, node_id=node_id, randbytes=os.urandom)
     assert caught.value.code is code
     assert all(name in caught.value.message for name in names)
     assert (manager.directory / MARKER).exists()
@@ -190,7 +191,7 @@ def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager: Lo
     append(again.create(TP, ID, config()), *[PAIR] * 4)
     again.abandon()
     lines: list[str] = []
-    last = LogManager(manager.directory, cluster_id="c1", node_id=3)
+    last = LogManager(manager.directory, cluster_id="c1", node_id=3, randbytes=os.urandom)
     log = last.load(lambda tp: config(), lines.append)[TP]
     assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (0, 0, 8)
     last.abandon()
@@ -349,7 +350,7 @@ def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogM
 
 
 def test_directories_of_others_are_passed_over(manager: LogManager, log: Log) -> None:
-    """FN-1, LD-12: of those set aside only the deleted one goes, unread."""
+    """FN-1, LD-12: of those set aside only the deleted one goes, unread, and a copy that was never begun."""
     manager.close(5)
     tail = "0123456789abcdef" * 2
     for name in ("lost+found", f"t-0.{tail}-stray", f"t-1.{tail}-future", f"t-2.{tail}-delete", "my.backup-delete"):
@@ -359,7 +360,7 @@ def test_directories_of_others_are_passed_over(manager: LogManager, log: Log) ->
     assert set(again.load(lambda tp: config(), lines.append)) == {TP}
     assert len(lines) == 5
     left = {path.name for path in manager.directory.iterdir() if path.is_dir()}
-    assert left == {"a-b-12", "lost+found", f"t-0.{tail}-stray", f"t-1.{tail}-future", "my.backup-delete"}
+    assert left == {"a-b-12", "lost+found", f"t-0.{tail}-stray", "my.backup-delete"}
 
 
 def test_retention_covers_all_logs(manager: LogManager) -> None:

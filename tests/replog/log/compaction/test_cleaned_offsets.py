@@ -1,5 +1,6 @@
 """`cleaner-offset-checkpoint` (1.3): kept by the log manager for its replicas."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ COMPACTED = config(cleanup_policy="compact")
 
 
 def opened(directory: Path) -> LogManager:
-    manager = LogManager(directory, cluster_id="c", node_id=1)
+    manager = LogManager(directory, cluster_id="c", node_id=1, randbytes=os.urandom)
     manager.load(lambda _: COMPACTED)
     return manager
 
@@ -67,7 +68,7 @@ def test_it_goes_with_the_replica(tmp_path: Path) -> None:
 def test_a_damaged_one_counts_as_empty(tmp_path: Path) -> None:
     filled(tmp_path).close(1)
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n7\n")
-    manager = LogManager(tmp_path, cluster_id="c", node_id=1)
+    manager = LogManager(tmp_path, cluster_id="c", node_id=1, randbytes=os.urandom)
     lines: list[str] = []
     manager.load(lambda _: COMPACTED, lines.append)
     assert manager.cleaned_offsets.get(TP) is None

@@ -1,5 +1,6 @@
 """Log directories as brokers leave them, and what verification finds in them."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ Place = tuple[str, str, int | None, int | None]
 def broker(directory: Path, **overrides: Any) -> Iterator[Log]:
     """The log of `flights-0` in a log directory that is closed in order afterwards."""
     settings = config(**{**SETTINGS, **overrides})
-    manager = LogManager(directory, cluster_id="c", node_id=1)
+    manager = LogManager(directory, cluster_id="c", node_id=1, randbytes=os.urandom)
     manager.load(lambda _: settings)
     yield manager.create(FLIGHTS, b"0123456789abcdef", settings)
     manager.close(7)

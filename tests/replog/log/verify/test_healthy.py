@@ -77,7 +77,7 @@ def test_a_log_start_inside_of_a_segment(data: Path) -> None:
 def test_a_log_start_that_no_checkpoint_tells(data: Path) -> None:
     """EP-5: after a crash, or of a partition's directory alone, the epochs show it."""
     settings = config(**SETTINGS)
-    manager = LogManager(data, cluster_id="c", node_id=1)
+    manager = LogManager(data, cluster_id="c", node_id=1, randbytes=os.urandom)
     manager.load(lambda _: settings)
     manager.logs[FLIGHTS].update_high_watermark(38)
     manager.logs[FLIGHTS].maybe_increment_log_start_offset(17)
@@ -117,7 +117,7 @@ def test_after_a_crash_and_recovery(data: Path) -> None:
 def test_a_crash(data: Path) -> None:
     """Nothing was lost: an unclean stop alone is nothing to tell of."""
     settings = config(**SETTINGS)
-    manager = LogManager(data, cluster_id="c", node_id=1)
+    manager = LogManager(data, cluster_id="c", node_id=1, randbytes=os.urandom)
     manager.load(lambda _: settings)
     append(manager.logs[FLIGHTS], client_batch(b"x" * 200), epoch=4)
     manager.abandon()

@@ -1,0 +1,265 @@
+"""The log directories of one broker, a disk each, and how a log moves from one to another (7.7).
+
+A future log is filled in the other directory. Once it has all that the current one has, they are swapped:
+
+1. The future log is as durable as the current one, and its directory's checkpoints have its offsets.
+2. `<topic>-<partition>` gets the name of a deletion, with the identifier of the future log's directory; fsync.
+3. `<topic>-<partition>.<identifier>-future` gets the plain name; fsync.
+
+A crash before step 2 leaves the current log, and a future log to go on with. After step 2, a deleted directory bears
+the future log's identifier: that says that the swap was decided, and the next start finishes it. So there are never two
+directories of a partition's plain name, and never none.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from replog.config import TopicConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.log.compaction.cleaned_offsets import CleanedOffsets
+from replog.log.errors import LogStorageError, storage_errors
+from replog.log.files import fsync_directory
+from replog.log.log import Log
+from replog.log.manager import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    SET_ASIDE,
+    FutureLog,
+    LogManager,
+    RandomBytes,
+    Report,
+)
+from replog.topic import TopicPartition
+
+MAX_WISHES = 10_000
+
+
+class LogDirectories:
+    """One `LogManager` for each directory: take them with `LogDirectories(...)`, `load` them, and give them back with
+    `close` (or `abandon`)."""
+
+    def __init__(self, directories: Sequence[Path], *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
+        """Take every directory, or none: raises what `LogManager` does."""
+        self.managers: list[LogManager] = []
+        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None
+        self._wishes: dict[TopicPartition, LogManager] = {}  # where replicas to come are to be created
+        try:
+            for directory in directories:
+                manager = LogManager(directory, cluster_id=cluster_id, node_id=node_id, randbytes=randbytes)
+                manager.on_truncated = lambda tp, offset: self.on_truncated(tp, offset)
+                self.managers.append(manager)
+        except ReplogError:
+            self.abandon()
+            raise
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        """Of all directories, without future logs."""
+        return {tp: log for manager in self.managers for tp, log in manager.logs.items()}
+
+    @property
+    def futures(self) -> Mapping[TopicPartition, FutureLog]:
+        return {tp: future for manager in self.managers for tp, future in manager.futures.items()}
+
+    @property
+    def failed(self) -> Mapping[TopicPartition, ReplogError]:
+        return {tp: error for manager in self.managers for tp, error in manager.failed.items()}
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker's epoch at its last stop, if that was orderly and every directory was part of it; else -1."""
+        epochs = {manager.previous_broker_epoch for manager in self.managers}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    def get(self, tp: TopicPartition) -> Log | None:
+        home = self._home(tp)
+        return home.get(tp) if home is not None else None
+
+    def topic_id(self, tp: TopicPartition) -> bytes | None:
+        home = self._home(tp)
+        return home.topic_id(tp) if home is not None else None
+
+    def future(self, tp: TopicPartition) -> Log | None:
+        """The log that is to take the place of this partition's, if it is being moved."""
+        target = self._future_home(tp)
+        return target.futures[tp].log if target is not None else None
+
+    def cleaned_offsets(self, tp: TopicPartition) -> CleanedOffsets:
+        """Of the directory that has this partition's log."""
+        home = self._home(tp)
+        assert home is not None, f"{tp} is not here"
+        return home.cleaned_offsets
+
+    def _home(self, tp: TopicPartition) -> LogManager | None:
+        return next((manager for manager in self.managers if tp in manager.logs), None)
+
+    def _future_home(self, tp: TopicPartition) -> LogManager | None:
+        return next((manager for manager in self.managers if tp in manager.futures), None)
+
+    # -- loading
+
+    def load(self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None) -> None:
+        """`LogManager.load` for every directory, after finishing the swaps that a crash interrupted.
+
+        Raises LogStorageError, naming both, if two directories have a log of the same partition.
+        """
+        self._finish_swaps(on_progress or (lambda _: None))
+        homes: dict[TopicPartition, LogManager] = {}
+        for manager in self.managers:
+            manager.load(configs, on_progress)
+            for tp in (*manager.logs, *manager.failed):
+                if tp in homes:
+                    raise LogStorageError(
+                        f"both {homes[tp].directory / tp.directory_name} and {manager.directory / tp.directory_name} "
+                        "are there; move the one away that is not to be used"
+                    )
+                homes[tp] = manager
+        moving: dict[TopicPartition, LogManager] = {}
+        for manager in self.managers:
+            for tp, future in list(manager.futures.items()):
+                home = homes.get(tp)
+                if home is not None and tp in home.failed:
+                    continue  # the broker does not start
+                if home in (None, manager) or tp in moving or home.topic_id(tp) != future.topic_id:
+                    manager.drop_future(tp, 0)  # of what is not here any longer
+                moving[tp] = manager
+
+    def _finish_swaps(self, report: Report) -> None:
+        """Give a future log the plain name where a deleted directory bears its identifier."""
+        directories = [manager.directory for manager in self.managers]
+        with storage_errors(directories[0]):
+            found = [(d, SET_ASIDE.fullmatch(name)) for d in directories for name in sorted(os.listdir(d))]
+            deleted = {match["id"] for _, match in found if match is not None and match["suffix"] == DELETE_SUFFIX}
+            for directory, match in found:
+                if match is None or match["suffix"] != FUTURE_SUFFIX or match["id"] not in deleted:
+                    continue
+                if not any((other / match["replica"]).exists() for other in directories):
+                    report(f"finishing the move of {match['replica']} to {directory}")
+                    (directory / match[0]).rename(directory / match["replica"])
+                    fsync_directory(directory)
+
+    # -- replicas
+
+    def create(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+        """`LogManager.create` where the replica is, or was begun, or is wished to be, or else in the directory with
+        the fewest of them."""
+        home = next(
+            (m for m in self.managers if tp in m.logs or tp in m.failed or (m.directory / tp.directory_name).exists()),
+            None,
+        )
+        wish = self._wishes.pop(tp, None)
+        fewest = min(self.managers, key=lambda manager: len(manager.logs) + len(manager.futures))
+        return (home or wish or fewest).create(tp, topic_id, config)
+
+    def delete(self, tp: TopicPartition, now_ms: int) -> None:
+        """`LogManager.delete`, of its future log too."""
+        self._drop_future(tp, now_ms)
+        home = self._home(tp)
+        assert home is not None, f"{tp} is not here"
+        home.delete(tp, now_ms)
+
+    def _drop_future(self, tp: TopicPartition, now_ms: int) -> None:
+        target = self._future_home(tp)
+        if target is not None:
+            target.drop_future(tp, now_ms)
+
+    # -- moves
+
+    def move(self, tp: TopicPartition, directory: str, now_ms: int) -> None:
+        """Have the partition's log move to `directory`: from now on it has a future log there, to be filled.
+
+        If it is there already, a move under way is called off. Raises LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if
+        there is no log of it here: once there is, it will be created in `directory`.
+        """
+        target = self._named(directory)
+        home, moving_to = self._home(tp), self._future_home(tp)
+        if home is None:
+            if tp not in self._wishes and len(self._wishes) >= MAX_WISHES:
+                raise ReplogError(ErrorCode.INVALID_REQUEST, f"{MAX_WISHES} replicas to come have a directory already")
+            self._wishes[tp] = target
+            raise ReplogError(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"{tp} is not on this broker; it will be created in {directory}"
+            )
+        if moving_to not in (None, target):
+            self._drop_future(tp, now_ms)
+        if target not in (home, moving_to):
+            topic_id, log = home.topic_id(tp), home.logs[tp]
+            assert topic_id is not None
+            target.create_future(tp, topic_id, log.config)
+            log.compaction.abort()  # what it removes must not have been copied before (CL-5)
+
+    def _named(self, directory: str) -> LogManager:
+        for manager in self.managers:
+            if os.path.abspath(manager.directory) == os.path.abspath(directory):
+                return manager
+        known = ", ".join(os.path.abspath(manager.directory) for manager in self.managers)
+        raise ReplogError(ErrorCode.LOG_DIR_NOT_FOUND, f"{directory!r} is none of this broker's log.dirs: {known}")
+
+    def swap(self, tp: TopicPartition, now_ms: int) -> Log:
+        """The future log, which has every batch of the current one, takes its place; the old one is deleted.
+
+        The epochs go with it (KAFKA-15608), and so do the high watermark, the log start and how far it is clean.
+        """
+        home, target = self._home(tp), self._future_home(tp)
+        assert home is not None, f"{tp} is not here"
+        assert target is not None, f"{tp} does not move"
+        current, future = home.logs[tp], target.futures[tp]
+        future.log.update_high_watermark(current.high_watermark)
+        future.log.maybe_increment_log_start_offset(current.log_start_offset)
+        future.log.epochs.replace(current.epochs.entries)
+        future.log.flush(current.recovery_point)
+        target.checkpoint_all()
+        cleaned = home.cleaned_offsets.get(tp)
+        home.delete(tp, now_ms, future.id)
+        log = target.promote_future(tp)
+        if cleaned is not None:
+            target.cleaned_offsets.raise_to(tp, min(cleaned, log.segments[-1].base_offset))
+            target.cleaned_offsets.write()
+        return log
+
+    # -- upkeep, for all directories
+
+    def delete_expired(self, now_ms: int) -> int:
+        return sum(manager.delete_expired(now_ms) for manager in self.managers)
+
+    def enforce_retention(self, now_ms: int) -> int:
+        return sum(manager.enforce_retention(now_ms) for manager in self.managers)
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        return sum(manager.remove_expired_producers(now_ms, expiration_ms) for manager in self.managers)
+
+    def checkpoint_recovery_points(self) -> None:
+        for manager in self.managers:
+            manager.checkpoint_recovery_points()
+
+    def checkpoint_log_starts(self) -> None:
+        for manager in self.managers:
+            manager.checkpoint_log_starts()
+
+    def high_watermark_task(self) -> Callable[[], None]:
+        """See `LogManager.high_watermark_task`."""
+        tasks = [manager.high_watermark_task() for manager in self.managers]
+
+        def write() -> None:
+            for task in tasks:
+                task()
+
+        return write
+
+    # -- the end
+
+    def close(self, broker_epoch: int) -> None:
+        """`LogManager.close` for every directory; if one fails the others are closed, and its error is raised."""
+        failure: ReplogError | None = None
+        for manager in self.managers:
+            try:
+                manager.close(broker_epoch)
+            except ReplogError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def abandon(self) -> None:
+        for manager in self.managers:
+            manager.abandon()
