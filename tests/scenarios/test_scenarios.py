@@ -1,0 +1,49 @@
+"""Every scenario of the `.txt` files beside this one. `REPLOG_REWRITE_SCENARIOS=1` takes what is seen for right."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios import vocabulary  # noqa: F401 - registers the events
+from tests.scenarios.events import perform
+from tests.scenarios.language import Scenario, ScenarioError, difference, read_scenarios, rewrite
+from tests.scenarios.world import World
+
+SCENARIOS = [scenario for path in sorted(Path(__file__).parent.glob("*.txt")) for scenario in read_scenarios(path)]
+
+
+def run(scenario: Scenario, directory: Path) -> list[list[str]]:
+    """What is seen after each event: what it says, then the new line of everything whose state it changed."""
+    world = World(directory)
+    states: dict[str, str] = {}
+    seen: list[list[str]] = []
+    for step in (*scenario.beginning, *scenario.steps):
+        try:
+            perform(world, step.event)
+            world.settle()
+            now = world.states()
+        except ScenarioError as error:
+            raise error.at(scenario.path, step.line) from None
+        written = step.event.partition(":")[0]  # an event that writes a state down does not show it again
+        changes = [f"{name}: {now[name]}" for name in sorted(now) if states.get(name) != now[name] and name != written]
+        changes += [f"{name}: gone" for name in sorted(states.keys() - now.keys())]
+        seen.append(world.said() + changes)
+        states = now
+    return seen[len(scenario.beginning) :]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.name for scenario in SCENARIOS])
+def test_scenario(scenario: Scenario, tmp_path: Path) -> None:
+    seen = run(scenario, tmp_path)
+    if os.environ.get("REPLOG_REWRITE_SCENARIOS"):
+        rewrite(scenario, seen)
+        return
+    found = difference(scenario, seen)
+    if found:
+        pytest.fail(found, pytrace=False)
+
+
+def test_a_scenario_is_found_by_one_name() -> None:
+    names = [scenario.name for scenario in SCENARIOS]
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)

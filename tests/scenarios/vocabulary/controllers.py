@@ -1,0 +1,158 @@
+"""What the controller decides, and is told."""
+
+from cluster.controller import broker_events
+from cluster.controller.elections import Election
+from leader.isr import IsrProposal
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.v1 import controller_pb2
+from tests.scenarios.events import event
+from tests.scenarios.language import ScenarioError
+from tests.scenarios.world import TOPIC, World, partition_of
+
+
+@event("controller answers BROKER")
+def answers(world: World, broker_id: str) -> None:
+    world.alter_partition(world.broker(int(broker_id)), None)
+
+
+@event("controller answers BROKER, but the answer is lost")
+def answers_in_vain(world: World, broker_id: str) -> None:
+    world.alter_partition(world.broker(int(broker_id)), None, lost=True)
+
+
+@event("controller answers BROKER with ERROR")
+def refuses(world: World, broker_id: str, error: str) -> None:
+    world.alter_partition(world.broker(int(broker_id)), ErrorCode[error])
+
+
+@event("controller answers BROKER, but the answer is late")
+def answers_late(world: World, broker_id: str) -> None:
+    world.alter_partition(world.broker(int(broker_id)), None, late=True)
+
+
+@event("BROKER gets the controller's late answer")
+def late_decision(world: World, broker_id: str) -> None:
+    world.take_decisions(world.broker(int(broker_id)))
+
+
+@event("the controller does not hear BROKER")
+def request_lost(world: World, broker_id: str) -> None:
+    broker = world.broker(int(broker_id))
+    broker.proposals.on_failure()
+    world.send_proposals(broker)
+
+
+@event("fence BROKER")
+def fence(world: World, broker_id: str) -> None:
+    image = world.controller.image
+    world.commit(broker_events.fence(image, world.rules, image.brokers[int(broker_id)]))
+
+
+@event("unfence BROKER")
+def unfence(world: World, broker_id: str) -> None:
+    image = world.controller.image
+    world.commit(broker_events.unfence(image, world.rules, image.brokers[int(broker_id)]))
+
+
+@event("BROKER returns NAME")
+def returns(world: World, broker_id: str, how: str) -> None:
+    """A new process registers, after a stop that was clean or not, hears all there is to hear, and is unfenced."""
+    if how not in ("cleanly", "uncleanly"):
+        raise ScenarioError(f"a broker returns cleanly or uncleanly, not {how}")
+    known = world.controller.image.brokers[int(broker_id)]
+    world.incarnations += 1
+    request = controller_pb2.RegisterBrokerRequest(
+        broker_id=known.broker_id,
+        incarnation_id=world.incarnations.to_bytes(16, "big"),
+        address=known.address,
+        rack=known.rack,
+        previous_broker_epoch=known.broker_epoch if how == "cleanly" else -1,
+    )
+    world.commit(world.controller.register_broker(request, world.clock.monotonic_ms()).records)
+    _heartbeat(world, int(broker_id))
+
+
+@event("BROKER has applied all metadata")
+def has_applied(world: World, broker_id: str) -> None:
+    _heartbeat(world, int(broker_id))
+
+
+@event("BROKER asks to stop")
+def asks_to_stop(world: World, broker_id: str) -> None:
+    stop = _heartbeat(world, int(broker_id), want_shutdown=True).should_shutdown
+    world.say("stop" if stop else "not yet")
+
+
+def _heartbeat(world: World, broker_id: int, *, want_shutdown: bool = False) -> controller_pb2.HeartbeatResponse:
+    image = world.controller.image
+    request = controller_pb2.HeartbeatRequest(
+        broker_id=broker_id,
+        broker_epoch=image.brokers[broker_id].broker_epoch,
+        metadata_version=image.version,
+        want_shutdown=want_shutdown,
+    )
+    decision = world.controller.heartbeat(request, world.clock.monotonic_ms())
+    world.commit(decision.records)
+    return decision.answer
+
+
+@event("preferred election")
+def preferred_election(world: World) -> None:
+    _elect(world, Election.PREFERRED)
+
+
+@event("unclean election")
+def unclean_election(world: World) -> None:
+    _elect(world, Election.UNCLEAN)
+
+
+def _elect(world: World, election: Election) -> None:
+    decision = world.controller.elect_leaders(election, [partition_of("")])
+    world.say(ErrorCode(decision.answer[0].error_code).name)
+    world.commit(decision.records)
+
+
+@event("reassign to BROKERS")
+def reassign(world: World, brokers: str) -> None:
+    target = controller_pb2.ReplicaAssignment(broker_ids=[int(broker_id) for broker_id in brokers.split()])
+    for broker_id in target.broker_ids:
+        world.broker(broker_id)
+    _reassign(world, controller_pb2.ReassignablePartition(topic=TOPIC, partition=0, target=target))
+
+
+@event("cancel the reassignment")
+def cancel(world: World) -> None:
+    _reassign(world, controller_pb2.ReassignablePartition(topic=TOPIC, partition=0))
+
+
+def _reassign(world: World, partition: controller_pb2.ReassignablePartition) -> None:
+    decision = world.controller.alter_partition_reassignments([partition])
+    world.say(ErrorCode(decision.answer[0].error_code).name)
+    world.commit(decision.records)
+
+
+@event("create N partitions of N replicas")
+def create(world: World, partitions: str, replicas: str) -> None:
+    """The topic of the scenario, which must have no partition yet."""
+    request = controller_pb2.CreateTopicRequest(
+        topic=TOPIC, partitions=int(partitions), replication_factor=int(replicas)
+    )
+    try:
+        world.commit(world.controller.create_topic(request).records)
+    except ReplogError as error:
+        world.say(error.code.name)
+
+
+@event("BROKER proposes isr BROKERS")
+def proposes(world: World, broker_id: str, members: str) -> None:
+    """The leader's part is not played here; the controller decides at once."""
+    tp = partition_of("")
+    state = world.controller.image.partitions[tp]
+    item = IsrProposal(
+        state.leader_epoch,
+        state.partition_epoch,
+        tuple((int(b), world.controller.image.brokers[int(b)].broker_epoch) for b in members.split()),
+    )
+    broker = world.broker(int(broker_id))
+    broker.sent = {tp: item}
+    world.alter_partition(broker, None)

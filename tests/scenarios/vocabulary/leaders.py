@@ -1,0 +1,127 @@
+"""What leaders do, and what they know."""
+
+import re
+
+from cluster.broker.produce import ProduceResult, produce
+from leader.follower_state import NEVER_MS, FollowerState
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.leader.replicas import NOW_MS, record
+from tests.replog.log.batches import client_batch
+from tests.scenarios.events import event
+from tests.scenarios.language import ScenarioError
+from tests.scenarios.vocabulary.names import leader_of, replica_of
+from tests.scenarios.world import World, named, partition_of
+
+
+@event("REPLICA appends N")
+def appends(world: World, name: str, count: str) -> None:
+    _append(world, name, int(count), 0)
+
+
+@event("REPLICA appends N of N bytes")
+def appends_bytes(world: World, name: str, count: str, size: str) -> None:
+    _append(world, name, int(count), int(size))
+
+
+def _append(world: World, name: str, count: int, size: int) -> None:
+    broker, tp, leader = leader_of(world, name)
+    for _ in range(count):
+        batch = record(leader.leader_epoch, leader.log.log_end_offset, size)
+        appended = leader.append(batch, acks=1, wall_ms=0, now_ms=world.clock.monotonic_ms())
+        broker.touched(tp, appended.high_watermark_advanced)
+
+
+@event("produce to REPLICAS", "acks", "timeout", "as", "records", "producer", "sequence")
+def produces(world: World, names: str, **options: str) -> None:
+    label = options.get("as", "produce")
+    entries = []
+    for name in names.split():
+        broker_id, letter = re.fullmatch(r"(\d+)([a-z]?)", name).groups()
+        broker, tp = world.broker(int(broker_id)), partition_of(letter)
+        values = [f"{world.produced}:{i}".encode() for i in range(int(options.get("records", 1)))]
+        sequence = {"producer_id": int(options["producer"]), "producer_epoch": 0} if "producer" in options else {}
+        if sequence:
+            values = [b"same"] * len(values)
+            sequence["base_sequence"] = int(options.get("sequence", 0))
+        world.produced += 1
+        entries.append((tp, client_batch(*values, **sequence)))
+    answered: list[bool] = []
+
+    def respond(results: list[ProduceResult]) -> None:
+        answered.append(True)
+        shown = [
+            f"{letter_of(tp)}{f'offset {r.base_offset}' if r.error is ErrorCode.NONE else r.error.name}"
+            for (tp, _), r in zip(entries, results, strict=True)
+        ]
+        world.say(f"{label}: {', '.join(shown)}")
+
+    def letter_of(tp: TopicPartition) -> str:
+        return f"{named('', tp)} " if len(entries) > 1 else ""
+
+    acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
+    produce(broker, entries, acks=int(acks), timeout_ms=int(options.get("timeout", 30_000)), respond=respond)
+    if not answered:
+        world.say(f"{label}: waits")
+
+
+@event("REPLICA rolls")
+def rolls(world: World, name: str) -> None:
+    broker, tp = replica_of(world, name)
+    broker.hosted[tp].log.roll()
+
+
+@event("REPLICA is cut to N")
+def cut(world: World, name: str, offset: str) -> None:
+    broker, tp = replica_of(world, name)
+    broker.hosted[tp].log.truncate_to(int(offset))
+    broker.touched(tp, high_watermark_advanced=False)
+
+
+@event("REPLICA deletes records up to N")
+def deletes(world: World, name: str, offset: str) -> None:
+    _, _, leader = leader_of(world, name)
+    try:
+        leader.delete_records(int(offset))
+    except ReplogError as error:
+        world.say(error.code.name)
+
+
+@event("REPLICA loses its epoch cache")
+def loses_cache(world: World, name: str) -> None:
+    broker, tp = replica_of(world, name)
+    broker.hosted[tp].log.epochs.clear_and_flush()
+
+
+@event("REPLICA knows N at TEXT, caught up TEXT")
+def knows(world: World, name: str, follower_id: str, offset: str, caught_up: str) -> None:
+    """Put into the leader's memory what it would know of a follower after many fetches."""
+    _, _, leader = leader_of(world, name)
+    age = re.fullmatch(r"(\d+) ms ago", caught_up)
+    if age is None and caught_up != "never":
+        raise ScenarioError(f"{caught_up!r} is no time; write `caught up 1000 ms ago`, or `caught up never`")
+    if int(follower_id) not in leader.replicas:
+        raise ScenarioError(f"{follower_id} is no replica of {name}")
+    leader.replicas[int(follower_id)] = FollowerState(
+        log_end_offset=-1 if offset == "?" else int(offset),
+        last_caught_up_ms=world.clock.monotonic_ms() - int(age[1]) if age else NEVER_MS,
+        broker_epoch=world.controller.image.brokers[int(follower_id)].broker_epoch,
+    )
+
+
+@event("followers of REPLICA")
+def followers(world: World, name: str) -> None:
+    broker, _, leader = leader_of(world, name)
+    now_ms, end = world.clock.monotonic_ms(), leader.log.log_end_offset
+    for follower_id, follower in leader.replicas.items():
+        at = "?" if follower.log_end_offset < 0 else follower.log_end_offset
+        time_ms = follower.last_caught_up_ms
+        caught_up = "never caught up" if time_ms == NEVER_MS else f"caught up at {time_ms - NOW_MS}"
+        in_time = follower.is_caught_up(end, now_ms, broker.config.replica_lag_time_max_ms)
+        world.say(f"{follower_id} at {at}, {caught_up}: {'in time' if in_time else 'too late'}")
+
+
+@event("REPLICA checks its isr")
+def checks_isr(world: World, name: str) -> None:
+    broker, _, _ = leader_of(world, name)
+    broker.check_isrs()

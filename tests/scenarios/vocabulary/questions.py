@@ -1,0 +1,102 @@
+"""What replicas are asked: fetches by whoever, and offsets."""
+
+from cluster.broker.consume import ConsumerFetch
+from cluster.broker.consume import fetch as consume
+from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from replog.errors import ReplogError
+from replog.fetch import FetchAnswer, FetchPartition
+from replog.log.offsets import Isolation
+from replog.topic import TopicPartition
+from tests.leader.replicas import ONE_MIB
+from tests.scenarios.events import event
+from tests.scenarios.notation import show_answer
+from tests.scenarios.vocabulary.names import leader_of, replica_of
+from tests.scenarios.world import World, show_fetch
+
+ISOLATIONS = {
+    "committed": Isolation.TXN_COMMITTED,
+    "uncommitted": Isolation.HIGH_WATERMARK,
+}
+
+
+# Questions to a replica
+
+
+@event(
+    "WHO asks REPLICAS fetch(N, N)", "epoch", "start", "max", "limit", "wait", "min", "broker-epoch", "rack", "reads"
+)
+def asks_with_epoch(world: World, who: str, names: str, offset: str, last_epoch: str, **options: str) -> None:
+    _ask(world, who, names, int(offset), int(last_epoch), **options)
+
+
+@event("WHO asks REPLICAS fetch(N)", "epoch", "start", "max", "limit", "wait", "min", "broker-epoch", "rack", "reads")
+def asks(world: World, who: str, names: str, offset: str, **options: str) -> None:
+    _ask(world, who, names, int(offset), None, **options)
+
+
+def _ask(world: World, who: str, names: str, offset: int, last_epoch: int | None, **options: str) -> None:
+    asked: dict[TopicPartition, FetchPartition] = {}
+    for name in names.split():
+        broker, tp = replica_of(world, name)
+        epoch = options.get("epoch", str(broker.hosted[tp].leader_epoch))
+        asked[tp] = FetchPartition(
+            offset,
+            int(options.get("max", ONE_MIB)),
+            None if epoch == "none" else int(epoch),
+            last_epoch,
+            int(options.get("start", 0)),
+        )
+    waiting = {
+        "max_wait_ms": int(options.get("wait", 500)),
+        "min_bytes": int(options.get("min", 1)),
+        "max_bytes": int(options.get("limit", 10 * ONE_MIB)),
+    }
+    if who != "consumer":
+        broker_epoch = int(options["broker_epoch"]) if "broker_epoch" in options else None
+        world.ask(int(who), broker, asked, broker_epoch, **waiting)
+        return
+    shown = [show_fetch(request, tp, len(asked)) for tp, request in asked.items()]
+    answered: list[bool] = []
+
+    def respond(answers: list[FetchAnswer]) -> None:
+        answered.append(True)
+        for text, answer in zip(shown, answers, strict=True):
+            preferred = answer.preferred_read_replica
+            world.say(f"{text} → {show_answer(answer)}" + (f", read from {preferred}" if preferred is not None else ""))
+
+    isolation = ISOLATIONS[options.get("reads", "uncommitted")]
+    consume(broker, ConsumerFetch(list(asked.items()), isolation, **waiting, rack=options.get("rack")), respond)
+    if not answered:
+        world.say(f"{', '.join(shown)} → waits")
+
+
+@event("WHO asks REPLICA latest", "epoch")
+def asks_latest(world: World, who: str, name: str, epoch: str | None = None) -> None:
+    _list_offset(world, who, name, LATEST_TIMESTAMP, epoch)
+
+
+@event("WHO asks REPLICA earliest", "epoch")
+def asks_earliest(world: World, who: str, name: str, epoch: str | None = None) -> None:
+    _list_offset(world, who, name, EARLIEST_TIMESTAMP, epoch)
+
+
+def _list_offset(world: World, who: str, name: str, timestamp: int, epoch: str | None) -> None:
+    isolation = Isolation.HIGH_WATERMARK if who == "consumer" else Isolation.LOG_END
+    _, _, leader = leader_of(world, name)
+    try:
+        found = leader.list_offset(timestamp, isolation, None if epoch is None else int(epoch))
+    except ReplogError as error:
+        world.say(error.code.name)
+    else:
+        world.say(f"{found.offset}, epoch {found.leader_epoch}")
+
+
+@event("WHO asks REPLICA the end of epoch N", "epoch")
+def asks_end_of_epoch(world: World, who: str, name: str, asked: str, epoch: str | None = None) -> None:
+    _, _, leader = leader_of(world, name)
+    try:
+        found = leader.end_offset_for_epoch(None if epoch is None else int(epoch), int(asked))
+    except ReplogError as error:
+        world.say(error.code.name)
+    else:
+        world.say(f"({found.epoch},{found.end_offset})")

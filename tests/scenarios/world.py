@@ -1,0 +1,393 @@
+"""What a scenario is about: brokers with their logs, a controller, a clock; and the lines that show them."""
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from cluster.controller import broker_events
+from cluster.controller.cluster_state import ClusterState
+from cluster.controller.records import broker_record, cluster_record, number, partition_record, topic_record
+from cluster.metadata_image import partition_from_record
+from follower.partition import FetchState, FollowerProgress
+from leader.isr import IsrProposal, PendingExpand, PendingShrink
+from replog.config import BrokerConfig, ControllerConfig, TopicConfig
+from replog.errors import ErrorCode
+from replog.fetch import FetchAnswer, FetchPartition
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.log import Log
+from replog.metadata import NO_BROKER_EPOCH, NO_LEADER, PartitionState, Topic
+from replog.metadata import Broker as Registration
+from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.topic import TopicPartition
+from tests.replog.log.batches import config
+from tests.scenarios.broker import Broker, Requests, ScenarioClock
+from tests.scenarios.language import ScenarioError
+from tests.scenarios.notation import NOTHING, make_log, show_answer, show_entries, show_log
+
+TOPIC = "t"
+Late = tuple[FetchPartition, FetchAnswer]
+Decided = dict[TopicPartition, tuple[ErrorCode, PartitionState | None]]
+
+
+class World:
+    """Events change it; `say` adds a line to what is seen of the present event."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.clock = ScenarioClock()
+        self.settings: dict[type, dict[str, Any]] = {
+            TopicConfig: {"min_insync_replicas": 1},
+            BrokerConfig: {"replica_lag_time_max_ms": 10_000},
+            ControllerConfig: {"min_insync_replicas": 1},
+        }
+        self.brokers: dict[int, Broker] = {}
+        self.cache: LeaderEpochCache | None = None
+        self.cache_end = 0
+        self.late: dict[TopicPartition, dict[int, Late]] = {}
+        self.fetching: dict[tuple[int, TopicPartition], object] = {}  # follower's fetches under way
+        self.decisions: dict[int, Decided] = {}  # on their way to a leader
+        self.produced = 0
+        self.incarnations = 0
+        self._said: list[str] = []
+        self._controller: ClusterState | None = None
+
+    # What is seen
+
+    def say(self, line: str) -> None:
+        self._said.append(line)
+
+    def said(self) -> list[str]:
+        said, self._said = self._said, []
+        return said
+
+    def states(self) -> dict[str, str]:
+        """One line for everything that has a state, by its name."""
+        found = {}
+        partitions = self._controller.image.partitions if self._controller is not None else {}
+        for tp, state in partitions.items():
+            found[named("controller", tp)] = show_partition(state)
+        for broker in self.brokers.values():
+            for tp in broker.hosted:
+                found[named(str(broker.id), tp)] = self.show_replica(broker, tp)
+        if self.cache is not None:
+            found["cache"] = show_entries(self.cache.entries)
+        return found
+
+    def show_replica(self, broker: Broker, tp: TopicPartition) -> str:
+        if not broker.alive:
+            return "down"
+        hosted = broker.hosted[tp]
+        shown = show_log(hosted.log)
+        if hosted.leader is not None:
+            shown += " isr " + show_set(hosted.leader.isr)
+            if isinstance(hosted.leader.state, PendingExpand):
+                shown += f" +{hosted.leader.state.new}"
+            elif isinstance(hosted.leader.state, PendingShrink):
+                shown += "".join(f" -{member}" for member in sorted(hosted.leader.state.out_of_sync))
+        elif hosted.follower is not None:
+            if hosted.follower.fetch_state is not FetchState.FETCHING:
+                shown += f", {hosted.follower.fetch_state.value}"
+            elif hosted.follower.next_retry_ms is not None:
+                shown += ", backs off"
+        return shown
+
+    def settle(self) -> None:
+        """Whatever the event set off, and what that set off."""
+        while any(broker.settle() for broker in self.brokers.values()):
+            pass
+
+    # Brokers
+
+    def broker(self, broker_id: int) -> Broker:
+        if broker_id not in self.brokers:
+            self.brokers[broker_id] = Broker(
+                broker_id,
+                self.directory,
+                self.controller.image,
+                self.clock,
+                lambda tp, proposal: self._propose(self.brokers[broker_id], tp, proposal),
+                **self.settings[BrokerConfig],
+            )
+            if self.controller.image.broker(broker_id) is None:
+                address = f"127.0.0.1:{9000 + broker_id}"
+                self.register(Registration(broker_id, 100 + broker_id, b"", address, "", False, False))
+        return self.brokers[broker_id]
+
+    def add_log(self, broker_id: int, tp: TopicPartition, text: str) -> None:
+        broker = self.broker(broker_id)
+        if tp in broker.hosted:
+            raise ScenarioError(f"{named(str(broker_id), tp)} has a log already")
+        directory = self.directory / str(broker_id) / tp.directory_name
+        directory.parent.mkdir(exist_ok=True)
+        broker.host(tp, make_log(directory, text, **self.settings[TopicConfig]))
+
+    def start(self, broker_id: int, reopened: dict[TopicPartition, Log]) -> None:
+        """A new process with these logs, which takes up the roles of the present metadata."""
+        del self.brokers[broker_id]
+        broker = self.broker(broker_id)
+        for tp, log in reopened.items():
+            broker.host(tp, log)
+            if tp in self.controller.image.partitions:
+                broker.apply(tp, self.controller.image.partitions[tp])
+
+    def advance(self, to_ms: int) -> None:
+        """Time passes, and deadlines with it, one by one."""
+        if to_ms < self.clock.now_ms:
+            raise ScenarioError(f"it is {self.clock.now_ms} already")
+        base = self.clock.monotonic_ms() - self.clock.now_ms
+        while True:
+            deadlines = [
+                (purgatory.next_deadline_ms - base, broker.id, purgatory)
+                for broker in self.brokers.values()
+                for purgatory in broker.purgatories
+                if purgatory.next_deadline_ms is not None and purgatory.next_deadline_ms - base <= to_ms
+            ]
+            if not deadlines:
+                break
+            due_ms, _, purgatory = min(deadlines, key=lambda found: found[:2])
+            self.clock.now_ms = max(self.clock.now_ms, due_ms)
+            purgatory.expire()
+            self.settle()
+        self.clock.now_ms = to_ms
+
+    # Fetches of real followers
+
+    def fetch(self, broker: Broker, tp: TopicPartition, fate: str = "") -> bool:
+        """One fetch, from asking to acting on the answer, unless that is lost or late. False if it waits."""
+        follower = broker.hosted[tp].follower
+        if follower is None:
+            raise ScenarioError(f"{named(str(broker.id), tp)} is no follower")
+        if (broker.id, tp) in self.fetching:
+            raise ScenarioError(f"{named(str(broker.id), tp)} still waits for an answer; let time pass, or data come")
+        request = follower.next_fetch(self.clock.monotonic_ms(), 1 << 20)
+        if request is None:
+            self.say("nothing is fetched")
+            return True
+        leader = self.brokers.get(follower.leader_id)
+        if leader is None or not leader.alive:
+            self.say(f"{show_fetch(request)} → no connection")
+            follower.on_failure(request, self.clock.monotonic_ms())
+            return True
+        turn = self.fetching[broker.id, tp] = object()
+
+        def respond(answers: dict[TopicPartition, FetchAnswer]) -> None:
+            if self.fetching.get((broker.id, tp)) is not turn:
+                return  # the follower is gone, or has forgotten that fetch
+            del self.fetching[broker.id, tp]
+            self.say(f"{show_fetch(request)} → {show_answer(answers[tp])}{fate and ', ' + fate}")
+            if fate == "late":
+                self.late.setdefault(tp, {})[broker.id] = (request, answers[tp])
+            elif not fate:
+                self.take(broker, tp, request, answers[tp])
+
+        epoch = self.controller.image.brokers[broker.id].broker_epoch
+        if leader.answer_follower(broker.id, epoch, {tp: request}, respond):
+            self.say(f"{show_fetch(request)} → waits")
+            return False
+        return True
+
+    def take(self, broker: Broker, tp: TopicPartition, request: FetchPartition, answer: FetchAnswer) -> None:
+        follower = broker.hosted[tp].follower
+        if follower is None:
+            return
+        progress = follower.on_answer(request, answer, self.clock.monotonic_ms())
+        if progress != FollowerProgress() and progress.note is not None:
+            self.say(f"{named(str(broker.id), tp)} warns: {progress.note.partition(':')[0]}")
+        if progress.high_watermark_changed or progress.appended_bytes:
+            broker.touched(tp, progress.high_watermark_changed)
+
+    def ask(self, replica_id: int, asked: Broker, requests: Requests, broker_epoch: int | None, **options: int) -> None:
+        """A follower's fetch that no follower here is behind."""
+
+        def respond(answers: dict[TopicPartition, FetchAnswer]) -> None:
+            for tp, answer in answers.items():
+                self.say(f"{show_fetch(requests[tp], tp, len(requests))} → {show_answer(answer)}")
+
+        registered = self.controller.image.broker(replica_id)
+        known = registered.broker_epoch if registered is not None else NO_BROKER_EPOCH
+        epoch = known if broker_epoch is None else broker_epoch
+        if asked.answer_follower(replica_id, epoch, requests, respond, **options):
+            self.say(f"{', '.join(show_fetch(r, tp, len(requests)) for tp, r in requests.items())} → waits")
+
+    # The controller
+
+    @property
+    def controller(self) -> ClusterState:
+        if self._controller is None:
+            properties = {"metadata_log_dir": "/nowhere", **self.settings[ControllerConfig]}
+            self._controller = ClusterState(ControllerConfig.parse(properties, "scenario"), random.Random(7))
+            self._controller.load([], self.clock.monotonic_ms())
+            self.commit([cluster_record("scenario")])
+        return self._controller
+
+    @property
+    def rules(self) -> broker_events.Rules:
+        return self.controller._rules
+
+    def commit(self, records: list[metadata_pb2.MetadataRecord]) -> None:
+        """Make a decision of the controller true, and let the brokers that hear it act on it."""
+        number(records, self.controller.image.version)
+        self.controller.apply(records, self.clock.monotonic_ms())
+        for record in records:
+            if record.WhichOneof("value") == "partition":
+                tp = TopicPartition(record.partition.topic, record.partition.partition)
+                self.tell(tp, partition_from_record(record.partition), self.brokers.values())
+
+    def tell(self, tp: TopicPartition, state: PartitionState, brokers: Iterable[Broker]) -> None:
+        for broker in brokers:
+            if not broker.alive or not broker.hears_metadata or tp not in broker.hosted:
+                continue
+            if broker.id in state.replicas:
+                self._forget_fetch(broker, tp, state)
+                broker.apply(tp, state)
+            else:  # CT-17
+                del broker.hosted[tp]
+                broker.check_now(tp)
+
+    def _forget_fetch(self, broker: Broker, tp: TopicPartition, state: PartitionState) -> None:
+        """In a new epoch the fetch of the old one is void (FT-8), and another may go out."""
+        if state.leader_epoch > broker.hosted[tp].leader_epoch:
+            self.fetching.pop((broker.id, tp), None)
+
+    def register(self, registration: Registration) -> None:
+        self.commit([broker_record(registration)])
+
+    def put_partition(self, tp: TopicPartition, state: PartitionState) -> None:
+        if TOPIC not in self.controller.image.topics:
+            self._put_topic()
+        self.commit([partition_record(tp, bytes(16), state)])
+
+    def _put_topic(self) -> None:
+        configs = {name.replace("_", "."): str(value) for name, value in self.settings[TopicConfig].items()}
+        self.commit([topic_record(Topic(TOPIC, bytes(16), configs))])
+
+    def change_setting(self, models: Iterable[type], field: str, value: int) -> None:
+        """A topic's settings hold from now on; those of brokers and the controller only if none is there yet."""
+        there = {BrokerConfig: bool(self.brokers), ControllerConfig: self._controller is not None, TopicConfig: False}
+        if all(there[model] for model in models):
+            raise ScenarioError("what brokers and the controller go by stands above all of them")
+        for model in models:
+            self.settings[model][field] = value
+        for broker in self.brokers.values():
+            for hosted in broker.hosted.values():
+                hosted.log.config = config(**self.settings[TopicConfig])
+        if self._controller is not None and TOPIC in self._controller.image.topics:
+            self._put_topic()
+
+    def _propose(self, broker: Broker, tp: TopicPartition, proposal: IsrProposal) -> None:
+        if broker.proposals.submit(tp, proposal):
+            if not self.send_proposals(broker):
+                self.say(f"{named(str(broker.id), tp)} will propose isr {self._members(proposal)}")
+        else:
+            broker.on_alter_partition_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
+
+    def send_proposals(self, broker: Broker) -> bool:
+        """What waits goes out as one request, unless one is on its way."""
+        batch = broker.proposals.next_batch()
+        if batch is None:
+            return False
+        broker.sent = batch
+        for tp, proposal in batch.items():
+            self.say(f"{named(str(broker.id), tp)} proposes isr {self._members(proposal)}")
+        return True
+
+    def _members(self, proposal: IsrProposal) -> str:
+        """The members, each with its broker epoch where that is not the registered one."""
+        shown = []
+        for member, epoch in proposal.isr:
+            registered = self.controller.image.broker(member)
+            same = registered is not None and registered.broker_epoch == epoch
+            shown.append(f"{member}" if same else f"{member}#{epoch}")
+        return " ".join(shown)
+
+    def alter_partition(
+        self, broker: Broker, error: ErrorCode | None, *, lost: bool = False, late: bool = False
+    ) -> None:
+        """The controller decides the request on its way, or answers `error`; the answer may be lost, or come later."""
+        if not broker.sent:
+            raise ScenarioError(f"{broker.id} has asked the controller for nothing")
+        decided: Decided = {}
+        records: list[metadata_pb2.MetadataRecord] = []
+        if error is not None:
+            decided = dict.fromkeys(broker.sent, (error, None))
+        else:
+            decision = self.controller.alter_partition(self._request(broker, broker.sent))
+            records = decision.records
+            for result in decision.answer.partitions:
+                code = ErrorCode(result.error_code)
+                state = partition_from_record(result.state) if code is ErrorCode.NONE else None
+                decided[TopicPartition(result.topic, result.partition)] = (code, state)
+        for tp, (code, _) in decided.items():
+            self.say(f"{named('controller', tp)} answers {code.name}{', lost' if lost else ', late' if late else ''}")
+        self.decisions[broker.id] = decided
+        if lost:
+            broker.proposals.on_failure()
+            self.send_proposals(broker)
+        elif not late:
+            self.take_decisions(broker)
+        self.commit(records)
+
+    def take_decisions(self, broker: Broker) -> None:
+        """The controller's answer arrives."""
+        decided = self.decisions.pop(broker.id, None)
+        if decided is None:
+            raise ScenarioError(f"no answer to {broker.id} is late")
+        broker.sent = None
+        for tp, proposal in broker.proposals.on_answer(decided).items():
+            broker.on_alter_partition_result(tp, proposal, *decided[tp])
+        self.send_proposals(broker)
+
+    def _request(
+        self, broker: Broker, batch: dict[TopicPartition, IsrProposal]
+    ) -> controller_pb2.AlterPartitionRequest:
+        return controller_pb2.AlterPartitionRequest(
+            broker_id=broker.id,
+            broker_epoch=self.controller.image.brokers[broker.id].broker_epoch,
+            partitions=[
+                controller_pb2.AlterPartitionItem(
+                    topic=tp.topic,
+                    topic_id=self.controller.image.topics[tp.topic].topic_id,
+                    partition=tp.partition,
+                    leader_epoch=proposal.leader_epoch,
+                    partition_epoch=proposal.partition_epoch,
+                    new_isr=[controller_pb2.IsrMember(broker_id=b, broker_epoch=e) for b, e in proposal.isr],
+                    recovery_state=metadata_pb2.RECOVERED,
+                )
+                for tp, proposal in batch.items()
+            ],
+        )
+
+
+def partition_of(letter: str) -> TopicPartition:
+    return TopicPartition(TOPIC, ord(letter) - ord("a") + 1 if letter else 0)
+
+
+def named(name: str, tp: TopicPartition) -> str:
+    """`1`, `controller`, and with a letter for a partition that has one: `1a`, `controller a`."""
+    letter = chr(ord("a") + tp.partition - 1) if tp.partition else ""
+    return f"{name} {letter}".rstrip() if name == "controller" else name + letter
+
+
+def show_fetch(request: FetchPartition, tp: TopicPartition | None = None, partitions: int = 1) -> str:
+    """`fetch(26, 4)`: offset and last fetched epoch; before it the partition's letter where there are several."""
+    epoch = "" if request.last_fetched_epoch is None else f", {request.last_fetched_epoch}"
+    prefix = f"{named('', tp)} " if tp is not None and partitions > 1 else ""
+    return f"{prefix}fetch({request.fetch_offset}{epoch})"
+
+
+def show_set(members: Iterable[int]) -> str:
+    return " ".join(str(member) for member in sorted(members)) or NOTHING
+
+
+def show_partition(state: PartitionState) -> str:
+    """The controller's record, as a scenario writes it."""
+    leader = "none" if state.leader == NO_LEADER else state.leader
+    shown = f"replicas {' '.join(map(str, state.replicas))} isr {show_set(state.isr)} leader {leader}"
+    shown += f" epoch {state.leader_epoch} p {state.partition_epoch}"
+    for name in ("elr", "adding", "removing"):
+        if members := getattr(state, name, ()):
+            shown += f" {name} {show_set(members)}"
+    if state.last_known_leader != NO_LEADER:
+        shown += f" last-known {state.last_known_leader}"
+    return shown + (" recovering" if state.recovering else "")
