@@ -95,7 +95,7 @@ def settle(
         last_known_leader=last_known if leader == NO_LEADER and last_known in new.replicas else NO_LEADER,
         recovering=new.recovering or is_unclean,
     )
-    new = _completed(new)  # an unclean election can put the whole target in sync
+    new = _completed(new)  # an election, too, can leave an ISR that is the whole target
     if new == old:
         return old
     sets_leader = new.leader != old.leader or not set(old.replicas) <= set(new.replicas)
@@ -108,12 +108,12 @@ def was_unclean(old: PartitionState, new: PartitionState) -> bool:
 
 
 def _completed(state: PartitionState) -> PartitionState:
-    """CT-15: without the replicas that leave, once all that stay are in sync without them."""
+    """CT-15: without the replicas that leave, once all that stay are in sync; then there is no ELR either (ISR-15)."""
     isr = tuple(r for r in state.isr if r not in state.removing)
     target = tuple(r for r in state.replicas if r not in state.removing)
     if not state.reassigning or not isr or not set(isr) >= set(target):
         return state
-    return replace(state, replicas=target, isr=isr, adding=(), removing=())
+    return replace(state, replicas=target, isr=isr, elr=(), adding=(), removing=())
 
 
 def _elect(state: PartitionState, situation: Situation, election: Election) -> tuple[int, bool]:

@@ -180,8 +180,11 @@ def test_fencing_in_mid_move_elects_among_those_in_sync_and_the_move_goes_on(mov
     assert remove_from_isr(moving, 14, active(11, 12, 13)) is moving, "the one that was to come is away"
 
 
-def test_ct_15_an_unclean_election_can_complete_a_move():
-    """CT-15: it leaves an ISR of one, which may be the whole target."""
+def test_ct_15_an_election_can_complete_a_move():
+    """CT-15: of an eligible replica, or an unclean one: it leaves an ISR of one, which may be the whole target."""
+    waiting = PartitionState(ALL, (), -1, 5, 9, (12, 13), last_known_leader=12)
+    to_13 = reassignments.start(waiting, (13,), active())
+    assert elect(to_13, active(13)) == PartitionState((13,), (13,), 13, 6, 11)
     moving = reassignments.start(PartitionState((11,), (11,), 11, 5, 9), (12,), EVERYONE)
     gone = remove_from_isr(moving, 11, active(12))
     after = elect(gone, active(12), Election.UNCLEAN)
