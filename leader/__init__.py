@@ -8,6 +8,7 @@
 | the in-sync set and its proposals (ISR-1 to ISR-11) | `isr.py` |
 | the queue of proposals to the controller (ISR-8) | `alter_partition_queue.py` |
 | what a fetch may read under its limits (FE-8 to FE-11) | `fetch_sizes.py` |
+| the replica that a consumer is sent to (FE-19) | `read_replica.py` |
 | the offset for a timestamp (FE-22) | `list_offsets.py` |
 | requests that wait (PR-8, FE-12, FT-23) | `delayed_produce.py`, `delayed_fetch.py`, `delayed_delete_records.py` |
 """
