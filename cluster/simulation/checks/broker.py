@@ -125,8 +125,9 @@ class BrokerCheck:
 
 
 def _note_losses(partition: Partition, before: Replica, replica: Replica) -> None:
-    """A process that is killed loses nothing; a disk may have, and then what is missing is excused until it is back."""
-    if replica.losses > before.losses and partition.lacks(replica, before.end, before.chain):
+    """A process that is killed loses nothing; a disk may have, or has refused the last write, and then what is missing
+    is excused until it has been copied again."""
+    if (replica.losses > before.losses or before.failed) and partition.lacks(replica, before.end, before.chain):
         replica.lost_below = before.end
     if before.lost_below > before.end:
         replica.lost_below = max(replica.lost_below, before.lost_below)
