@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios import vocabulary  # noqa: F401 - registers the events
-from tests.scenarios.events import perform
 from tests.scenarios.language import Scenario, ScenarioError, difference, read_scenarios, rewrite
+from tests.scenarios.vocabulary import perform
 from tests.scenarios.world import World
 
 SCENARIOS = [scenario for path in sorted(Path(__file__).parent.glob("*.txt")) for scenario in read_scenarios(path)]
@@ -25,6 +24,9 @@ def run(scenario: Scenario, directory: Path) -> list[list[str]]:
             now = world.states()
         except ScenarioError as error:
             raise error.at(scenario.path, step.line) from None
+        except Exception as error:
+            error.add_note(f"{scenario.path}:{step.line}: {step.event}")
+            raise
         written = step.event.partition(":")[0]  # an event that writes a state down does not show it again
         changes = [f"{name}: {now[name]}" for name in sorted(now) if states.get(name) != now[name] and name != written]
         changes += [f"{name}: gone" for name in sorted(states.keys() - now.keys())]

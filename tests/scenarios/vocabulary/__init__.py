@@ -1,11 +1,6 @@
 """Every event of the language; importing this registers them."""
 
-from tests.scenarios.vocabulary import (  # noqa: F401
-    controllers,
-    epoch_cache,
-    followers,
-    leaders,
-    nouns,
-    processes,
-    questions,
-)
+from tests.scenarios.events import EVENTS, perform
+from tests.scenarios.vocabulary import controllers, epoch_cache, followers, leaders, nouns, processes, questions
+
+__all__ = ["EVENTS", "controllers", "epoch_cache", "followers", "leaders", "nouns", "perform", "processes", "questions"]

@@ -32,7 +32,7 @@ def _append(world: World, name: str, count: int, size: int) -> None:
         broker.touched(tp, appended.high_watermark_advanced)
 
 
-@event("produce to REPLICAS", "acks", "timeout", "as", "records", "producer", "sequence")
+@event("produce to REPLICAS", "acks", "as", "records", "producer", "sequence")
 def produces(world: World, names: str, **options: str) -> None:
     label = options.get("as", "produce")
     entries = []
@@ -60,7 +60,7 @@ def produces(world: World, names: str, **options: str) -> None:
         return f"{named('', tp)} " if len(entries) > 1 else ""
 
     acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
-    produce(broker, entries, acks=int(acks), timeout_ms=int(options.get("timeout", 30_000)), respond=respond)
+    produce(broker, entries, acks=int(acks), timeout_ms=30_000, respond=respond)
     if not answered:
         world.say(f"{label}: waits")
 

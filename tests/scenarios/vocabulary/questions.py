@@ -13,23 +13,15 @@ from tests.scenarios.notation import show_answer
 from tests.scenarios.vocabulary.names import leader_of, replica_of
 from tests.scenarios.world import World, show_fetch
 
-ISOLATIONS = {
-    "committed": Isolation.TXN_COMMITTED,
-    "uncommitted": Isolation.HIGH_WATERMARK,
-}
+_FETCH = ("epoch", "start", "max", "limit", "wait", "min", "broker-epoch", "rack")
 
 
-# Questions to a replica
-
-
-@event(
-    "WHO asks REPLICAS fetch(N, N)", "epoch", "start", "max", "limit", "wait", "min", "broker-epoch", "rack", "reads"
-)
+@event("WHO asks REPLICAS fetch(N, N)", *_FETCH)
 def asks_with_epoch(world: World, who: str, names: str, offset: str, last_epoch: str, **options: str) -> None:
     _ask(world, who, names, int(offset), int(last_epoch), **options)
 
 
-@event("WHO asks REPLICAS fetch(N)", "epoch", "start", "max", "limit", "wait", "min", "broker-epoch", "rack", "reads")
+@event("WHO asks REPLICAS fetch(N)", *_FETCH)
 def asks(world: World, who: str, names: str, offset: str, **options: str) -> None:
     _ask(world, who, names, int(offset), None, **options)
 
@@ -64,8 +56,11 @@ def _ask(world: World, who: str, names: str, offset: int, last_epoch: int | None
             preferred = answer.preferred_read_replica
             world.say(f"{text} → {show_answer(answer)}" + (f", read from {preferred}" if preferred is not None else ""))
 
-    isolation = ISOLATIONS[options.get("reads", "uncommitted")]
-    consume(broker, ConsumerFetch(list(asked.items()), isolation, **waiting, rack=options.get("rack")), respond)
+    consume(
+        broker,
+        ConsumerFetch(list(asked.items()), Isolation.HIGH_WATERMARK, **waiting, rack=options.get("rack")),
+        respond,
+    )
     if not answered:
         world.say(f"{', '.join(shown)} → waits")
 
