@@ -14,8 +14,11 @@ def list_offset(
     """The first offset as late as `timestamp`, or the latest (-1) or earliest (-2) one; (-1, -1) if none is as late.
 
     Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the
-    answer lies below it: a bound told then could be lower than one told by the previous leader.
+    answer lies below it: a bound told then could be lower than one told by the previous leader. Raises
+    INVALID_TIMESTAMP for one below -2.
     """
+    if timestamp < EARLIEST_TIMESTAMP:
+        raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
     if timestamp == EARLIEST_TIMESTAMP:
         epoch = log.epochs.epoch_for_offset(log.log_start_offset)
         return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, NO_EPOCH if epoch is None else epoch)

@@ -11,6 +11,7 @@ from replog.fetch import FetchPartition
 from replog.log.batch import iterate_batches
 from replog.log.offsets import EpochEndOffset, Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, append_record, fetch, leader_of, log_of, outcome, state
+from tests.replog.log.batches import client_batch
 
 
 @pytest.fixture
@@ -97,24 +98,63 @@ def refusal(leader: PartitionLeader, timestamp: int, isolation: Isolation, epoch
     return refused.value.code
 
 
-def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start_w_f14(leader: PartitionLeader) -> None:
-    assert refusal(leader, LATEST_TIMESTAMP, Isolation.HIGH_WATERMARK) is ErrorCode.OFFSET_NOT_AVAILABLE
-    assert leader.list_offset(LATEST_TIMESTAMP, Isolation.LOG_END, None).offset == 30
-    assert leader.list_offset(EARLIEST_TIMESTAMP, Isolation.HIGH_WATERMARK, None).offset == 3
-    for replica_id in (2, 3):
-        fetch(leader, replica_id, 30, 9)
+CLIENTS = [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED]
+
+
+@pytest.mark.parametrize("isolation", CLIENTS)
+def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start_w_f14(
+    leader: PartitionLeader, isolation: Isolation
+) -> None:
+    """W-F14, FE-22: the leader before may have told a bound as high as 30."""
+    assert refusal(leader, LATEST_TIMESTAMP, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
+    fetch(leader, 2, 30, 9)
+    fetch(leader, 3, 29, 9)
+    assert leader.high_watermark == 29
+    assert refusal(leader, LATEST_TIMESTAMP, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
+    fetch(leader, 3, 30, 9)
     append_record(leader.log, 12)
-    latest = leader.list_offset(LATEST_TIMESTAMP, Isolation.HIGH_WATERMARK, 12)
+    latest = leader.list_offset(LATEST_TIMESTAMP, isolation, 12)
     assert (latest.offset, latest.leader_epoch) == (30, 12)
 
 
-def test_a_timestamp_is_answered_below_the_high_watermark_only_fe_22(leader: PartitionLeader) -> None:
-    found = leader.list_offset(500, Isolation.HIGH_WATERMARK, None)  # the records' timestamp is 1000
+def test_replicas_and_earliest_do_not_wait_fe_22(leader: PartitionLeader) -> None:
+    assert leader.list_offset(LATEST_TIMESTAMP, Isolation.LOG_END, None).offset == 30
+    for isolation in Isolation:
+        earliest = leader.list_offset(EARLIEST_TIMESTAMP, isolation, None)
+        assert (earliest.offset, earliest.timestamp, earliest.leader_epoch) == (3, -1, 1)
+
+
+@pytest.mark.parametrize("isolation", CLIENTS)
+def test_a_timestamp_is_answered_below_the_bound_only_fe_22(leader: PartitionLeader, isolation: Isolation) -> None:
+    """Past it, and where there is none, the answer waits like the latest offset; then there is none."""
+    late = client_batch(b"late", timestamps=[7000])
+    leader.log.append_as_leader(late, leader_epoch=12, now_ms=0)
+    found = leader.list_offset(500, isolation, None)  # the other records' timestamp is 1000
     assert (found.offset, found.timestamp, found.leader_epoch) == (3, 1000, 1)
-    assert refusal(leader, 5000, Isolation.HIGH_WATERMARK) is ErrorCode.OFFSET_NOT_AVAILABLE
+    for timestamp in (5000, 9000):
+        assert refusal(leader, timestamp, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
     for replica_id in (2, 3):
         fetch(leader, replica_id, 30, 9)
-    assert leader.list_offset(5000, Isolation.HIGH_WATERMARK, None).offset == -1
+    for timestamp in (5000, 9000):
+        assert leader.list_offset(timestamp, isolation, None).offset == -1
+    assert leader.list_offset(5000, Isolation.LOG_END, None).offset == 30, "a replica sees all"
+    for replica_id in (2, 3):
+        fetch(leader, replica_id, 31, 12)
+    assert leader.list_offset(5000, isolation, None).offset == 30
+    assert leader.list_offset(9000, isolation, None).offset == -1
+
+
+def test_read_committed_asks_for_the_last_stable_offset_fe_22(leader: PartitionLeader) -> None:
+    transactional = client_batch(b"open", producer_id=7, producer_epoch=0, base_sequence=0, transactional=1)
+    leader.log.append_as_leader(transactional, leader_epoch=12, now_ms=0)
+    for replica_id in (2, 3):
+        fetch(leader, replica_id, 31, 12)
+    latest = [leader.list_offset(LATEST_TIMESTAMP, isolation, None).offset for isolation in CLIENTS]
+    assert latest == [31, 30]
+
+
+def test_other_negative_timestamps_mean_nothing(leader: PartitionLeader) -> None:
+    assert refusal(leader, -3, Isolation.HIGH_WATERMARK) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_questions_about_offsets_are_fenced(leader: PartitionLeader) -> None:

@@ -250,3 +250,27 @@ def test_a_bad_setting_is_refused_by_name(bad: dict[str, object]) -> None:
     with pytest.raises(ReplogError) as refused:
         Consumer("127.0.0.1:1", **bad)  # type: ignore[arg-type]
     assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_a_bound_that_a_new_leader_cannot_tell_yet_is_asked_for_again_fe_22(cluster: InProcessCluster) -> None:
+    """FE-22: OFFSET_NOT_AVAILABLE is nothing that an application should see, by name or as a position."""
+    address = await one_broker_with(cluster, 3)
+    leader = cluster.brokers[1].manager.hosted[TP].leader
+    assert leader is not None
+    leader.leader_epoch_start_offset = 5  # as if its high watermark had not come there since the election
+    async with Consumer(address, auto_offset_reset="latest") as consumer:
+        consumer.assign([TP])
+        asked = [
+            asyncio.create_task(consumer.end_offsets([TP])),
+            asyncio.create_task(consumer.offsets_for_times({TP: 5000})),
+            asyncio.create_task(consumer.position(TP)),
+        ]
+        assert await consumer.beginning_offsets([TP]) == {TP: 0}
+        found = (await consumer.offsets_for_times({TP: 1001}))[TP]
+        assert found is not None
+        assert found.offset == 1
+        await asyncio.sleep(0.2)
+        assert not any(task.done() for task in asked), asked
+        await cluster.produce(TP, batch(b"3", b"4"))
+        async with asyncio.timeout(5):
+            assert await asyncio.gather(*asked) == [{TP: 5}, {TP: None}, 5]
