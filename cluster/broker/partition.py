@@ -29,6 +29,13 @@ class HostedPartition:
         self.leader_throttled = is_listed(config.leader_replication_throttled_replicas, partition, broker_id)
         self.follower_throttled = is_listed(config.follower_replication_throttled_replicas, partition, broker_id)
 
+    def replace_log(self, log: Log) -> None:
+        """Play the role on this log, which has what the old one had (7.7)."""
+        self.log = log
+        for role in (self.leader, self.follower):
+            if role is not None:
+                role.log = log
+
     @property
     def leader_epoch(self) -> int:
         role = self.leader or self.follower

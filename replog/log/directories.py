@@ -154,15 +154,10 @@ class LogDirectories:
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:
         """`LogManager.delete`, of its future log too."""
-        self._drop_future(tp, now_ms)
+        self.drop_future(tp, now_ms)
         home = self._home(tp)
         assert home is not None, f"{tp} is not here"
         home.delete(tp, now_ms)
-
-    def _drop_future(self, tp: TopicPartition, now_ms: int) -> None:
-        target = self._future_home(tp)
-        if target is not None:
-            target.drop_future(tp, now_ms)
 
     # -- moves
 
@@ -182,12 +177,18 @@ class LogDirectories:
                 ErrorCode.REPLICA_NOT_AVAILABLE, f"{tp} is not on this broker; it will be created in {directory}"
             )
         if moving_to not in (None, target):
-            self._drop_future(tp, now_ms)
+            self.drop_future(tp, now_ms)
         if target not in (home, moving_to):
             topic_id, log = home.topic_id(tp), home.logs[tp]
             assert topic_id is not None
             target.create_future(tp, topic_id, log.config)
             log.compaction.abort()  # what it removes must not have been copied before (CL-5)
+
+    def drop_future(self, tp: TopicPartition, now_ms: int) -> None:
+        """Its future log, if there is one."""
+        target = self._future_home(tp)
+        if target is not None:
+            target.drop_future(tp, now_ms)
 
     def _named(self, directory: str) -> LogManager:
         for manager in self.managers:

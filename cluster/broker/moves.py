@@ -1,0 +1,146 @@
+"""Replicas that move between this broker's log directories, under load, as leaders or as followers (7.7).
+
+All moves share one task, which copies a slice of one log after the other and rests as long as it has worked. What it
+has copied is fsynced in a thread; the swap itself is one step of the event loop.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.threads import in_thread
+from follower.future_replica import FutureReplica
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories import LogDirectories
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+SLICE_BYTES = 128 << 10
+FLUSH_BYTES = 16 << 20
+PAUSE_S = 0.1  # when no move gets any further
+
+
+@dataclass(slots=True)
+class _Move:
+    replica: FutureReplica
+    unflushed_bytes: int = 0
+    flushed: bool = False  # once it had caught up
+
+
+class ReplicaMoves:
+    """`run` it for as long as the broker runs."""
+
+    def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
+        """Roles are taken up: goes on with the moves that an earlier run has left, but for replicas that are gone."""
+        self._manager = manager
+        self._logs = logs
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._wake = asyncio.Event()
+        logs.on_truncated = self._on_truncated
+        for tp in logs.futures:
+            if tp in manager.hosted:
+                self._begin(tp)
+            else:
+                logs.drop_future(tp, manager.clock.wall_ms())
+
+    def move(self, tp: TopicPartition, directory: str) -> None:
+        """`LogDirectories.move`; REPLICA_NOT_AVAILABLE also for one that the cluster does not place here."""
+        if self._logs.get(tp) is not None and tp not in self._manager.hosted:
+            raise ReplogError(ErrorCode.REPLICA_NOT_AVAILABLE, f"the cluster does not place {tp} on this broker")
+        self._logs.move(tp, directory, self._manager.clock.wall_ms())
+        future = self._logs.future(tp)
+        if tp in self._moves and self._moves[tp].replica.log is future:
+            return
+        if self._moves.pop(tp, None) is not None:
+            log.info("move called off", partition=str(tp))
+        if future is not None:
+            self._begin(tp)
+
+    def _begin(self, tp: TopicPartition) -> None:
+        current, future = self._logs.get(tp), self._logs.future(tp)
+        assert current is not None
+        assert future is not None
+        replica = FutureReplica(tp, current, future, backoff_ms=self._manager.config.replica_fetch_backoff_ms)
+        self._moves[tp] = _Move(replica)
+        self._wake.set()
+        log.info("moving", partition=str(tp), to=str(future.directory.parent), from_offset=future.log_end_offset)
+
+    def _on_truncated(self, tp: TopicPartition, offset: int) -> None:
+        if tp in self._moves:
+            self._moves[tp].replica.current_truncated(offset)
+
+    async def run(self) -> None:
+        """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
+        while True:
+            progressed = False
+            for tp, move in list(self._moves.items()):
+                try:
+                    progressed |= await self._advance(tp, move)
+                except ReplogError as error:
+                    if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                        raise
+                    if self._is_under_way(tp, move):
+                        self._manager.on_storage_error(error)
+            if not progressed:
+                self._wake.clear()
+                await self._pause()
+
+    async def _pause(self) -> None:
+        if not self._moves:
+            await self._wake.wait()
+        else:
+            await asyncio.sleep(PAUSE_S)
+
+    def _is_under_way(self, tp: TopicPartition, move: _Move) -> bool:
+        return self._logs.future(tp) is move.replica.log
+
+    async def _advance(self, tp: TopicPartition, move: _Move) -> bool:
+        """One slice; whether that brought anything."""
+        if not self._is_under_way(tp, move):  # the replica was deleted
+            if self._moves.get(tp) is move:
+                del self._moves[tp]
+            return True
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        progress = move.replica.copy(SLICE_BYTES, self._manager.clock.monotonic_ms())
+        if progress.note:
+            log.warning("moving", partition=str(tp), note=progress.note)
+        move.unflushed_bytes += progress.appended_bytes
+        if move.replica.caught_up and self._is_durable(tp, move):
+            self._swap(tp)
+        elif move.replica.caught_up or move.unflushed_bytes >= FLUSH_BYTES:
+            await self._flush(move)
+            return True
+        await asyncio.sleep(loop.time() - started)
+        return move.replica.caught_up or progress.appended_bytes > 0 or progress.truncated_to is not None
+
+    def _is_durable(self, tp: TopicPartition, move: _Move) -> bool:
+        """Whether a crash after the swap costs no more than one before it."""
+        current = self._logs.get(tp)
+        return current is not None and move.flushed and move.replica.log.recovery_point >= current.recovery_point
+
+    async def _flush(self, move: _Move) -> None:
+        move.unflushed_bytes = 0
+        move.flushed |= move.replica.caught_up
+        task = move.replica.log.flush_task()
+        if task is not None:
+            await in_thread(task.run)
+            move.replica.log.flushed(task)
+
+    def _swap(self, tp: TopicPartition) -> None:
+        """One step: no event finds the replica without its log, or with two."""
+        old, hosted = self._logs.get(tp), self._manager.hosted[tp]
+        new = self._logs.swap(tp, self._manager.clock.wall_ms())
+        hosted.replace_log(new)
+        del self._moves[tp]
+        assert old is not None
+        log.info(
+            "moved",
+            partition=str(tp),
+            origin=str(old.directory.parent),
+            to=str(new.directory.parent),
+            log_end_offset=new.log_end_offset,
+        )

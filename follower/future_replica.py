@@ -1,0 +1,59 @@
+"""A replica's copy in another log directory of its broker, until it takes the replica's place (7.7)."""
+
+from follower.partition import NO_PROGRESS, FetchState, FollowerProgress, PartitionFollower
+from replog.errors import ErrorCode
+from replog.fetch import read_log
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from replog.metadata import PartitionState
+from replog.topic import TopicPartition
+
+
+class FutureReplica:
+    """A follower of the current log, by the algorithm of section 7, whose answers come at once.
+
+    There is no leader epoch to be fenced by: what is copied is this broker's own log, whoever leads.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, current: Log, future: Log, *, backoff_ms: int) -> None:
+        self.log = future
+        self.caught_up = False  # as of the last `copy`: it has every batch of the current log, and no other
+        self._current = current
+        self._follower = PartitionFollower(topic_partition, future, backoff_ms=backoff_ms)
+        itself = PartitionState(replicas=(), isr=(), leader=0, leader_epoch=0, partition_epoch=0)
+        self._follower.become_follower(itself, 0)
+        self._truncate_to: int | None = None
+
+    def current_truncated(self, offset: int) -> None:
+        """The current log was cut to `offset`: before anything else is copied, so is this one."""
+        self._truncate_to = offset if self._truncate_to is None else min(self._truncate_to, offset)
+        self.caught_up = False
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing is copied any longer."""
+        return self._follower.failure
+
+    def copy(self, max_bytes: int, now_ms: int) -> FollowerProgress:
+        """Bring the next batches over, `max_bytes` or one. Raises KAFKA_STORAGE_ERROR if the future log's disk fails.
+
+        What else goes wrong (the current log cannot be read, or does not add up) is a note and a delay.
+        """
+        self.caught_up = False
+        if self._truncate_to is not None:
+            self.log.truncate_to(self._truncate_to)
+            self._truncate_to = None
+        self.log.config = self._current.config
+        request = self._follower.next_fetch(now_ms, max_bytes)
+        if request is None:
+            return NO_PROGRESS
+        answer = read_log(self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True).answer
+        progress = self._follower.on_answer(request, answer, now_ms)
+        self.caught_up = (
+            answer.error is ErrorCode.NONE
+            and answer.diverging is None
+            and progress.note is None
+            and self._follower.fetch_state is FetchState.FETCHING
+            and self.log.log_end_offset == self._current.log_end_offset
+        )
+        return progress
