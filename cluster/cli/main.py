@@ -16,6 +16,7 @@ from cluster.cli import (
     log_commands,
     process_commands,
     produce_command,
+    sim_commands,
     topic_commands,
 )
 
@@ -66,6 +67,7 @@ app.command()(produce_command.produce)
 app.command()(consume_command.consume)
 app.add_typer(log_commands.app, name="log")
 app.add_typer(audit_commands.app, name="audit")
+app.add_typer(sim_commands.app, name="sim")
 app.command()(demo_command.demo)
 app.command()(process_commands.broker)
 app.command()(broker_config_command.broker_config)

@@ -59,7 +59,7 @@ class SimulatedCluster:
                 "node.id": broker_id,
                 "listeners": f"{name}:9092",
                 "controller.listener": CONTROLLER_ADDRESS,
-                "log.dirs": str(self.kernel.directory / name),
+                "log.dirs": ",".join(str(self.kernel.directory / name / disk) for disk in self.plan.disks),
                 "broker.rack": rack,
                 **self.plan.broker_settings,
             },

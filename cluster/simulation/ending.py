@@ -74,11 +74,11 @@ class Ending:
                 raise Violation("INV-21", f"not stopped {STOP_S:g} s after they were told to: {', '.join(up)}")
             await asyncio.sleep(POLL_S)
         for tp, state in image.partitions.items():
-            self._compare(tp, [self._cluster.members[broker].directory / str(tp) for broker in state.replicas])
+            self._compare(tp, [self._cluster.members[broker].replica(tp) for broker in state.replicas])
         faults = [
             f"{finding.kind.name} {finding.file} at {finding.position}, offset {finding.offset}: {finding.found}"
             for member in self._cluster.members.values()
-            for finding in verify([member.directory], Options(deep=True), Totals())
+            for finding in verify(member.disks, Options(deep=True), Totals())
             if finding.severity is Severity.FAULT
         ]
         if faults:
@@ -91,7 +91,7 @@ class Ending:
         start = max(int(files[0].stem) for files in logs.values())
         contents = {directory: _bytes_from(files, start) for directory, files in logs.items()}
         if len(set(contents.values())) > 1:
-            sizes = ", ".join(f"{directory.parent.name}: {len(data)}" for directory, data in contents.items())
+            sizes = ", ".join(f"{directory.parts[-3]}: {len(data)}" for directory, data in contents.items())
             raise Violation("INV-21", f"{tp}: replicas differ from offset {start} on (bytes by broker: {sizes})")
 
 

@@ -15,6 +15,7 @@ from cluster.simulation.process import DEAD, PAUSED, RUNNING, Killed, SimulatedP
 from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import metadata_pb2
+from replog.topic import TopicPartition
 
 CONTROLLER = "controller"
 
@@ -108,7 +109,7 @@ class Member(ABC):
     @abstractmethod
     def _release(self) -> None: ...
 
-    def _judge_failure(self, error: ReplogError) -> None:
+    def _judge_failure(self, error: ReplogError) -> None:  # noqa: B027 (most have every reason)
         """Whether the process had a reason to end like this."""
 
 
@@ -117,15 +118,16 @@ class BrokerMember(Member):
 
     def __init__(self, kernel: Kernel, config: BrokerConfig, clock: ProcessClock) -> None:
         super().__init__(kernel, f"broker-{config.node_id}", clock)
+        self.disks: tuple[Path, ...] = config.log_dirs
         self.broker_id = config.node_id
         self.config = config
         self.broker: Broker | None = None
         self.disk_trouble = False  # since its start its disk has given it a reason to stop
         self.rotten = False  # a bit on its disk was flipped, and nobody has repaired it
 
-    @property
-    def directory(self) -> Path:
-        return self.config.log_dirs[0]
+    def replica(self, tp: TopicPartition) -> Path:
+        """Where it keeps that partition's log."""
+        return next(path for disk in self.disks if (path := disk / tp.directory_name).exists())
 
     def start(self) -> None:
         self.disk_trouble = self.rotten or self.kernel.disk.failing(self.name)
@@ -160,7 +162,8 @@ class BrokerMember(Member):
         """The host goes dark: peers hear nothing, and what was not flushed may be gone."""
         self.kernel.trace.add_for(self.name, "power lost")
         self.kernel.loop.kill(self.process, power_loss=True)
-        self.kernel.disk.power_loss(self.directory, self.kernel.stream(f"{self.name} power loss"))
+        for disk in self.disks:
+            self.kernel.disk.power_loss(disk, self.kernel.stream(f"{self.name} power loss"))
 
 
 class ControllerMember(Member):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cluster.simulation.chance import Chance
 from cluster.simulation.profiles import Fault, Profile
+from replog.topic import TopicPartition
 
 SESSION_MS = 1500
 LAG_MS = 2000
@@ -41,6 +42,7 @@ class Plan:
     """All that is decided before a simulation begins."""
 
     racks: Mapping[int, str]  # by broker
+    disks: tuple[str, ...]  # of each broker
     topics: tuple[TopicPlan, ...]
     broker_settings: Mapping[str, object]
     controller_settings: Mapping[str, object]
@@ -49,9 +51,9 @@ class Plan:
     trouble_s: float
     fsync: bool  # every topic has flush.messages=1: power losses cost nothing
 
-    @property
-    def brokers(self) -> tuple[int, ...]:
-        return tuple(self.racks)
+    def replicas(self, tp: TopicPartition) -> tuple[int, ...]:
+        """As first assigned."""
+        return next(topic.assignment[tp.partition] for topic in self.topics if topic.name == tp.topic)
 
 
 def draw(chances: Chance, profile: Profile) -> Plan:
@@ -61,6 +63,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
     fsync = chance.random() < 0.15
     return Plan(
         racks={broker: racks[broker % len(racks)] for broker in brokers},
+        disks=("disk1", "disk2") if chance.random() < 0.2 else ("disk1",),
         topics=tuple(_topic(chance, f"t{number}", brokers, fsync) for number in range(chance.randint(1, 2))),
         broker_settings={
             "broker.heartbeat.interval.ms": 300,

@@ -39,6 +39,9 @@ class Fault(StrEnum):
     PAUSE_CONTROLLER = "pause the controller"
     STORE_FAILS = "metadata store refuses commits"
 
+    ELECT_PREFERRED = "elect preferred leaders"
+    REASSIGN = "move a partition to other brokers"
+
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
     WIPE_DISK = "replace a disk by an empty one"
@@ -77,6 +80,7 @@ CONTROLLER = (
     Fault.PAUSE_CONTROLLER,
     Fault.STORE_FAILS,
 )
+LEADERSHIP = (Fault.ELECT_PREFERRED, Fault.REASSIGN, Fault.KILL_LEADERS, Fault.ROLLING_RESTART)
 DISKS = (Fault.DISK_FULL, Fault.DISK_ERROR, Fault.WIPE_DISK, Fault.FLIP_BIT, Fault.POWER_LOSS)
 
 
@@ -104,6 +108,7 @@ PROFILES: dict[str, Profile] = {
         Profile("network", "partitions, slow links, broken connections", _at(3.0, *NETWORK)),
         Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
         Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, Fault.KILL)),
+        Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, Fault.KILL)),
         Profile("disks", "full and failing disks, lost disks, flipped bits", _at(3.0, *DISKS) | _at(1.0, Fault.KILL)),
         Profile("storm", "everything at once", _at(0.8, *Fault), brokers=(3, 7)),
         Profile("swarm", "each seed its own mix of kinds", _at(0.8, *Fault), swarm=True, brokers=(3, 7)),

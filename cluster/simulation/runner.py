@@ -39,12 +39,12 @@ def run_seeds(seeds: Iterable[int], profile: Profile, *, jobs: int = 2, keep: Pa
 
     A seed that takes more than 120 s of CPU or five minutes has failed.
     """
-    with _work_directory() as directory:
+    with work_directory() as directory:
         yield from _Pool(profile, directory, keep).run(iter(seeds), jobs)
 
 
 @contextmanager
-def _work_directory() -> Iterator[Path]:
+def work_directory() -> Iterator[Path]:
     """In memory if there is such a place; removed at the end."""
     shared = Path("/dev/shm")
     parent = shared if os.access(shared, os.W_OK) else None

@@ -8,14 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import cluster.simulation.faults.connections
-import cluster.simulation.faults.controllers
-import cluster.simulation.faults.crashes
-import cluster.simulation.faults.disks  # noqa: F401 (each registers its deeds)
 from cluster.simulation.checks.checker import Checker
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.ending import Ending
+from cluster.simulation.faults import connections, controllers, crashes, disks, leadership
 from cluster.simulation.invariants import INVARIANTS
 from cluster.simulation.kernel import WORLD, Kernel
 from cluster.simulation.loop import Stuck
@@ -27,7 +24,10 @@ from cluster.simulation.workload import Workload
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 
+FAULTS = (connections, controllers, crashes, disks, leadership)  # each registers its deeds
 RELEVANT_EVENTS = 60
+RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
+ADMIN_TIMEOUT_MS = 3000
 MAX_VIRTUAL_S = 600.0
 
 
@@ -65,7 +65,7 @@ class Simulation:
         self.trace = self.kernel.trace
         self.plan = draw(self.kernel.chance, profile)
         self.kernel.network.weather = self.plan.weather
-        self.kernel.network.on_event = self.trace.add_for
+        self.kernel.network.on_event = self.trace.add_for if messages else self._rare_network_event
         if messages:
             self.kernel.network.on_message = self.trace.add_for
         self.cluster: SimulatedCluster
@@ -105,6 +105,10 @@ class Simulation:
         outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
         return outcome
 
+    def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
+        if event in RARE_NETWORK_EVENTS:
+            self.trace.add_for(source, event, **details)
+
     def _broken(self) -> bool:
         return bool(self.kernel.loop.failures or self.trace.defects)
 
@@ -136,18 +140,24 @@ class Simulation:
 
     async def _make_topics(self) -> None:
         async def make() -> None:
-            admin = Admin(
-                self.cluster.bootstrap,
-                transport=self.kernel.transport(),
-                rng=self.kernel.stream("making topics"),
-            )
             for topic in self.plan.topics:
-                try:
-                    await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
-                except ReplogError as error:  # an answer that was lost makes the second request fail
-                    if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                        raise
-            await admin.close()
+                while True:
+                    admin = Admin(
+                        self.cluster.bootstrap,
+                        timeout_ms=ADMIN_TIMEOUT_MS,
+                        transport=self.kernel.transport(),
+                        rng=self.kernel.stream("making topics"),
+                    )
+                    try:
+                        await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
+                    except ReplogError as error:  # an answer that was lost makes the second request fail
+                        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                            break
+                        self.trace.add("create topic failed", error=str(error))
+                    else:
+                        break
+                    finally:
+                        await admin.close()
 
         await self.kernel.loop.spawn(SimulatedProcess("admin-0"), make())
 

@@ -1,7 +1,7 @@
 """What clients do meanwhile: the shipped producers, consumers and admin client, with every operation in the history."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from random import Random
 from typing import Any, Literal
 
@@ -209,7 +209,7 @@ class Workload:
     # -- administration
 
     async def _administer(self, name: str, chance: Random) -> None:
-        admin = Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
+        admin = self._admin(chance)
         while not self._stopping:
             await asyncio.sleep(chance.expovariate(0.15))
             if chance.random() < 0.6:
@@ -221,14 +221,25 @@ class Workload:
                 await self._scratch_topic(admin, chance)
         await admin.close()
 
-    async def delete_committed(self, partition: TopicPartition) -> None:
-        """All that is committed, by a client of its own."""
-        await self._run("admin-2", self._delete_committed, partition)
+    async def administer_once(self, what: str, ask: Callable[[Admin], Awaitable[object]]) -> None:
+        """By a client of its own; what it is refused matters to nobody."""
 
-    async def _delete_committed(self, name: str, chance: Random, partition: TopicPartition) -> None:
-        admin = Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
-        await self._delete_records(admin, name, partition, -1)
-        await admin.close()
+        async def call(name: str, chance: Random) -> None:
+            admin = self._admin(chance)
+            try:
+                self._kernel.trace.add(what, answer=str(await ask(admin)))
+            except ReplogError as error:
+                self._kernel.trace.add(f"{what} failed", error=str(error))
+            await admin.close()
+
+        await self._run("admin-2", call)
+
+    def _admin(self, chance: Random) -> Admin:
+        return Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
+
+    async def delete_committed(self, partition: TopicPartition) -> None:
+        """All of it."""
+        await self.administer_once("delete", lambda admin: self._delete_records(admin, "admin-2", partition, -1))
 
     async def _delete_records(self, admin: Admin, name: str, partition: TopicPartition, offset: int) -> None:
         deletion = Deletion(name, partition, offset, self._now)

@@ -51,7 +51,8 @@ async def wipe_disk(n: Nemesis) -> None:
     member = _expendable(n)
     n.begin(Fault.WIPE_DISK, broker=member.name)
     await down(member)
-    shutil.rmtree(member.directory, ignore_errors=True)
+    for disk in member.disks:
+        shutil.rmtree(disk, ignore_errors=True)
     await n.for_a_while()
     n.cluster.release(member)
 
@@ -60,7 +61,7 @@ async def wipe_disk(n: Nemesis) -> None:
 async def flip_bit(n: Nemesis) -> None:
     """One bit of one replica's log, found by a verification at once or some time after the broker was started on it."""
     member = _expendable(n)
-    logs = sorted(path for path in member.directory.glob("*-*/*.log") if path.stat().st_size)
+    logs = sorted(path for disk in member.disks for path in disk.glob("*-*/*.log") if path.stat().st_size)
     if not logs:
         raise NotNow
     path = n.chance.choice(logs)
@@ -77,13 +78,11 @@ async def flip_bit(n: Nemesis) -> None:
 
 
 def repair(n: Nemesis, member: BrokerMember) -> None:
-    """As the verification's findings say: while the broker is down, move what is damaged away to have it copied anew."""
-    if not member.directory.exists():
-        return
+    """As the verification's findings say: while the broker is down, move what is damaged away."""
     faults = [
         finding
-        for finding in verify([member.directory], Options(), Totals())
-        if finding.severity is Severity.FAULT and finding.file.parent != member.directory
+        for finding in verify([disk for disk in member.disks if disk.exists()], Options(), Totals())
+        if finding.severity is Severity.FAULT and finding.file.parent not in member.disks
     ]
     for damaged in dict.fromkeys(finding.file.parent for finding in faults):
         n.kernel.trace.add("damaged replica moved away", broker=member.name, replica=damaged.name)

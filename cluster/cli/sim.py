@@ -1,0 +1,92 @@
+"""The work of `replog sim`: seeds with a progress bar, and totals; one seed with its trace."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cluster.cli.options import Format
+from cluster.cli.output import note, print_rows
+from cluster.simulation.profiles import profile_named
+from cluster.simulation.report import Totals, write_report
+from cluster.simulation.runner import run_seeds, work_directory
+from cluster.simulation.simulation import Outcome, simulate
+
+SHOWN_FAILURES = 5
+
+
+def run_many(
+    seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, report: Path | None, as_json: bool
+) -> bool:
+    """Whether any seed failed."""
+    totals = Totals(profile, first_seed)
+    failures: list[Outcome] = []
+    started = time.monotonic()
+    with _progress(seeds) as advance:
+        wanted = range(first_seed, first_seed + seeds)
+        for outcome in run_seeds(wanted, profile_named(profile), jobs=jobs, keep=keep):
+            totals.add(outcome)
+            advance(len(totals.failed))
+            if outcome.failed:
+                failures.append(outcome)
+    totals.wall_s = time.monotonic() - started
+    if as_json:
+        print(json.dumps({**totals.plain(), "failures": [failure.plain() for failure in failures]}, indent=2))
+    else:
+        _print(totals, failures)
+    if report is not None:
+        write_report(report, totals, time.strftime("%Y-%m-%d"))
+    return bool(failures)
+
+
+def _print(totals: Totals, failures: list[Outcome]) -> None:
+    rows = [{"what": name, "value": value} for name, value in totals.figures().items()]
+    print_rows(rows, {"what": f"PROFILE {totals.profile}", "value": ""}, Format.TABLE)
+    faults = [{"kind": kind, "times": count} for kind, count in sorted(totals.faults.items())]
+    if faults:
+        print()
+        print_rows(faults, {"kind": "WHAT WENT WRONG", "times": "TIMES"}, Format.TABLE)
+    for failure in failures[:SHOWN_FAILURES]:
+        print(f"\nseed {failure.seed} failed\n{failure.text}")
+    if len(failures) > SHOWN_FAILURES:
+        print(f"\nand {len(failures) - SHOWN_FAILURES} more failed; replay them one by one")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Something to call after each seed with the number of failures; shows a bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("seeds"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda failed: bar.update(task, advance=1, description=f"{failed} failed" if failed else "")
+
+
+def replay_one(seed: int, profile: str, messages: bool, keep: Path | None) -> bool:
+    """Whether the seed failed."""
+    trace: list[str] = []
+    with work_directory() as directory:
+        files = directory / f"{profile}-{seed}"
+        outcome = simulate(seed, profile_named(profile), files, messages=messages, on_trace=trace.extend)
+        if keep is not None:
+            shutil.copytree(files, keep / files.name, dirs_exist_ok=True)
+    print("\n".join(trace))
+    if outcome.failed:
+        print(f"\n{outcome.text}")
+    else:
+        note(f"seed {seed} passed: {outcome.virtual_s:.1f} virtual seconds, {outcome.steps} steps")
+    return outcome.failed

@@ -1,0 +1,85 @@
+"""What many seeds came to: totals, faults by kind, and the place in a document that shows them."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cluster.simulation.simulation import Outcome
+from replog.errors import ErrorCode, ReplogError
+
+BEGIN, END = "<!-- figures of `replog sim run --report` -->", "<!-- end of figures -->"
+
+
+@dataclass(slots=True)
+class Totals:
+    """Of one profile."""
+
+    profile: str
+    first_seed: int
+    seeds: int = 0
+    failed: list[int] = field(default_factory=list)
+    virtual_s: float = 0.0
+    steps: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        if outcome.failed:
+            self.failed.append(outcome.seed)
+        self.virtual_s += outcome.virtual_s
+        self.steps += outcome.steps
+        self.operations += outcome.operations
+        self.acknowledged += outcome.acknowledged
+        self.cpu_s += outcome.cpu_s
+        self.faults.update(outcome.faults)
+
+    def figures(self) -> dict[str, str]:
+        seeds = max(1, self.seeds)
+        return {
+            "seeds": f"{self.seeds} from {self.first_seed} on",
+            "failed": ", ".join(map(str, sorted(self.failed))) or "none",
+            "simulated hours": f"{self.virtual_s / 3600:.2f}",
+            "events": f"{self.steps:,}",
+            "events a second of CPU": f"{self.steps / max(self.cpu_s, 1e-9):,.0f}",
+            "client operations": f"{self.operations:,}",
+            "records acknowledged": f"{self.acknowledged:,}",
+            "CPU a seed": f"{self.cpu_s / seeds:.2f} s",
+            "took": f"{self.wall_s:.0f} s",
+        }
+
+    def plain(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "profile": self.profile,
+            "first_seed": self.first_seed,
+            "seeds": self.seeds,
+            "failed": sorted(self.failed),
+            "virtual_s": round(self.virtual_s, 3),
+            "events": self.steps,
+            "operations": self.operations,
+            "acknowledged": self.acknowledged,
+            "cpu_s": round(self.cpu_s, 3),
+            "wall_s": round(self.wall_s, 3),
+            "faults": dict(sorted(self.faults.items())),
+        }
+
+
+def write_report(path: Path, totals: Totals, when: str) -> None:
+    """Put the figures between the two markers of a Markdown file. Raises INVALID_REQUEST when it has none."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if BEGIN not in text or END not in text:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{path} has no place for figures: lines {BEGIN} and {END}")
+    lines = [f"Profile `{totals.profile}`, {when}:", "", *_table(("", ""), totals.figures()), ""]
+    lines += _table(("what went wrong", "times"), {kind: f"{n:,}" for kind, n in sorted(totals.faults.items())})
+    figures = "\n".join([BEGIN, *lines, END])
+    path.write_text(re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: figures, text, flags=re.DOTALL))
+
+
+def _table(heads: tuple[str, str], rows: Mapping[str, str]) -> list[str]:
+    return [f"| {heads[0]} | {heads[1]} |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
