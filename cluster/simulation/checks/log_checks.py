@@ -27,9 +27,9 @@ def follow_log(partition: Partition, replica: Replica) -> bool:
     latest = log.epochs.latest()
     changed = rewritten or latest is not replica.latest or start != replica.start or runs != len(replica.chain.runs)
     replica.end, replica.start, replica.generation, replica.latest = end, start, generation, latest
+    _check_bounds(partition, replica)
     if changed and not replica.compacted:
         _check_cache(partition, replica)
-    _check_bounds(partition, replica)
     return rewritten
 
 
