@@ -21,7 +21,7 @@ from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
 from replog.log.log import Log
 from replog.metadata import Broker, PartitionState, Topic
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, TP, append_record, log_of, state
+from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, TP, log_of, record, state
 
 TOPIC_ID = b"0123456789abcdef"
 
@@ -139,7 +139,8 @@ class TinyWorld:
         leader = self.hosted(leader_id).leader
         assert leader is not None
         for _ in range(count):
-            append_record(leader.log, leader.leader_epoch)
+            batch = record(leader.leader_epoch, leader.log.log_end_offset)
+            leader.append(batch, acks=1, wall_ms=0, now_ms=self.clock.now_ms)
         self.step(leader_id)
 
     def commit(self, leader_id: int, *follower_ids: int) -> None:
