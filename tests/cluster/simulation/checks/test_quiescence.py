@@ -1,0 +1,66 @@
+"""In the end everything agrees: INV-21, broken by hand, and nearly broken."""
+
+from pathlib import Path
+
+from cluster.simulation.checks.quiescence import settled
+from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
+from tests.leader.replicas import state
+
+
+def _why(world: TinyWorld) -> str | None:
+    return settled(world, world.checker.partitions.values())
+
+
+def test_inv_21_everything_is_committed_everywhere(tmp_path: Path) -> None:
+    """INV-21, kept"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1, 4)
+    world.commit(1, 2, 3)
+    assert _why(world) is None
+    world.checker.at_the_end()
+
+
+def test_inv_21_a_record_is_not_committed(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    assert "has HW 5 and end 6" in str(_why(world))
+    with violates("INV-21", "broker 1 has HW 5 and end 6"):
+        world.checker.at_the_end()
+
+
+def test_inv_21_a_follower_has_not_heard_that_a_record_is_committed(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    for broker_id in (2, 3, 2, 3, 2):
+        world.fetch(1, broker_id)
+    with violates("INV-21", "broker 3 has HW 5 and end 6"):
+        world.checker.at_the_end()
+
+
+def test_inv_21_a_live_replica_is_out_of_sync(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    shrunk = state(partition_epoch=1, isr=(1, 2))
+    world.record(shrunk)
+    world.lead(1, shrunk)
+    with violates("INV-21", "the ISR is [1, 2], and [1, 2, 3]"):
+        world.checker.at_the_end()
+    world.brokers[3] = None  # nearly
+    world.checker.at_the_end()
+
+
+def test_inv_21_files_that_do_not_hold_what_was_appended(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    path = world.hosted(3).log.segments[0].path
+    data = bytearray(path.read_bytes())
+    data[17] ^= 1  # the CRC of the first batch
+    path.write_bytes(data)
+    with violates("INV-21", "broker 3's files hold"):
+        world.checker.at_the_end()
+
+
+def test_inv_21_is_not_asked_before_the_controller_and_all_brokers_are_back(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    world.register(2, broker_epoch=102, fenced=True)
+    assert "broker 2 is not active" in str(_why(world))
+    world.image = None
+    assert _why(world) == "there is no controller"
