@@ -14,6 +14,7 @@ from cluster.cli import (
     demo_command,
     errors,
     log_commands,
+    partition_commands,
     process_commands,
     produce_command,
     sim_commands,
@@ -63,6 +64,7 @@ def _root(
 
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(topic_commands.app, name="topic")
+app.add_typer(partition_commands.app, name="partition")
 app.command()(produce_command.produce)
 app.command()(consume_command.consume)
 app.add_typer(log_commands.app, name="log")

@@ -56,16 +56,18 @@ def list_(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
 
 @app.command()
 def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
-    """Show each partition's leader, replicas, in-sync replicas and offsets.
+    """Show each partition's leader, replicas, in-sync and eligible replicas (isr, elr) and offsets.
 
-    The leader tells the offsets (log start, high watermark, log end); they are missing where it does not answer.
+    The leader tells the offsets (log start, high watermark, log end); they are missing where it does not answer. While
+    a partition is being reassigned, adding and removing show which replicas come and go.
     """
+    from cluster.cli.replica_offsets import UNKNOWN_OFFSETS, replica_offsets
 
     async def both(admin: Any) -> tuple[Any, Any]:
         return await admin.describe_topic(topic), await admin.describe_cluster()
 
     description, cluster = ask(bootstrap, both)
-    offsets = _offsets(topic, {broker.broker_id: broker.address for broker in cluster.brokers if not broker.fenced})
+    offsets = replica_offsets(topic, cluster)
     rows = [
         {
             "topic": topic,
@@ -75,11 +77,14 @@ def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: Output
             "replicas": list(partition.replicas),
             "isr": list(partition.isr),
             "elr": list(partition.elr),
-            **offsets.get((partition.partition, partition.leader), _UNKNOWN_OFFSETS),
+            "adding": list(partition.adding_replicas),
+            "removing": list(partition.removing_replicas),
+            **offsets.get((partition.partition, partition.leader), UNKNOWN_OFFSETS),
         }
         for partition in description.partitions
     ]
-    columns = {name: name.replace("_", " ") for name in rows[0]} if rows else {}
+    usual = [name for name in rows[0] if name not in ("adding", "removing") or any(row[name] for row in rows)]
+    columns = {name: name.replace("_", " ") for name in usual}
     note(f"topic {topic}, id {description.topic_id.hex()}, {settings_line(description.configs)}")
     print_rows(rows, columns, output)
 
@@ -107,30 +112,3 @@ def delete(topic: TopicName, bootstrap: BootstrapServer = None) -> None:
     """Delete a topic and all of its records, for good."""
     ask(bootstrap, lambda admin: admin.delete_topic(topic))
     note(f"deleted topic {topic}")
-
-
-_UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
-
-
-def _offsets(topic: str, addresses: dict[int, str]) -> dict[tuple[int, int], dict[str, int | None]]:
-    """(partition, broker) to offsets, as each broker tells them of the partitions that it leads."""
-    from cluster.local import probe
-    from replog.errors import ReplogError
-    from replog.rpc.methods import Inspection
-    from replog.rpc.v1 import inspection_pb2
-
-    found: dict[tuple[int, int], dict[str, int | None]] = {}
-    request = inspection_pb2.DescribeReplicasRequest(topic=topic)
-    for broker_id, address in addresses.items():
-        try:
-            answer = probe.call(address, Inspection["describe_replicas"], request, probe.CALL_TIMEOUT_S)
-        except ReplogError as error:
-            note(f"no offsets from broker {broker_id}: {error.message}")
-            continue
-        for replica in answer.replicas:
-            found[replica.partition, broker_id] = {
-                "log_start": replica.log_start_offset,
-                "high_watermark": replica.high_watermark,
-                "log_end": replica.log_end_offset,
-            }
-    return found

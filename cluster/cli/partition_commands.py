@@ -1,0 +1,198 @@
+"""`replog partition …`."""
+
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from cluster.cli.asking import ask
+from cluster.cli.errors import PROBLEM_FOUND
+from cluster.cli.options import BootstrapServer, Format, OutputFormat
+from cluster.cli.output import note, print_rows
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="markdown", help="Elect leaders, and move partitions to other brokers."
+)
+
+TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="The partition's topic.")]
+SomeTopic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Only partitions of this topic.")]
+
+
+class Kind(StrEnum):
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+@app.command()
+def elect(
+    kind: Annotated[Kind, typer.Option("--election-type", help="Which kind of election; see above.")],
+    topic: SomeTopic = None,
+    partition: Annotated[
+        list[int] | None, typer.Option(metavar="N", min=0, help="One partition of it; may be repeated. Absent: all.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all-topic-partitions", help="Every partition there is.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before an unclean election.")] = False,
+    bootstrap: BootstrapServer = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Elect leaders on request.
+
+    `preferred` gives leadership back to the first of a partition's replicas if that is alive and in sync. Nothing can
+    be lost by it. The controller does the same by itself every `leader.imbalance.check.interval.seconds`.
+
+    `unclean` is for partitions without a leader whose in-sync and eligible replicas (isr, elr) will not come back. A
+    live replica becomes the leader that may miss acknowledged records, and those are lost for good, even if a broker
+    that has them returns. The command asks before it does so.
+
+    Exit status 1 if an election was refused; a leader that is there already is no problem.
+
+    Example: `replog partition elect --topic flights --election-type preferred`
+    """
+    from replog.client import ElectionType
+    from replog.errors import ErrorCode, ReplogError
+    from replog.topic import TopicPartition
+
+    if (topic is None) != everything or (partition and everything):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, "elect where? Say --topic, and --partition perhaps, or --all-topic-partitions"
+        )
+    chosen = [TopicPartition(topic, number) for number in partition] if topic is not None and partition else None
+    if kind is Kind.UNCLEAN or (topic is not None and chosen is None):
+        described = _described(bootstrap, topic)
+        chosen = list(described) if chosen is None else chosen
+        if kind is Kind.UNCLEAN:
+            chosen = _confirmed(described, chosen, yes)
+    results = ask(bootstrap, lambda admin: admin.elect_leaders(ElectionType(kind), chosen))
+    rows = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "leader": result.leader,
+            "result": result.error.code.name if result.error else "elected",
+        }
+        for tp, result in results.items()
+    ]
+    print_rows(rows, {name: name for name in ("topic", "partition", "leader", "result")}, output)
+    refused = [r.error for r in results.values() if r.error and r.error.code is not ErrorCode.ELECTION_NOT_NEEDED]
+    for error in refused:
+        note(f"error: {error}")
+    if refused:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
+    """Every partition of `topic`, or of all topics, with its description."""
+    from replog.topic import TopicPartition
+
+    async def described(admin: Any) -> dict[Any, Any]:
+        topics = [topic] if topic is not None else await admin.list_topics()
+        descriptions = [await admin.describe_topic(name) for name in topics]
+        return {TopicPartition(d.topic, p.partition): p for d in descriptions for p in d.partitions}
+
+    return ask(bootstrap, described)
+
+
+def _confirmed(described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
+    """Those of `chosen` that have no leader, once it has been agreed to what that may cost."""
+    from replog.errors import ErrorCode, ReplogError
+
+    if unknown := [tp for tp in chosen if tp not in described]:
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {unknown[0]}")
+    leaderless = [tp for tp in chosen if described[tp].leader < 0]
+    if not leaderless:
+        note("every partition asked for has a leader")
+    for tp in leaderless:
+        complete = ",".join(map(str, described[tp].isr or described[tp].elr))
+        instead = f"broker {complete} has all that was acknowledged: start it instead if that can be done"
+        note(f"{tp} has no leader; {instead if complete else 'no replica is known to have all that was acknowledged'}")
+    if leaderless and not yes:
+        if not sys.stdin.isatty():
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, "an unclean election may lose acknowledged records; say --yes if it shall"
+            )
+        if not typer.confirm("Elect any live replica, and lose for good what it does not have?", err=True):
+            note("nothing was done")
+            raise typer.Exit(PROBLEM_FOUND)
+    return leaderless
+
+
+@app.command()
+def reassign(
+    topic: TopicName,
+    partition: Annotated[int, typer.Option(metavar="N", min=0, help="Which of its partitions.")],
+    replicas: Annotated[
+        str | None,
+        typer.Option(metavar="ID,ID,…", help="The brokers it shall be on; the first one is preferred leader."),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Take back the move that is under way.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, and show how far it is.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
+    bootstrap: BootstrapServer = None,
+) -> None:
+    """Move a partition to other brokers while it is used.
+
+    Brokers that are added copy it from the leader and join the in-sync replicas; as soon as all that it shall be on
+    are in sync, the others leave and delete their copies. Another target may be given on the way, and `--cancel` goes
+    back. Until it is done the brokers that are added count as replicas, so `min.insync.replicas` may want them.
+
+    Exit status 1 if `--wait` gave up: the move goes on.
+
+    Example: `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`
+    """
+    from replog.errors import ErrorCode, ReplogError
+    from replog.topic import TopicPartition
+
+    if (replicas is None) != cancel:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "say either --replicas or --cancel")
+    tp = TopicPartition(topic, partition)
+    target = None if replicas is None else _brokers(replicas)
+
+    async def moved(admin: Any) -> None:
+        error = (await admin.alter_partition_reassignments({tp: target}))[tp]
+        if error is not None:
+            raise error
+        if target is not None and wait:
+            from cluster.cli.reassigning import wait_for
+
+            await wait_for(admin, tp, target, timeout)
+
+    ask(bootstrap, moved)
+    if target is None:
+        note(f"{tp} is not moved any more")
+    else:
+        note(f"{tp} {'is on' if wait else 'moves to'} brokers {','.join(map(str, target))}")
+
+
+def _brokers(text: str) -> list[int]:
+    """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
+    from replog.config import MAX_INT
+    from replog.errors import ErrorCode, ReplogError
+
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):
+            raise ReplogError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
+            )
+    return [int(part) for part in parts]
+
+
+@app.command()
+def list_reassignments(
+    topic: SomeTopic = None, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
+) -> None:
+    """List the partitions that are being moved: where they are, which brokers come, and which will leave."""
+    found = ask(bootstrap, lambda admin: admin.list_partition_reassignments())
+    rows = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "replicas": list(moving.replicas),
+            "adding": list(moving.adding_replicas),
+            "removing": list(moving.removing_replicas),
+        }
+        for tp, moving in found.items()
+        if topic is None or tp.topic == topic
+    ]
+    print_rows(rows, {name: name for name in ("topic", "partition", "replicas", "adding", "removing")}, output)
