@@ -1,0 +1,8 @@
+"""Every wrong variant by its name."""
+
+from tests.cluster.simulation.variants import elections, replication, storage, truncation
+from tests.cluster.simulation.variants.variant import Variant
+
+VARIANTS: dict[str, Variant] = {
+    variant.name: variant for module in (truncation, replication, elections, storage) for variant in module.VARIANTS
+}

@@ -1,0 +1,152 @@
+"""Wrong ways for a controller to elect leaders and to take in-sync sets, and for brokers to hear of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import cluster.controller.alter_partition
+import cluster.controller.broker_events
+import cluster.controller.elections
+import cluster.controller.registration
+from cluster.broker.role_changes import RoleChanges
+from cluster.controller.alter_partition import Proposal
+from cluster.controller.cluster_state import ClusterState
+from leader.alter_partition_queue import AlterPartitionQueue
+from replog.errors import ErrorCode
+from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
+from tests.cluster.simulation.variants.variant import Variant
+
+_refusal = cluster.controller.alter_partition.refusal
+_remove = cluster.controller.broker_events._remove
+_restart = cluster.controller.registration.restart
+_lead = RoleChanges._lead
+_follow = RoleChanges._follow
+
+
+def _refusal_of_any_incarnation(state: PartitionState, proposal: Proposal, brokers: dict[int, Broker]) -> ErrorCode:
+    unfenced = {b.broker_id: replace(b, fenced=False, in_controlled_shutdown=False) for b in brokers.values()}
+    members = tuple((broker_id, NO_BROKER_EPOCH) for broker_id, _ in proposal.isr)
+    return _refusal(state, replace(proposal, isr=members), unfenced)
+
+
+def _refusal_by_membership(state: PartitionState, proposal: Proposal, brokers: dict[int, Broker]) -> ErrorCode:
+    current = replace(
+        proposal,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        sender=state.leader,
+        isr=(*(member for member in proposal.isr if member[0] != state.leader), (state.leader, NO_BROKER_EPOCH)),
+    )
+    return _refusal(state, current, brokers) if state.leader >= 0 else _refusal(state, proposal, brokers)
+
+
+def _refusal_of_old_epoch(state: PartitionState, proposal: Proposal, brokers: dict[int, Broker]) -> ErrorCode:
+    return _refusal(state, replace(proposal, partition_epoch=state.partition_epoch), brokers)
+
+
+def _clean_restart(*arguments: Any, unclean: bool) -> Any:
+    return _restart(*arguments, unclean=False)
+
+
+def _elect_anyone(state: PartitionState, situation: Any, election: Any) -> tuple[int, bool]:
+    leader, _ = _elect(state, situation, election)
+    live = [replica for replica in state.replicas if replica in situation.active]
+    return (leader if leader >= 0 or not live else live[0]), False
+
+
+_elect = cluster.controller.elections._elect
+
+
+def _same_leader_epoch(state: PartitionState, *arguments: Any, **options: Any) -> PartitionState:
+    changed = _settle(state, *arguments, **options)
+    return replace(changed, leader_epoch=state.leader_epoch) if changed is not state else state
+
+
+_settle = cluster.controller.elections.settle
+
+
+def _any_epoch(self: ClusterState, broker_id: int, broker_epoch: int) -> Broker:
+    broker = self.image.broker(broker_id)
+    return broker if broker is not None else _registered(self, broker_id, broker_epoch)
+
+
+_registered = ClusterState._registered
+
+
+def _forget_in_flight(self: AlterPartitionQueue, topic_partition: Any, proposal: Any) -> bool:
+    self._queued[topic_partition] = proposal
+    if self._in_flight is not None and topic_partition in self._in_flight:
+        self._in_flight[topic_partition] = proposal
+    return True
+
+
+def _ignores_smaller_epoch_changes(self: RoleChanges, tp: Any, state: PartitionState) -> None:
+    hosted = self._manager.hosted.get(tp)
+    if hosted is None or hosted.leader is None or hosted.leader.leader_epoch != state.leader_epoch:
+        _lead(self, tp, state)
+
+
+VARIANTS = [
+    Variant(
+        "any-incarnation-joins",
+        "the controller takes fenced and reborn replicas into the ISR, and leaders propose them",
+        "§6.4 row 11, ISR-14 (KIP-841, KIP-903, KAFKA-13916, KAFKA-14139)",
+        "swarm",
+        ((cluster.controller.alter_partition, "refusal", _refusal_of_any_incarnation),),
+    ),
+    Variant(
+        "isr-by-membership",
+        "the controller takes an ISR from a deposed leader",
+        "ISR-13, W-I13",
+        "swarm",
+        ((cluster.controller.alter_partition, "refusal", _refusal_by_membership),),
+    ),
+    Variant(
+        "no-partition-epoch-check",
+        "the controller takes a proposal that was made before its own last change",
+        "§6.4 row 6, W-I10",
+        "swarm",
+        ((cluster.controller.alter_partition, "refusal", _refusal_of_old_epoch),),
+    ),
+    Variant(
+        "unclean-restart-stays-eligible",
+        "a broker that lost power stays in the in-sync sets",
+        "ISR-18",
+        "swarm",
+        ((cluster.controller.registration, "restart", _clean_restart),),
+    ),
+    Variant(
+        "anyone-leads",
+        "any live replica is elected where no eligible one is",
+        "CT-7, CT-8, ISR-17",
+        "swarm",
+        ((cluster.controller.elections, "_elect", _elect_anyone),),
+    ),
+    Variant(
+        "leader-epoch-not-raised",
+        "a new leader gets the epoch of the one before",
+        "CT-9, INV-3",
+        "swarm",
+        ((cluster.controller.elections, "settle", _same_leader_epoch),),
+    ),
+    Variant(
+        "stale-brokers-are-heard",
+        "requests of an earlier incarnation of a broker count",
+        "CT-3, INV-20",
+        "swarm",
+        ((ClusterState, "_registered", _any_epoch),),
+    ),
+    Variant(
+        "proposal-replaces-one-in-flight",
+        "a second proposal takes the place of one that is under way, and its answer",
+        "ISR-8 (KAFKA-12686)",
+        "swarm",
+        ((AlterPartitionQueue, "submit", _forget_in_flight),),
+    ),
+    Variant(
+        "leader-misses-isr-changes",
+        "a leader does not look at records that leave its epoch alone",
+        "2.1, ISR-12 (KAFKA-12367)",
+        "swarm",
+        ((RoleChanges, "_lead", _ignores_smaller_epoch_changes),),
+    ),
+]

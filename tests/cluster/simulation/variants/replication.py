@@ -1,0 +1,305 @@
+"""Wrong ways for a leader to count its followers, to move the high watermark and to acknowledge."""
+
+from dataclasses import replace
+from typing import Any
+
+import leader.isr
+import leader.list_offsets
+import leader.partition
+from cluster.broker.replica_manager import ReplicaManager
+from leader.delayed_produce import DelayedProduce, PendingProduce
+from leader.follower_state import FollowerState
+from leader.isr import AfterRefusal, PendingShrink
+from leader.partition import FollowerRead, PartitionLeader
+from replog.errors import ErrorCode
+from replog.log.batch import iterate_batches
+from replog.log.log import Log
+from replog.log.offsets import Isolation, TimestampAndOffset
+from replog.metadata import PartitionState
+from tests.cluster.simulation.variants.variant import Variant
+
+_candidate = leader.partition.high_watermark_candidate
+_become_leader = PartitionLeader.become_leader
+_begin_epoch = PartitionLeader._begin_epoch
+_record_progress = PartitionLeader._record_progress
+_on_result = PartitionLeader.on_alter_partition_result
+_check = DelayedProduce._check
+_append = PartitionLeader.append
+_after_refusal = leader.isr.after_refusal
+
+
+class _CommittedOnly:
+    """An ISR state whose maximal ISR is the committed one."""
+
+    def __init__(self, state: Any) -> None:
+        self.isr = self.maximal_isr = state.isr
+
+
+def _candidate_of_committed(end: int, followers: dict[int, FollowerState], state: Any, **options: Any) -> int | None:
+    return _candidate(end, followers, _CommittedOnly(state), **(options | {"is_eligible": lambda *_: False}))
+
+
+class _WithoutLaggards(_CommittedOnly):
+    def __init__(self, state: Any) -> None:
+        out = state.out_of_sync if isinstance(state, PendingShrink) else frozenset()
+        self.isr, self.maximal_isr = state.isr, state.maximal_isr - out
+
+
+def _candidate_without_laggards(end: int, followers: Any, state: Any, **options: Any) -> int | None:
+    return _candidate(end, followers, _WithoutLaggards(state), **options)
+
+
+def _candidate_without_minimum(*arguments: Any, **options: Any) -> int | None:
+    return _candidate(*arguments, **(options | {"min_insync_replicas": 1}))
+
+
+def _candidate_for_ineligible(*arguments: Any, **options: Any) -> int | None:
+    return _candidate(*arguments, **(options | {"is_eligible": lambda *_: True}))
+
+
+def _check_without_epoch(self: DelayedProduce, produce: PendingProduce) -> ErrorCode | None:
+    found = self._lookup(produce.topic_partition)
+    epoch = produce.leader_epoch if isinstance(found, ErrorCode) else found.leader_epoch
+    return _check(self, produce._replace(leader_epoch=epoch))
+
+
+def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> ErrorCode | None:
+    found = _check(self, produce)
+    return ErrorCode.NONE if found is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else found
+
+
+def _progress_before_append(self: PartitionLeader, *arguments: Any) -> FollowerRead:
+    replica_id, broker_epoch, request, read, now_ms = arguments
+    if read.answer.records:
+        *_, (_, last) = iterate_batches(read.answer.records)
+        request = replace(request, fetch_offset=last.next_offset)
+    return _record_progress(self, replica_id, broker_epoch, request, read, now_ms)
+
+
+def _append_unchecked(self: PartitionLeader, records: Any, *, acks: int, **options: Any) -> Any:
+    return _append(self, records, acks=1, **options)
+
+
+def _expand_at_high_watermark(self: PartitionLeader, replica_id: int, follower: FollowerState) -> None:
+    start, self.leader_epoch_start_offset = self.leader_epoch_start_offset, -1
+    try:
+        _expand(self, replica_id, follower)
+    finally:
+        self.leader_epoch_start_offset = start
+
+
+def _expand_at_once(self: PartitionLeader, replica_id: int, follower: FollowerState) -> None:
+    _expand_at_high_watermark(self, replica_id, replace(follower, log_end_offset=1 << 62))
+
+
+_expand = PartitionLeader._expand_isr
+
+
+def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> None:
+    before = dict(self.replicas)
+    _begin_epoch(self, *arguments)
+    for replica_id, follower in before.items():
+        known = _remembered.get((self.broker_id, self.topic_partition, replica_id), follower.log_end_offset)
+        self.replicas[replica_id] = replace(self.replicas[replica_id], log_end_offset=known)
+
+
+def _record_and_remember(self: PartitionLeader, *arguments: Any) -> FollowerRead:
+    read = _record_progress(self, *arguments)
+    replica_id = arguments[0]
+    _remembered[self.broker_id, self.topic_partition, replica_id] = self.replicas[replica_id].log_end_offset
+    return read
+
+
+_remembered: dict[Any, int] = {}
+
+
+def _become_leader_on_equal_record(self: PartitionLeader, state: PartitionState, *arguments: Any) -> bool:
+    if state.partition_epoch == self.partition_epoch:
+        self.partition_epoch -= 1
+    return _become_leader(self, state, *arguments)
+
+
+def _refuse_nothing(error: ErrorCode) -> AfterRefusal:
+    return AfterRefusal.REVERT if error is ErrorCode.INVALID_UPDATE_VERSION else _after_refusal(error)
+
+
+def _forget_partition_epoch(self: PartitionLeader, *arguments: Any) -> bool:
+    before = self.partition_epoch
+    advanced = _on_result(self, *arguments)
+    self.partition_epoch = before
+    return advanced
+
+
+def _any_incarnation(self: PartitionLeader, replica_id: int, broker_epoch: int) -> bool:
+    return False
+
+
+def _anyone(self: PartitionLeader, replica_id: int, follower: FollowerState) -> bool:
+    return True
+
+
+def _no_start_of_epoch(self: Log, epoch: int) -> None:
+    """Only appends note an epoch."""
+
+
+def _bound_at_once(log: Log, timestamp: int, isolation: Isolation, epoch: int, _start: int) -> TimestampAndOffset:
+    return _list_offset(log, timestamp, isolation, epoch, -1)
+
+
+_list_offset = leader.list_offsets.list_offset
+
+
+def _nothing_waits(self: ReplicaManager, tp: Any) -> None:
+    """Whoever waits finds out at its deadline."""
+
+
+def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advanced: bool) -> None:
+    _touched(self, tp, False)
+
+
+_touched = ReplicaManager.touched
+
+VARIANTS = [
+    Variant(
+        "hw-from-committed-isr",
+        "the high watermark waits for the committed ISR alone while a replica is being added to it",
+        "HW-3, ST-2",
+        "swarm",
+        ((leader.partition, "high_watermark_candidate", _candidate_of_committed),),
+    ),
+    Variant(
+        "hw-without-laggards",
+        "the high watermark no longer waits for members that are proposed to be dropped",
+        "ST-2, W-H6",
+        "swarm",
+        ((leader.partition, "high_watermark_candidate", _candidate_without_laggards),),
+    ),
+    Variant(
+        "hw-below-min-isr",
+        "the high watermark moves with fewer in sync than the minimum",
+        "HW-2, ISR-16",
+        "swarm",
+        ((leader.partition, "high_watermark_candidate", _candidate_without_minimum),),
+    ),
+    Variant(
+        "hw-waits-for-ineligible",
+        "the high watermark waits for replicas that may not join",
+        "HW-6 (KAFKA-15021)",
+        "swarm",
+        ((leader.partition, "high_watermark_candidate", _candidate_for_ineligible),),
+    ),
+    Variant(
+        "delayed-produce-without-epoch",
+        "a waiting produce looks at offsets only, whoever wrote them",
+        "PR-13, W-P12",
+        "swarm",
+        ((DelayedProduce, "_check", _check_without_epoch),),
+    ),
+    Variant(
+        "no-min-isr-after-append",
+        "a produce is acknowledged with fewer in sync than the minimum",
+        "PR-10 (C3), W-P5",
+        "swarm",
+        ((DelayedProduce, "_check", _check_without_minimum),),
+    ),
+    Variant(
+        "no-min-isr-before-append",
+        "acks=all appends with fewer in sync than the minimum",
+        "PR-3, W-P1",
+        "swarm",
+        ((PartitionLeader, "append", _append_unchecked),),
+    ),
+    Variant(
+        "ack-before-append",
+        "what a follower was sent counts as what it has",
+        "ST-7, FE-4",
+        "swarm",
+        ((PartitionLeader, "_record_progress", _progress_before_append),),
+    ),
+    Variant(
+        "expand-below-epoch-start",
+        "a replica joins the ISR at the high watermark, below the start of the epoch",
+        "ISR-3, W-I1",
+        "swarm",
+        ((PartitionLeader, "_expand_isr", _expand_at_high_watermark),),
+    ),
+    Variant(
+        "expand-at-once",
+        "any replica that fetches joins the ISR",
+        "ISR-1",
+        "swarm",
+        ((PartitionLeader, "_expand_isr", _expand_at_once),),
+    ),
+    Variant(
+        "old-offsets-after-election",
+        "a new leader believes what it knew of its followers when it led before",
+        "ST-11, HW-5",
+        "swarm",
+        (
+            (PartitionLeader, "_begin_epoch", _begin_epoch_with_old_offsets),
+            (PartitionLeader, "_record_progress", _record_and_remember),
+        ),
+    ),
+    Variant(
+        "reset-on-equal-record",
+        "the record that is applied already drops the proposal that is under way",
+        "2.1, ST-12, ISR-9",
+        "swarm",
+        ((PartitionLeader, "become_leader", _become_leader_on_equal_record),),
+    ),
+    Variant(
+        "revert-on-invalid-update-version",
+        "a proposal whose fate is unknown counts as refused",
+        "ISR-10, W-I4 (KAFKA-14144)",
+        "swarm",
+        ((leader.partition, "after_refusal", _refuse_nothing),),
+    ),
+    Variant(
+        "partition-epoch-not-taken-over",
+        "the partition epoch of an accepted proposal is forgotten",
+        "ISR-9, ISR-12 (KAFKA-12367, KAFKA-13790)",
+        "swarm",
+        ((PartitionLeader, "on_alter_partition_result", _forget_partition_epoch),),
+    ),
+    Variant(
+        "zombie-fetches-count",
+        "fetches of an earlier life of a follower are believed, and any replica may join",
+        "ST-7, ISR-2, ISR-14 (KAFKA-14139)",
+        "swarm",
+        (
+            (PartitionLeader, "_is_zombie", _any_incarnation),
+            (PartitionLeader, "_is_eligible", _anyone),
+        ),
+    ),
+    Variant(
+        "no-epoch-start",
+        "a leader serves before it has noted where its epoch begins",
+        "ST-13, EP-3 (KAFKA-7415)",
+        "swarm",
+        ((Log, "assign_epoch_start", _no_start_of_epoch),),
+    ),
+    Variant(
+        "end-offset-goes-back",
+        "a new leader names its high watermark as the end before it has reached the epoch's start",
+        "FE-22 (KIP-207, KAFKA-2334)",
+        "swarm",
+        ((leader.partition, "list_offset", _bound_at_once),),
+    ),
+    Variant(
+        "purgatory-not-told-of-lost-leadership",
+        "requests that wait on a leader that is none any more wait on",
+        "§2.3 (KAFKA-2960, KAFKA-8571, KAFKA-9198)",
+        "swarm",
+        (
+            (ReplicaManager, "role_changed", _nothing_waits),
+            (ReplicaManager, "check_now", _nothing_waits),
+        ),
+    ),
+    Variant(
+        "produce-not-told-of-high-watermark",
+        "produces that wait are not looked at when the high watermark moves",
+        "PG-6, PR-6 (KAFKA-6653, KAFKA-8334)",
+        "swarm",
+        ((ReplicaManager, "touched", _touch_for_appends_alone),),
+    ),
+]

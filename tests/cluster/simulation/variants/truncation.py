@@ -1,0 +1,202 @@
+"""Wrong ways for a follower to find where its log differs from its leader's."""
+
+from dataclasses import replace
+from typing import Any
+
+import follower.partition
+import leader.delayed_fetch
+import leader.partition
+from follower.partition import FetchState, FollowerProgress, PartitionFollower
+from replog.errors import ErrorCode
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, diverges, read_log
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.log import Log
+from replog.log.offsets import EpochEndOffset
+from tests.cluster.simulation.variants.variant import Variant
+
+_become_follower = PartitionFollower.become_follower
+_next_fetch = PartitionFollower.next_fetch
+_on_answer = PartitionFollower.on_answer
+_truncate = PartitionFollower._truncate
+_is_current = PartitionFollower._is_current
+
+
+def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
+    return fetch and replace(fetch, last_fetched_epoch=None)
+
+
+def _accepts_unvalidated(self: PartitionFollower, request: FetchPartition) -> bool:
+    return _is_current(self, replace(request, last_fetched_epoch=self.log.latest_epoch))
+
+
+# truncate-to-hw
+
+
+def _cut_to_high_watermark(self: PartitionFollower, *arguments: Any) -> bool:
+    started_over = _become_follower(self, *arguments)
+    if started_over:
+        self.fetch_state = FetchState.TRUNCATING
+    return started_over
+
+
+def _fetch_unvalidated(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
+    return _unvalidated(_next_fetch(self, *arguments))
+
+
+# kip-101-only
+
+
+def _one_round(self: PartitionFollower, *arguments: Any) -> FollowerProgress:
+    progress = _truncate(self, *arguments)
+    _cut_in_epoch[id(self)] = self.leader_epoch
+    return progress
+
+
+def _fetch_after_one_round(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
+    fetch = _next_fetch(self, *arguments)
+    return _unvalidated(fetch) if _cut_in_epoch.get(id(self)) == self.leader_epoch else fetch
+
+
+def _is_current_after_one_round(self: PartitionFollower, request: FetchPartition) -> bool:
+    if _cut_in_epoch.get(id(self)) == self.leader_epoch:
+        return _accepts_unvalidated(self, request)
+    return _is_current(self, request)
+
+
+def _leaders_word(leader: EpochEndOffset, local: EpochEndOffset, log_end_offset: int) -> int:
+    return min(leader.end_offset, log_end_offset)
+
+
+_cut_in_epoch: dict[int, int] = {}
+
+
+# no-leader-epoch-fencing
+
+
+def _no_fence(requested: int | None, local: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def _is_current_in_any_epoch(self: PartitionFollower, request: FetchPartition) -> bool:
+    return _is_current(self, replace(request, current_leader_epoch=self.leader_epoch))
+
+
+# others
+
+
+def _take_high_watermark_of_divergence(
+    self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
+) -> FollowerProgress:
+    if answer.diverging is not None and answer.high_watermark >= 0:
+        self._update_high_watermark(answer.high_watermark)
+    return _on_answer(self, request, answer, now_ms)
+
+
+def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: int) -> bool:
+    return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
+
+
+def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> PartitionRead:
+    if request.last_fetched_epoch is not None and request.fetch_offset < log.log_start_offset:
+        end = log.end_offset_for_epoch(request.last_fetched_epoch)
+        if end.end_offset >= 0 and diverges(end, request.last_fetched_epoch, request.fetch_offset):
+            return PartitionRead(answer_of(log, diverging=end))
+    return read_log(log, request, *arguments, **options)
+
+
+def _keep_trailing_epoch(self: LeaderEpochCache, offset: int) -> None:
+    kept = [entry for entry in self.entries if entry[1] <= offset]
+    if offset >= 0 and len(kept) < len(self.entries):
+        self.replace(kept)
+
+
+def _keep_high_watermark(self: Log, offset: int) -> None:
+    before = self._high_watermark
+    _truncate_fully(self, offset)
+    self._high_watermark = before
+
+
+_truncate_fully = Log.truncate_fully_and_start_at
+
+VARIANTS = [
+    Variant(
+        "truncate-to-hw",
+        "a follower cuts its log to its own high watermark and fetches from there, epochs unasked",
+        "FT-3, FE-5; scenarios L and D (KIP-101)",
+        "swarm",
+        (
+            (PartitionFollower, "become_follower", _cut_to_high_watermark),
+            (PartitionFollower, "next_fetch", _fetch_unvalidated),
+            (PartitionFollower, "_is_current", _accepts_unvalidated),
+        ),
+    ),
+    Variant(
+        "kip-101-only",
+        "one round: a follower cuts to the end that the leader names, whatever epoch it is of, and is not asked again",
+        "FT-14; scenario F (KIP-279, KAFKA-6361)",
+        "swarm",
+        (
+            (PartitionFollower, "_truncate", _one_round),
+            (PartitionFollower, "next_fetch", _fetch_after_one_round),
+            (PartitionFollower, "_is_current", _is_current_after_one_round),
+            (follower.partition, "truncation_target", _leaders_word),
+        ),
+    ),
+    Variant(
+        "no-leader-epoch-fencing",
+        "fetches and answers of other leader epochs are taken for current ones",
+        "FE-2, FT-8 (KIP-320, KAFKA-6880)",
+        "swarm",
+        (
+            (leader.partition, "check_leader_epoch", _no_fence),
+            (leader.delayed_fetch, "check_leader_epoch", _no_fence),
+            (follower.partition, "check_leader_epoch", _no_fence),
+            (PartitionFollower, "_is_current", _is_current_in_any_epoch),
+        ),
+    ),
+    Variant(
+        "no-epoch-validation",
+        "a follower fetches on from its log end after an election, its last epoch unsaid",
+        "FE-5; scenario G (KAFKA-7164)",
+        "swarm",
+        (
+            (PartitionFollower, "next_fetch", _fetch_unvalidated),
+            (PartitionFollower, "_is_current", _accepts_unvalidated),
+        ),
+    ),
+    Variant(
+        "hw-of-diverging-answer",
+        "a follower takes the high watermark of an answer that says it diverged",
+        "FT-9 (KAFKA-14704)",
+        "swarm",
+        ((PartitionFollower, "on_answer", _take_high_watermark_of_divergence),),
+    ),
+    Variant(
+        "push-before-validation",
+        "a follower takes a pushed high watermark before an answer of the epoch was accepted",
+        "HW-9, HW-10",
+        "swarm",
+        ((PartitionFollower, "on_high_watermark", _take_any_push),),
+    ),
+    Variant(
+        "divergence-below-log-start",
+        "a leader answers a fetch below its log start with a divergence instead of OFFSET_OUT_OF_RANGE",
+        "FE-5, W-T13 (KAFKA-12996)",
+        "swarm",
+        ((leader.partition, "read_log", _diverges_below_log_start),),
+    ),
+    Variant(
+        "trailing-epoch-kept",
+        "a truncation leaves an epoch that begins at the new log end in the cache",
+        "EP-4, FT-16 (KAFKA-10706)",
+        "swarm",
+        ((LeaderEpochCache, "truncate_from_end", _keep_trailing_epoch),),
+    ),
+    Variant(
+        "hw-kept-by-full-truncation",
+        "the high watermark stays where it was when a log starts over elsewhere",
+        "FT-22 (KAFKA-9491, KAFKA-3978, KAFKA-16452)",
+        "swarm",
+        ((Log, "truncate_fully_and_start_at", _keep_high_watermark),),
+    ),
+]
