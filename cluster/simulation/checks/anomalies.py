@@ -19,7 +19,9 @@ int-send-skip is no fault: other producers come in between. After an unclean ele
 and offsets come again: nothing of that partition is a fault then but made-up values and steps inside of one poll.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send
@@ -276,24 +278,24 @@ def _sends(history: History) -> Iterator[Anomaly]:
 
 def _latest(history: History) -> Iterator[Anomaly]:
     """INV-18: of two questions of one client, the one asked after the other was answered is not told less."""
-    answered: dict[tuple[str, TopicPartition], list[Latest]] = {}
-    for told in history.latest:
-        earlier = answered.setdefault((told.client, told.partition), [])
-        most = max((old for old in earlier if old.completed_s <= told.invoked_s), key=_offset, default=None)
-        if most is not None and told.offset < most.offset and told.partition not in history.unclean:
+    answered: dict[tuple[str, TopicPartition], list[Latest]] = {}  # each with the most that was told by then
+    for told in sorted(history.latest, key=_completed):
+        most_by_then = answered.setdefault((told.client, told.partition), [])
+        slot = bisect_right(most_by_then, told.invoked_s, key=_completed)
+        most = most_by_then[slot - 1] if slot else told
+        if told.offset < most.offset and told.partition not in history.unclean:
             yield Anomaly(
                 "nonmonotonic-latest",
                 told.partition,
                 f"{told.client} was told the end offset {told.offset} at {told.completed_s:.3f} s, and {most.offset} "
-                f"at {most.completed_s:.3f} s",
+                f"by {most.completed_s:.3f} s",
             )
-        if most is None or told.offset >= most.offset:
-            earlier[:] = [old for old in earlier if old.completed_s > told.completed_s or old is most]
-        earlier.append(told)
+        before = most_by_then[-1] if most_by_then else told
+        most_by_then.append(told if told.offset >= before.offset else replace(before, completed_s=told.completed_s))
 
 
-def _offset(told: Latest) -> int:
-    return told.offset
+def _completed(told: Latest) -> float:
+    return told.completed_s
 
 
 def _shown(send: Send) -> str:
