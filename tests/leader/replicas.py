@@ -70,8 +70,8 @@ def bytes_of(log: Log, start: int | None = None) -> bytes:
     offset = log.log_start_offset if start is None else start
     while offset < log.log_end_offset:
         chunk = bytes(log.read(offset, ONE_MIB, Isolation.LOG_END, min_one_message=True).records)
-        *_, (_, last) = iterate_batches(chunk)
-        data += chunk
+        *_, (position, last) = iterate_batches(chunk)
+        data += chunk[: position + last.size]  # a read may end within a batch
         offset = last.next_offset
     return bytes(data)
 

@@ -87,6 +87,12 @@ def deletes(world: World, name: str, offset: str) -> None:
         world.say(error.code.name)
 
 
+@event("low watermark of REPLICA")
+def low_watermark(world: World, name: str) -> None:
+    _, _, leader = leader_of(world, name)
+    world.say(str(leader.low_watermark()))
+
+
 @event("REPLICA loses its epoch cache")
 def loses_cache(world: World, name: str) -> None:
     broker, tp = replica_of(world, name)

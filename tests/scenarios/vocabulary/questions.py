@@ -13,7 +13,7 @@ from tests.scenarios.notation import show_answer
 from tests.scenarios.vocabulary.names import leader_of, replica_of
 from tests.scenarios.world import World, show_fetch
 
-_FETCH = ("epoch", "start", "max", "limit", "wait", "min", "broker-epoch", "rack")
+_FETCH = ("epoch", "max", "limit", "wait", "min", "broker-epoch", "rack")
 
 
 @event("WHO asks REPLICAS fetch(N, N)", *_FETCH)
@@ -36,7 +36,7 @@ def _ask(world: World, who: str, names: str, offset: int, last_epoch: int | None
             int(options.get("max", ONE_MIB)),
             None if epoch == "none" else int(epoch),
             last_epoch,
-            int(options.get("start", 0)),
+            0,
         )
     waiting = {
         "max_wait_ms": int(options.get("wait", 500)),
