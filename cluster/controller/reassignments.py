@@ -59,10 +59,16 @@ def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[
 
 
 def start(state: PartitionState, target: tuple[int, ...], situation: Situation) -> PartitionState:
-    """CT-14. From the full set of the moment, so that it also redirects a reassignment under way (CT-16)."""
-    adding = tuple(r for r in target if r not in state.replicas)
+    """CT-14; in mid-way it is another target for what is under way (CT-16).
+
+    What `adding` names was not there when it began, whatever the target is now: so cancelling goes back to the
+    beginning, and asking for the same again changes nothing (divergence 23).
+    """
+    origin = [r for r in state.replicas if r not in state.adding]
     removing = tuple(r for r in state.replicas if r not in target)
-    wanted = replace(state, replicas=target + removing, adding=adding, removing=removing)
+    replicas = target + removing
+    adding = tuple(r for r in replicas if r not in origin)
+    wanted = replace(state, replicas=replicas, adding=adding, removing=removing)
     return settle(state, wanted, situation)
 
 
