@@ -120,6 +120,7 @@ class Replicas(RuleBasedStateMachine):
             registration = self.brokers.broker(broker_id)
             assert registration is not None
             role.become_leader(record, registration.broker_epoch, self.now_ms)
+            self.note_committed(role, records(role.log))  # the next record may depose it before anybody looks
         else:
             if not isinstance(role, PartitionFollower):
                 role = PartitionFollower(TP, self.logs[broker_id], backoff_ms=BACKOFF_MS)
@@ -272,9 +273,7 @@ class Replicas(RuleBasedStateMachine):
         for log in self.logs.values():
             assert 0 <= log.log_start_offset <= log.high_watermark <= log.log_end_offset, "INV-1"
         for broker_id, leader in leaders.items():
-            own = contents[broker_id]
-            for offset in range(leader.high_watermark):
-                assert self.committed.setdefault(offset, own[offset]) == own[offset], f"INV-17 at {offset}"
+            self.note_committed(leader, contents[broker_id])
             assert leader.high_watermark >= self.leader_hw.get(leader, 0), "INV-9"
             self.leader_hw[leader] = leader.high_watermark
             if leader.leader_epoch == self.current.leader_epoch:
@@ -292,6 +291,10 @@ class Replicas(RuleBasedStateMachine):
                 for offset in range(role.log.high_watermark if role.fetch_state.value == "fetching" else 0):
                     assert contents[broker_id][offset] == self.committed[offset], f"follower {broker_id} at {offset}"
         self.check_log_matching(list(contents.values()))
+
+    def note_committed(self, leader: PartitionLeader, own: list[Record]) -> None:
+        for offset in range(leader.high_watermark):
+            assert self.committed.setdefault(offset, own[offset]) == own[offset], f"INV-17 at {offset}"
 
     def check_log_matching(self, contents: list[list[Record]]) -> None:
         for one in contents:
