@@ -171,6 +171,10 @@ class PartitionFollower:
         if request is None or self._is_current(request):
             self._delay(now_ms)
 
+    def on_defect(self, reason: str) -> None:
+        """Something failed that must not: fetch no more of this partition, and leave the others alone (FT-12)."""
+        self._fail(reason)
+
     def on_high_watermark(self, leader_epoch: int | None, offset: int) -> bool:
         """The leader told a new high watermark outside of any answer. True if the local one rose.
 

@@ -11,7 +11,7 @@
 | DeleteRecords | `delete_records`, `low_watermark` | LG-16, FT-23 |
 | the periodic lag check | `check_isr` | ISR-5 |
 | the controller answers a proposal | `on_alter_partition_result` | ISR-9 |
-| the topic's settings change | `on_new_settings` | HW-2 |
+| the topic's settings change, or another broker's state | `advance_high_watermark` | HW-2, HW-3 |
 
 Whatever may move the high watermark says whether it did; the caller then checks the delayed operations of the
 partition and tells the followers. ISR proposals are fetched with `take_proposal` after any of these events.
@@ -143,7 +143,7 @@ class PartitionLeader:
             self._begin_epoch(state.leader_epoch, isr, now_ms)
         self.partition_epoch = state.partition_epoch
         self._broker_epoch = broker_epoch
-        return self._advance_high_watermark(now_ms)
+        return self.advance_high_watermark(now_ms)
 
     def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
         # In an epoch that this broker missed another may have led, and the followers truncated to its log.
@@ -179,7 +179,7 @@ class PartitionLeader:
                 ErrorCode.INVALID_TXN_STATE, "transactional batches are not taken; send without a transactional id"
             )
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
-        return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self._advance_high_watermark(now_ms))
+        return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self.advance_high_watermark(now_ms))
 
     # Fetch
 
@@ -263,7 +263,7 @@ class PartitionLeader:
         return FollowerRead(
             read.answer,
             read.metadata,
-            high_watermark_advanced=moved and self._advance_high_watermark(now_ms),
+            high_watermark_advanced=moved and self.advance_high_watermark(now_ms),
             log_start_changed=after.log_start_offset != before.log_start_offset,
         )
 
@@ -302,7 +302,7 @@ class PartitionLeader:
             if out_of_sync:
                 proposal = self._propose(self.state.isr - out_of_sync)
                 self.state = PendingShrink(self.state, out_of_sync, proposal)
-        return self._advance_high_watermark(now_ms)
+        return self.advance_high_watermark(now_ms)
 
     def _propose(self, isr: frozenset[int]) -> IsrProposal:
         members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))
@@ -334,22 +334,17 @@ class PartitionLeader:
                 self.state = pending.last
             elif action is AfterRefusal.RESUBMIT:
                 self._unsubmitted = proposal
-            return self._advance_high_watermark(now_ms)
+            return self.advance_high_watermark(now_ms)
         assert state is not None, f"{self.topic_partition}: an accepted proposal comes with the new state"
         if state.leader_epoch != self.leader_epoch or state.partition_epoch < self.partition_epoch:
             return False  # metadata will follow
         self.state = Committed(frozenset(state.isr))
         self.eligible_leaders = state.elr
         self.partition_epoch = state.partition_epoch
-        return self._advance_high_watermark(now_ms)
+        return self.advance_high_watermark(now_ms)
 
-    def on_new_settings(self, now_ms: int) -> bool:
-        """The topic's settings, which are the log's, have changed. True if the high watermark advanced: a lower
-        min.insync.replicas holds at once (HW-2)."""
-        return self._advance_high_watermark(now_ms)
-
-    def _advance_high_watermark(self, now_ms: int) -> bool:
-        """HW-4: raise it to the candidate, never lower it.
+    def advance_high_watermark(self, now_ms: int) -> bool:
+        """HW-4: raise it to the candidate, never lower it. True if it advanced; may be tried at any time (HW-1).
 
         Not while there are eligible leaders outside of the ISR: the controller, which may know of a higher minimum
         than this broker does yet, then counts on nothing being committed (ISR-16).

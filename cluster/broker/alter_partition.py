@@ -39,11 +39,13 @@ class AlterPartitionSender:
         self._on_result = on_result
         self._timeout_s = timeout_s
         self._queue = AlterPartitionQueue()
+        self._topic_ids: dict[TopicPartition, bytes] = {}  # of what is queued, as it was then: a name may be reused
         self._wake = asyncio.Event()
 
     def submit(self, tp: TopicPartition, proposal: IsrProposal) -> None:
         log.info("proposing ISR", partition=str(tp), isr=[member for member, _ in proposal.isr])
         if self._queue.submit(tp, proposal):
+            self._topic_ids[tp] = self._topic_id(tp)
             self._wake.set()
         else:
             self._on_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
@@ -71,6 +73,7 @@ class AlterPartitionSender:
         taken = self._queue.on_answer(results)
         undecided = len(taken) < len(batch)
         for tp, proposal in taken.items():
+            del self._topic_ids[tp]
             result = results[tp]
             error_code = ErrorCode(result.error_code)
             state = partition_from_record(result.state) if error_code is ErrorCode.NONE else None
@@ -84,7 +87,7 @@ class AlterPartitionSender:
     def _item(self, tp: TopicPartition, proposal: IsrProposal) -> pb.AlterPartitionItem:
         return pb.AlterPartitionItem(
             topic=tp.topic,
-            topic_id=self._topic_id(tp),
+            topic_id=self._topic_ids[tp],
             partition=tp.partition,
             leader_epoch=proposal.leader_epoch,
             partition_epoch=proposal.partition_epoch,

@@ -53,7 +53,7 @@ class Fetcher:
         self._on_storage_error = on_storage_error
         self._quota = quota
         self._partitions: dict[TopicPartition, HostedPartition] = {}  # in fetch order (FE-10)
-        self._named: dict[TopicPartition, FetchPartition] = {}  # what the stream's session holds
+        self._named: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}  # the stream's session, with topic ids
         self._outstanding = 0
         self._last_sent_ms = 0
         self._wake = asyncio.Event()
@@ -94,7 +94,7 @@ class Fetcher:
                 reason = repr(error)
             log.info("fetch stream lost", leader=self._channel.address, reason=reason)
             now_ms = self._clock.monotonic_ms()
-            for tp, request in self._named.items():
+            for tp, (_, request) in self._named.items():
                 if (hosted := self._partitions.get(tp)) is not None and hosted.follower is not None:
                     hosted.follower.on_failure(request, now_ms)
             await asyncio.sleep(self._backoff.next_s())
@@ -151,15 +151,21 @@ class Fetcher:
     def _next_request(self) -> pb.ReplicaFetchRequest | None:
         """What changed since the last request; None when no partition is ready (FT-6)."""
         now_ms = self._clock.monotonic_ms()
-        wanted: dict[TopicPartition, FetchPartition] = {}
+        wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
         self._throttled.clear()
         for tp, hosted in self._partitions.items():
-            if hosted.follower is not None and not self._is_throttled(hosted, hosted.follower, now_ms):
-                fetch = hosted.follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes)
-                if fetch is not None:
-                    wanted[tp] = fetch
+            follower = hosted.follower
+            if follower is None or self._is_throttled(hosted, follower, now_ms):
+                continue
+            try:
+                fetch = follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes)
+            except Exception as error:  # noqa: BLE001
+                self._partition_failed(tp, follower, error)
+                continue
+            if fetch is not None:
+                wanted[tp] = (hosted.topic_id, fetch)
         forgotten = [tp for tp in self._named if tp not in wanted]
-        changed = {tp: fetch for tp, fetch in wanted.items() if self._named.get(tp) != fetch}
+        changed = {tp: named for tp, named in wanted.items() if self._named.get(tp) != named}
         self._named = wanted
         self._added = False
         if not wanted and not forgotten:
@@ -170,7 +176,7 @@ class Fetcher:
             max_wait_ms=self._config.replica_fetch_wait_max_ms,
             min_bytes=self._config.replica_fetch_min_bytes,
             max_bytes=self._config.replica_fetch_response_max_bytes,
-            partitions=[self._named_partition(tp, fetch) for tp, fetch in changed.items()],
+            partitions=[_named_partition(tp, *named) for tp, named in changed.items()],
             forgotten=[pb.ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in forgotten],
         )
 
@@ -185,17 +191,13 @@ class Fetcher:
         self._throttled.add(hosted.topic_partition)
         return True
 
-    def _named_partition(self, tp: TopicPartition, fetch: FetchPartition) -> pb.ReplicaFetchPartition:
-        return pb.ReplicaFetchPartition(
-            topic=tp.topic,
-            partition=tp.partition,
-            topic_id=self._partitions[tp].topic_id,
-            current_leader_epoch=fetch.current_leader_epoch if fetch.current_leader_epoch is not None else -1,
-            fetch_offset=fetch.fetch_offset,
-            last_fetched_epoch=fetch.last_fetched_epoch if fetch.last_fetched_epoch is not None else -1,
-            log_start_offset=fetch.log_start_offset,
-            partition_max_bytes=fetch.max_bytes,
-        )
+    def _partition_failed(self, tp: TopicPartition, follower: PartitionFollower, error: Exception) -> None:
+        """One partition's trouble, whatever it is, is not the others' (FT-12)."""
+        if isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            self._on_storage_error(error)
+        else:
+            log.exception("replication failed", partition=str(tp), leader=self._channel.address, exc_info=error)
+            follower.on_defect(repr(error))
 
     async def _read(self, stream: Stream) -> None:
         while (response := await stream.receive()) is not None:
@@ -210,7 +212,7 @@ class Fetcher:
     def _take_high_watermarks(self, head: pb.ReplicaFetchResponse) -> None:
         for result in head.partitions:
             hosted = self._partitions.get(TopicPartition(result.topic, result.partition))
-            if hosted is not None:
+            if hosted is not None and hosted.topic_id == result.topic_id:
                 self._take_high_watermark(hosted, result)
 
     def _take_high_watermark(self, hosted: HostedPartition, result: pb.ReplicaFetchPartitionResult) -> None:
@@ -225,11 +227,12 @@ class Fetcher:
             records = payload[position : position + result.records_size]
             position += result.records_size
             tp = TopicPartition(result.topic, result.partition)
-            hosted, request = self._partitions.get(tp), self._named.get(tp)
+            hosted, named = self._partitions.get(tp), self._named.get(tp)
             if hosted is not None and hosted.follower_throttled:  # in sync or not: it has passed (KIP-73)
                 self._quota.record(len(records), self._clock.monotonic_ms())
-            if hosted is None or hosted.follower is None or request is None:
+            if hosted is None or hosted.follower is None or named is None or hosted.topic_id != result.topic_id:
                 continue
+            _, request = named
             if result.fetch_offset != request.fetch_offset or result.leader_epoch != request.current_leader_epoch:
                 # the answer to an earlier question (FT-8), but the leader does not tell its high watermark twice
                 if not result.error_code and not result.HasField("diverging_epoch"):
@@ -237,24 +240,38 @@ class Fetcher:
                 continue
             try:
                 self._take_answer(hosted, hosted.follower, request, _answer(result, records))
-            except ReplogError as error:
-                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-                    raise
-                self._on_storage_error(error)
+            except Exception as error:  # noqa: BLE001
+                self._partition_failed(tp, hosted.follower, error)
 
     def _take_answer(
         self, hosted: HostedPartition, follower: PartitionFollower, request: FetchPartition, answer: FetchAnswer
     ) -> None:
-        tp = hosted.topic_partition
+        tp, known = hosted.topic_partition, hosted.log.high_watermark
         progress = follower.on_answer(request, answer, self._clock.monotonic_ms())
         if progress.truncated_to is not None:
             log.info("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=self._channel.address)
         if progress.note:
-            log.warning("replication", partition=str(tp), note=progress.note)
+            tell = log.error if progress.truncated_to is not None else log.warning  # below the high watermark (FT-15)
+            tell("replication", partition=str(tp), note=progress.note)
+        elif hosted.log.high_watermark < known and progress.truncated_to is None:
+            log.info("high watermark fell", partition=str(tp), was=known, told=answer.high_watermark)  # HW-14
         if progress.appended_bytes:
             self._partitions[tp] = self._partitions.pop(tp)  # to the end of the list (FE-10)
         if progress.high_watermark_changed or progress.truncated_to is not None:
             self._on_high_watermark(hosted)  # consumers wait here, too (FE-14, FT-4)
+
+
+def _named_partition(tp: TopicPartition, topic_id: bytes, fetch: FetchPartition) -> pb.ReplicaFetchPartition:
+    return pb.ReplicaFetchPartition(
+        topic=tp.topic,
+        partition=tp.partition,
+        topic_id=topic_id,
+        current_leader_epoch=fetch.current_leader_epoch if fetch.current_leader_epoch is not None else -1,
+        fetch_offset=fetch.fetch_offset,
+        last_fetched_epoch=fetch.last_fetched_epoch if fetch.last_fetched_epoch is not None else -1,
+        log_start_offset=fetch.log_start_offset,
+        partition_max_bytes=fetch.max_bytes,
+    )
 
 
 def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:

@@ -144,7 +144,7 @@ class ReplicaFetchSession:
         self._outbox.put(WithRecords(pb.ReplicaFetchResponse(partitions=results), records))
 
     def _result(self, tp: TopicPartition, answer: FetchAnswer) -> pb.ReplicaFetchPartitionResult:
-        fetch = self._partitions[tp][1]
+        topic_id, fetch = self._partitions[tp]
         result = pb.ReplicaFetchPartitionResult(
             topic=tp.topic,
             partition=tp.partition,
@@ -155,6 +155,7 @@ class ReplicaFetchSession:
             log_start_offset=answer.log_start_offset,
             log_end_offset=answer.log_end_offset,
             records_size=len(answer.records),
+            topic_id=topic_id,
         )
         if answer.diverging is not None:
             result.diverging_epoch.epoch = answer.diverging.epoch

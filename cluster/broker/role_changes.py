@@ -52,6 +52,7 @@ class RoleChanges:
     def apply_delta(self, delta: pb.MetadataDelta) -> None:
         """What one delta changed; the image holds it already."""
         changed: dict[TopicPartition, None] = {}
+        brokers: list[int] = []
         for record in delta.records:
             kind = record.WhichOneof("value")
             if kind == "partition":
@@ -61,11 +62,21 @@ class RoleChanges:
             elif kind == "broker_config" and record.broker_config.broker_id == self._broker_id:
                 self._set_rates()
             elif kind == "broker":
+                brokers.append(record.broker.broker_id)
                 changed.update(dict.fromkeys(self._followed_from(record.broker.broker_id)))
             elif kind is None and record.key.startswith("partition/"):
                 topic, _, partition = record.key.removeprefix("partition/").rpartition("/")
                 changed[TopicPartition(topic, int(partition))] = None
         self._apply(changed)
+        if brokers:
+            self._reconsider(brokers)
+
+    def _reconsider(self, brokers: list[int]) -> None:
+        """Brokers came or went: what waited for their replicas may have to wait no longer (HW-3, FT-23)."""
+        for tp, hosted in self._manager.hosted.items():
+            if hosted.leader is not None and any(broker in hosted.leader.replicas for broker in brokers):
+                hosted.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
+                self._manager.touched(tp, high_watermark_advanced=True)
 
     def _configure(self, name: str) -> None:
         """A topic's settings may have changed: what is hosted of it goes by the new ones from now on."""
@@ -78,7 +89,7 @@ class RoleChanges:
             if partition.topic_id == topic.topic_id:
                 partition.configure(config, self._broker_id)
                 if partition.leader is not None:
-                    partition.leader.on_new_settings(self._manager.clock.monotonic_ms())
+                    partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
                     self._manager.touched(partition.topic_partition, high_watermark_advanced=True)
 
     def _set_rates(self) -> None:

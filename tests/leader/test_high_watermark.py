@@ -111,7 +111,7 @@ def test_a_lower_minimum_lets_the_high_watermark_advance_at_once_hw_2(tmp_path: 
     produce(leader, acks=1)
     assert leader.high_watermark == 0
     log.config = log.config.model_copy(update={"min_insync_replicas": 1})
-    assert leader.on_new_settings(NOW_MS)
+    assert leader.advance_high_watermark(NOW_MS)
     assert leader.high_watermark == 1
 
 

@@ -65,7 +65,7 @@ class ReplicaFetchResponse(_message.Message):
     def __init__(self, pushed: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[ReplicaFetchPartitionResult, _Mapping]]] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class ReplicaFetchPartitionResult(_message.Message):
-    __slots__ = ("topic", "partition", "error_code", "fetch_offset", "leader_epoch", "high_watermark", "log_start_offset", "log_end_offset", "diverging_epoch", "records_size")
+    __slots__ = ("topic", "partition", "error_code", "fetch_offset", "leader_epoch", "high_watermark", "log_start_offset", "log_end_offset", "diverging_epoch", "records_size", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,7 @@ class ReplicaFetchPartitionResult(_message.Message):
     LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
     RECORDS_SIZE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -86,4 +87,5 @@ class ReplicaFetchPartitionResult(_message.Message):
     log_end_offset: int
     diverging_epoch: _common_pb2.EpochEndOffset
     records_size: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., fetch_offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., diverging_epoch: _Optional[_Union[_common_pb2.EpochEndOffset, _Mapping]] = ..., records_size: _Optional[int] = ...) -> None: ...
+    topic_id: bytes
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., fetch_offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., diverging_epoch: _Optional[_Union[_common_pb2.EpochEndOffset, _Mapping]] = ..., records_size: _Optional[int] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
