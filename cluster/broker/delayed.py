@@ -12,8 +12,8 @@ from replog.topic import TopicPartition
 class DelayedOperations:
     """One kind of delayed operation, keyed by partition (PG-14), with a single timer armed for the next deadline."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._purgatory: Purgatory[TopicPartition] = Purgatory()
+    def __init__(self, clock: Clock, purge_interval: int = 1000) -> None:
+        self._purgatory: Purgatory[TopicPartition] = Purgatory(purge_interval)
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms = 0

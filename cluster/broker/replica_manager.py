@@ -52,7 +52,7 @@ class ReplicaManager:
         self.started = False  # the image is whole and the roles are taken up; before, this broker is nobody to ask
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
-        self.record_deletions = DelayedOperations(clock)
+        self.record_deletions = DelayedOperations(clock, purge_interval=1)  # as in Kafka (PG-11)
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
         self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)
