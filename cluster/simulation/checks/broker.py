@@ -7,7 +7,7 @@ from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.log_checks import follow_log
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.purgatories import Purgatories
-from cluster.simulation.checks.replica import Replica
+from cluster.simulation.checks.replica import Registrations, Replica
 from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
 from cluster.simulation.checks.world import WatchedBroker
 from cluster.simulation.process import DEAD, SimulatedProcess
@@ -36,37 +36,48 @@ class BrokerCheck:
         self._losses = losses
         self._hosted = broker.manager.hosted
         self._replicas: list[Replica] = []
+        self._image = broker.manager.image
+        self._version = -1  # of the image
+        self._registered: Registrations = {}
         self._purgatories = Purgatories(broker_id, broker.manager)
         self._steps = 0
 
     def after_step(self) -> None:
+        """The loop is what a step costs that changes nothing: about 0.3 µs for each hosted partition."""
         self._steps += 1
         if self._steps % PURGATORY_STEPS == 0:
             self._purgatories.check()
+        if self._image.version != self._version:
+            self._note_registrations()
         hosted_now = self._hosted
         if len(hosted_now) != len(self._replicas):
             self._take_stock()
         for hosted, replica in zip(hosted_now.values(), self._replicas, strict=True):
             if hosted is not replica.hosted:
                 self._take_stock()
-                self.after_step()
-                return
-            log = replica.log
-            entries = log.epochs._entries
-            leader = hosted.leader
-            role = hosted.follower if leader is None else leader
+                return self.after_step()
+            log, leader = replica.log, hosted.leader
+            role, entries = leader or hosted.follower, replica.epochs._entries
             if (
                 log.log_end_offset != replica.end
                 or log._high_watermark is not replica.place
                 or log.log_start_offset != replica.start
                 or (entries[-1] if entries else None) is not replica.latest
-                or log._segments.generation != replica.generation
-                or leader is not replica.leader
-                or hosted.follower is not replica.follower
-                or (leader is not None and (leader.state is not replica.state or leader.replicas != replica.followers))
+                or replica.segments.generation != replica.generation
+                or role is not replica.role
                 or (role is not None and role.leader_epoch != replica.epoch)
+                or (leader is not None and leader.state is not replica.state)
             ):
                 self._changed(replica)
+        return None
+
+    def _note_registrations(self) -> None:
+        """When this broker learned of each other's present incarnation (INV-20)."""
+        self._version = self._image.version
+        for broker_id, broker in self._image.brokers.items():
+            known = self._registered.get(broker_id)
+            if known is None or known[0] != broker.broker_epoch:
+                self._registered[broker_id] = broker.broker_epoch, self._manager.clock.monotonic_ms()
 
     def _take_stock(self) -> None:
         """Replicas have come or gone. One that is gone was deleted: the topic is, or it was moved elsewhere."""
@@ -90,7 +101,7 @@ class BrokerCheck:
         """A replica that was just hosted, in the place of what an earlier incarnation had."""
         partition = self._partition(tp, topic_id)
         replica = Replica(
-            self._broker_id, self._process, self._hosted[tp], self._manager.image, self._losses.get(self._broker_id, 0)
+            self._broker_id, self._process, self._hosted[tp], self._registered, self._losses.get(self._broker_id, 0)
         )
         before = partition.replicas.get(self._broker_id)
         partition.replicas[self._broker_id] = replica
@@ -113,7 +124,7 @@ class BrokerCheck:
         rewritten = follow_log(partition, replica)
         leads_on, leads_anew = follow_role(partition, replica)
         check_log_epochs(partition, replica)
-        check_zombies(partition, replica, elected=leads_anew)
+        check_zombies(partition, replica)
         if leads_anew:
             take_leadership(partition, replica)
         replica.place = log._high_watermark

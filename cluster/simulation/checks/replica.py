@@ -1,9 +1,11 @@
 """One replica as it was last seen: what its next state is compared with."""
 
+from collections.abc import Mapping
+
 from cluster.broker.partition import HostedPartition
-from cluster.metadata_image import MetadataImage
 from cluster.simulation.checks.chain import Chain, cache_text
 from cluster.simulation.process import DEAD, SimulatedProcess
+from follower.partition import PartitionFollower
 from leader.follower_state import FollowerState
 from leader.isr import IsrState
 from leader.partition import PartitionLeader
@@ -11,6 +13,9 @@ from replog.log.epoch_cache import EpochEntry
 from replog.log.offsets import NO_EPOCH, OffsetMetadata
 
 UNSEEN = OffsetMetadata(-1)
+
+Registrations = dict[int, tuple[int, int]]
+"""By broker, its epoch and since when the looking broker knows it, in ms of that one's clock."""
 
 
 class Replica:
@@ -24,15 +29,14 @@ class Replica:
         "broker_id",
         "chain",
         "compacted",
+        "elected_with",
         "end",
         "epoch",
+        "epochs",
         "failed",
-        "follower",
-        "followers",
         "generation",
         "high_watermark",
         "hosted",
-        "image",
         "latest",
         "leader",
         "log",
@@ -40,18 +44,22 @@ class Replica:
         "lost_below",
         "place",
         "process",
+        "registered",
+        "role",
+        "segments",
         "start",
         "state",
     )
 
     def __init__(
-        self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, image: MetadataImage, losses: int
+        self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, registered: Registrations, losses: int
     ) -> None:
         self.broker_id = broker_id
         self.process = process
         self.hosted = hosted
-        self.image = image  # as its broker knows it
+        self.registered = registered
         self.log = hosted.log
+        self.epochs, self.segments = hosted.log.epochs, hosted.log._segments
         self.compacted = hosted.log.config.compacted
         self.chain = Chain()  # stays empty for a compacted log, whose replicas hold different batches (CL-10)
         self.failed = False
@@ -64,8 +72,8 @@ class Replica:
         self.generation = -1  # of the log's truncations
         self.latest: EpochEntry | None = (-1, -1)
         self.leader: PartitionLeader | None = None
-        self.follower: object = None
-        self.followers: dict[int, FollowerState] = {}  # what it knows of them, as a leader
+        self.role: PartitionLeader | PartitionFollower | None = None
+        self.elected_with: Mapping[int, FollowerState] = {}  # what it knew of its followers then, as a leader
         self.epoch = NO_EPOCH
         self.state: IsrState | None = None  # the leader's
 

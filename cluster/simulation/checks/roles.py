@@ -15,13 +15,14 @@ def follow_role(partition: Partition, replica: Replica) -> tuple[bool, bool]:
         partition.fail("INV-4", f"broker {replica.broker_id}'s leader epoch went back from {replica.epoch} to {epoch}")
     leads_on = leader is not None and leader is replica.leader
     new_epoch = epoch != replica.epoch
-    replica.leader, replica.follower, replica.epoch = leader, hosted.follower, epoch
+    replica.leader, replica.role, replica.epoch = leader, role, epoch
     replica.state = leader.state if leader is not None else None
     _check_epochs(partition, replica)
-    leads_anew = leader is not None and epoch != NO_EPOCH and (new_epoch or not leads_on)
-    if leads_anew:
+    leads_anew = epoch != NO_EPOCH and (new_epoch or not leads_on)
+    if leader is not None and leads_anew:
         _act(partition, replica)
-    return leads_on, leads_anew
+        replica.elected_with = dict(leader.replicas)
+    return leads_on, leader is not None and leads_anew
 
 
 def _check_epochs(partition: Partition, replica: Replica) -> None:
@@ -61,27 +62,23 @@ def _act(partition: Partition, replica: Replica) -> None:
         partition.fail("INV-3", f"broker {replica.broker_id} leads in epoch {epoch}, for which {elected} was elected")
 
 
-def check_zombies(partition: Partition, replica: Replica, *, elected: bool) -> None:
-    """INV-20: no fetch of an incarnation that the leader knows to be over moves what it thinks of a follower.
+def check_zombies(partition: Partition, replica: Replica) -> None:
+    """INV-20: no fetch of an incarnation that the leader knew to be over has moved what it thinks of a follower.
 
-    An election (`elected`) writes its followers' states too, without a fetch (ST-11).
+    Looked at whenever something came of it. What an election wrote was no fetch (ST-11).
     """
     leader = replica.leader
     if leader is None:
-        replica.followers = {}
         return
-    before, replica.followers = replica.followers, dict(leader.replicas)
-    if elected:
-        return
-    for follower_id, follower in replica.followers.items():
-        registered = replica.image.brokers.get(follower_id)
+    for follower_id, follower in leader.replicas.items():
+        broker_epoch, known_since_ms = replica.registered.get(follower_id, (NO_BROKER_EPOCH, 0))
         if (
-            follower is not before.get(follower_id)
-            and registered is not None
-            and NO_BROKER_EPOCH != follower.broker_epoch < registered.broker_epoch
+            NO_BROKER_EPOCH != follower.broker_epoch < broker_epoch
+            and follower.last_fetch_ms > known_since_ms
+            and replica.elected_with.get(follower_id) is not follower
         ):
             partition.fail(
                 "INV-20",
                 f"leader {replica.broker_id} took a fetch of broker {follower_id} in broker epoch "
-                f"{follower.broker_epoch}, and knows that it is registered with {registered.broker_epoch}",
+                f"{follower.broker_epoch}, and knew that it is registered with {broker_epoch}",
             )

@@ -8,7 +8,7 @@ import pytest
 from leader.isr import Committed, IsrProposal, PendingExpand
 from replog.metadata import NO_LEADER, PartitionState
 from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
-from tests.leader.replicas import state
+from tests.leader.replicas import record, state
 
 
 def test_inv_1_the_isr_is_within_the_replicas(tmp_path: Path) -> None:
@@ -158,9 +158,12 @@ def test_inv_20_a_leader_takes_a_fetch_of_an_incarnation_that_it_knows_is_over(t
     assert leader is not None
     world.append(1)
     broker.image.brokers[3] = replace(broker.image.brokers[3], broker_epoch=203)
-    world.fetch(1, 3, broker_epoch=203)  # nearly
-    stale = replace(leader.replicas[3], broker_epoch=103, log_end_offset=6)
-    leader.replicas[3] = stale
+    broker.image.version += 1
+    world.append(1)  # nearly: what it knows of broker 3 is older than that
+    world.clock.now_ms += 1
+    world.fetch(1, 3, broker_epoch=203)
+    leader.replicas[3] = replace(leader.replicas[3], broker_epoch=103)
+    leader.append(record(), acks=1, wall_ms=0, now_ms=world.clock.now_ms)
     with violates("INV-20", "leader 1", "broker 3 in broker epoch 103", "registered with 203"):
         world.step(1)
 
@@ -170,4 +173,6 @@ def test_inv_20_a_leader_may_not_know_yet_that_an_incarnation_is_over(tmp_path: 
     world = three(tmp_path, "0:0-4")
     world.register(3, broker_epoch=203)
     world.append(1)
+    world.clock.now_ms += 1
     world.fetch(1, 3)
+    world.append(1)
