@@ -8,6 +8,9 @@ from replog.errors import ErrorCode, ReplogError
 MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: leaves room for "-<partition>.<32 hex>-delete" in a 255-character file name
 MAX_PARTITIONS = 100_000
 MAX_PARTITION = 2**31 - 1
+DELETE_SUFFIX = "-delete"  # of a replica's directory that waits for its deletion
+FUTURE_SUFFIX = "-future"  # of a copy in the making, in another log directory
+SET_ASIDE = re.compile(r"(?P<replica>.+)\.(?P<id>[0-9a-f]{32})(?P<suffix>-delete|-future|-stray)")  # FN-1
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})")
 

@@ -20,8 +20,10 @@ from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.housekeeping import Housekeeping
 from cluster.broker.inspection_service import InspectionService
 from cluster.broker.lifecycle import BrokerLifecycle, BrokerState
+from cluster.broker.log_dirs_service import LogDirsService
 from cluster.broker.log_service import LogService
 from cluster.broker.metadata_watch import MetadataWatch
+from cluster.broker.moves import ReplicaMoves
 from cluster.broker.partition import HostedPartition
 from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
@@ -84,6 +86,8 @@ class Broker:
         self._server.add(methods.LOG, log_service)
         self._server.add(methods.REPLICA, ReplicaService(self.manager, log_service.offsets_for_leader_epoch))
         self._server.add(methods.INSPECTION, InspectionService(self.manager))
+        self._log_dirs = LogDirsService(self.manager)
+        self._server.add(methods.LOG_DIRS, self._log_dirs)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._chance, base_ms=50)
@@ -130,10 +134,13 @@ class Broker:
             lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
         )
         self._roles.apply_image()
+        moves = ReplicaMoves(self.manager, logs)
+        self._log_dirs.serve(logs, moves)
         self.manager.started = True
         self._spawn(self._alter_partition.run())
         self._spawn(Housekeeping(self.manager, logs).run())
         self._spawn(LogCleaner(self.manager, logs).run())
+        self._spawn(moves.run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._server.set_serving(True)
         log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())

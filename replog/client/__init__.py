@@ -3,6 +3,7 @@
 from replog.client.admin import Admin, PartitionDescription, TopicDescription
 from replog.client.consumer import Consumer, LogTruncated
 from replog.client.leadership import ElectionType
+from replog.client.log_dirs import LogDirDescription, ReplicaInfo
 from replog.client.producer import Delivery, DeliveryFailed, Producer, RecordMetadata
 from replog.client.records import Record
 from replog.client.sync import SyncAdmin, SyncConsumer, SyncProducer
@@ -13,11 +14,13 @@ __all__ = [
     "Delivery",
     "DeliveryFailed",
     "ElectionType",
+    "LogDirDescription",
     "LogTruncated",
     "PartitionDescription",
     "Producer",
     "Record",
     "RecordMetadata",
+    "ReplicaInfo",
     "SyncAdmin",
     "SyncConsumer",
     "SyncProducer",

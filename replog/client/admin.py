@@ -8,15 +8,16 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from replog.backoff import Backoff
-from replog.client import leadership
+from replog.client import leadership, log_dirs
 from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
+from replog.client.log_dirs import LogDirDescription
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError, error_code
 from replog.rpc.channel import GrpcTransport
-from replog.rpc.methods import Controller, Log, Method
+from replog.rpc.methods import Controller, Log, LogDirs, Method
 from replog.rpc.transport import Transport
-from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.rpc.v1 import controller_pb2, log_dirs_pb2, log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
 T = TypeVar("T")
@@ -244,6 +245,28 @@ class Admin:
         request = leadership.list_request(partitions)
         return leadership.reassignments(await self._ask_controller(Controller["list_partition_reassignments"], request))
 
+    async def alter_replica_log_dirs(
+        self, broker_id: int, moves: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, ReplogError | None]:
+        """Have this broker's replicas of these partitions move to these of its log directories.
+
+        Data is copied in the background (see `describe_log_dirs`); naming the directory where a replica is calls its
+        move off. Each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it is not
+        there yet: it will then be created in that directory.
+        """
+        request = log_dirs.alter_request(moves)
+        return log_dirs.alter_results(await self._ask_broker(broker_id, LogDirs["alter_replica_log_dirs"], request))
+
+    async def describe_log_dirs(
+        self, broker_ids: Sequence[int], topics: Sequence[str] = ()
+    ) -> dict[int, tuple[LogDirDescription, ...]]:
+        """Each broker's log directories and their replicas, those of `topics` only if any is named."""
+        request = log_dirs_pb2.DescribeLogDirsRequest(topics=topics)
+        return {
+            broker_id: log_dirs.descriptions(await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request))
+            for broker_id in broker_ids
+        }
+
     async def _describe(self, topic: str) -> TopicDescription:
         response = await self._metadata.fetch((topic,))
         found = next((known for known in response.topics if known.topic == topic), None)
@@ -277,6 +300,20 @@ class Admin:
             return await self._metadata.channel(response.controller).call(method, request, self._timeout_s)
 
         return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _ask_broker(self, broker_id: int, method: Method, request: Any) -> Any:
+        """Call this broker and no other. Raises BROKER_ID_NOT_REGISTERED."""
+
+        async def call() -> Any:
+            brokers = {broker.broker_id: broker.address for broker in (await self._metadata.fetch()).brokers}
+            if broker_id not in brokers:
+                known = ", ".join(map(str, sorted(brokers)))
+                raise ReplogError(
+                    ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}; there are {known}"
+                )
+            return await self._metadata.channel(brokers[broker_id]).call(method, request, self._timeout_s)
+
+        return await self._retry(call)
 
     async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
         """Until the deadline, then raise the last error."""

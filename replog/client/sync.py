@@ -10,6 +10,7 @@ from replog.client.accumulator import Delivery, RecordMetadata
 from replog.client.admin import Admin, ClusterDescription, TopicDescription
 from replog.client.consumer import Consumer
 from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
+from replog.client.log_dirs import LogDirDescription
 from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producer import Producer
 from replog.client.records import Record
@@ -153,3 +154,13 @@ class SyncAdmin(_Blocking):
         self, partitions: Sequence[TopicPartition] = ()
     ) -> dict[TopicPartition, PartitionReassignment]:
         return self._run(self._client.list_partition_reassignments(partitions))
+
+    def alter_replica_log_dirs(
+        self, broker_id: int, moves: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, ReplogError | None]:
+        return self._run(self._client.alter_replica_log_dirs(broker_id, moves))
+
+    def describe_log_dirs(
+        self, broker_ids: Sequence[int], topics: Sequence[str] = ()
+    ) -> dict[int, tuple[LogDirDescription, ...]]:
+        return self._run(self._client.describe_log_dirs(broker_ids, topics))

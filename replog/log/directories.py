@@ -21,16 +21,8 @@ from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files import fsync_directory
 from replog.log.log import Log
-from replog.log.manager import (
-    DELETE_SUFFIX,
-    FUTURE_SUFFIX,
-    SET_ASIDE,
-    FutureLog,
-    LogManager,
-    RandomBytes,
-    Report,
-)
-from replog.topic import TopicPartition
+from replog.log.manager import FutureLog, LogManager, RandomBytes, Report
+from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition
 
 MAX_WISHES = 10_000
 

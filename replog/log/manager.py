@@ -5,7 +5,6 @@ recovered, checkpointed and closed like any other, and nobody reads them.
 """
 
 import os
-import re
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -34,11 +33,8 @@ from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
 from replog.log.partition_metadata import format_topic_id, read_topic_id, write_topic_id
-from replog.topic import TopicPartition, parse_directory_name
+from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
 
-DELETE_SUFFIX = "-delete"
-FUTURE_SUFFIX = "-future"
-SET_ASIDE = re.compile(r"(?P<replica>.+)\.(?P<id>[0-9a-f]{32})(?P<suffix>-delete|-future|-stray)")  # FN-1
 MAX_FILE_NAME = 255
 
 Report = Callable[[str], None]

@@ -19,7 +19,7 @@ from replog.log.directory_lock import LOCK, is_locked
 from replog.log.errors import LogStorageError
 from replog.log.meta_properties import META_PROPERTIES
 from replog.log.verify.findings import Finding, Kind
-from replog.log.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name
+from replog.log.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name, replica_name
 from replog.log.verify.partition import Options, Surroundings, verify_partition
 from replog.log.verify.segment import Totals
 from replog.topic import TopicPartition, parse_directory_name
@@ -75,7 +75,8 @@ def verify_log_directory(directory: Path, options: Options, totals: Totals) -> I
     for path in partitions:
         surroundings = checkpoints.surroundings(parse_directory_name(path.name))
         yield from readable(path, verify_partition(path, surroundings, options, totals))
-    there = {parse_directory_name(path.name) for path in partitions}
+    names = {replica_name(path.name) for path in paths if path.is_dir()}
+    there = {parse_directory_name(name) for name in names if is_partition_name(name)}
     for name, said in checkpoints.offsets.items():
         for partition in sorted(said.keys() - there):
             found = f"{partition} at offset {said[partition]} has no directory"

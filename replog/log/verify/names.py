@@ -17,7 +17,7 @@ from replog.log.files import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from replog.log.meta_properties import META_PROPERTIES
 from replog.log.partition_metadata import PARTITION_METADATA
 from replog.log.verify.findings import Finding, Kind
-from replog.topic import parse_directory_name
+from replog.topic import FUTURE_SUFFIX, SET_ASIDE, parse_directory_name
 
 CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)
 LOG_DIRECTORY_FILES = frozenset({*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, LOCK, "bootstrap.checkpoint"})
@@ -26,7 +26,6 @@ PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quoru
 SEGMENT_FILE = re.compile(r"(?P<base>[0-9]{20})(?P<suffix>\.(log|index|timeindex|txnindex|digest|snapshot))")
 _LEFTOVER = re.compile(r".+\.(deleted|cleaned|swap|tmp)")
 _METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")  # of Kafka's __cluster_metadata
-_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
 
 
 def segment_bases(directory: Path) -> list[int]:
@@ -57,7 +56,7 @@ def check_partition_names(paths: Iterable[Path], bases: list[int]) -> Iterator[F
 def check_log_directory_names(paths: Iterable[Path]) -> Iterator[Finding]:
     """What is in a log directory beside partitions."""
     for path in sorted(paths):
-        if _SET_ASIDE.fullmatch(path.name) and path.is_dir():
+        if SET_ASIDE.fullmatch(path.name) and path.is_dir():
             yield Kind.SET_ASIDE.at(path, f"a -{path.name.rpartition('-')[2]} directory")
         elif _LEFTOVER.fullmatch(path.name):
             yield Kind.LEFTOVER.at(path, f"a {path.suffix} file")
@@ -66,6 +65,12 @@ def check_log_directory_names(paths: Iterable[Path]) -> Iterator[Finding]:
                 yield Kind.STRAY_DIRECTORY.at(path, "a directory that is not <topic>-<partition>")
         elif path.name not in LOG_DIRECTORY_FILES:
             yield Kind.STRAY.at(path, "not a file of a log directory")
+
+
+def replica_name(name: str) -> str:
+    """The name that a directory of a copy in the making will get; others as they are."""
+    set_aside = SET_ASIDE.fullmatch(name)
+    return set_aside["replica"] if set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX else name
 
 
 def is_partition_name(name: str) -> bool:

@@ -1,0 +1,94 @@
+"""The LogDirs service: what lies in a broker's log directories, and moves between them."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from cluster.broker.moves import ReplicaMoves
+from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.threads import in_thread
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories import LogDirectories
+from replog.log.manager import LogManager
+from replog.rpc.status import wire_code
+from replog.rpc.v1 import log_dirs_pb2 as pb
+from replog.topic import TopicPartition, validate_topic_name
+
+MAX_REPLICAS_PER_REQUEST = 10_000
+
+
+class LogDirsService:
+    """Refuses everything until `serve` was called."""
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
+        self._logs: LogDirectories | None = None
+        self._moves: ReplicaMoves | None = None
+
+    def serve(self, logs: LogDirectories, moves: ReplicaMoves) -> None:
+        self._logs, self._moves = logs, moves
+
+    async def alter_replica_log_dirs(self, request: pb.AlterReplicaLogDirsRequest) -> pb.AlterReplicaLogDirsResponse:
+        """Each replica's move is begun, called off or refused; see `ReplicaMoves.move`."""
+        if len(request.replicas) > MAX_REPLICAS_PER_REQUEST:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"{len(request.replicas)} replicas in one request; at most {MAX_REPLICAS_PER_REQUEST}",
+            )
+        if self._moves is None:
+            raise self._starting()
+        results = []
+        for replica in request.replicas:
+            result = pb.ReplicaLogDirResult(topic=replica.topic, partition=replica.partition)
+            try:
+                if replica.partition < 0:
+                    raise ReplogError(ErrorCode.INVALID_REQUEST, f"partition {replica.partition} is negative")
+                tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
+                self._moves.move(tp, replica.log_dir)
+            except ReplogError as error:
+                result.error_code, result.error_message = wire_code(error.code), error.message
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._manager.on_storage_error(error)
+            results.append(result)
+        return pb.AlterReplicaLogDirsResponse(replicas=results)
+
+    async def describe_log_dirs(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
+        if self._logs is None:
+            raise self._starting()
+        logs, topics = self._logs, dict.fromkeys(request.topics)
+        described = await in_thread(partial(_file_systems, [manager.directory for manager in logs.managers]))
+        for manager, description in zip(logs.managers, described, strict=True):
+            replicas = self._replicas(logs, manager)
+            description.replicas.extend(replica for replica in replicas if not topics or replica.topic in topics)
+        return pb.DescribeLogDirsResponse(broker_id=self._manager.config.node_id, log_dirs=described)
+
+    def _replicas(self, logs: LogDirectories, manager: LogManager) -> Iterator[pb.LogDirReplica]:
+        for tp, log in manager.logs.items():
+            lag = max(0, log.high_watermark - log.log_end_offset) if tp in self._manager.hosted else -1
+            yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=log.size, offset_lag=lag)
+        for tp, future in manager.futures.items():
+            current, size, end = logs.get(tp), future.log.size, future.log.log_end_offset
+            lag = max(0, current.log_end_offset - end) if current is not None else -1
+            yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=size, offset_lag=lag, is_future=True)
+
+    def _starting(self) -> ReplogError:
+        return ReplogError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"broker {self._manager.config.node_id} is starting and has not loaded its logs yet",
+        )
+
+
+def _file_systems(directories: Sequence[Path]) -> list[pb.LogDirDescription]:
+    """Each directory and the room there is; waits for the disks."""
+    described = []
+    for directory in directories:
+        description = pb.LogDirDescription(log_dir=os.path.abspath(directory), total_bytes=-1, usable_bytes=-1)
+        try:
+            usage = shutil.disk_usage(directory)
+            description.total_bytes, description.usable_bytes = usage.total, usage.free
+        except OSError:
+            description.error_code = wire_code(ErrorCode.KAFKA_STORAGE_ERROR)
+        described.append(description)
+    return described

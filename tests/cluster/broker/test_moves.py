@@ -1,0 +1,373 @@
+"""Replicas that move between the log directories of their broker (7.7), through the whole cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from cluster.broker import moves
+from replog.client import Admin
+from replog.client.records import decode_fetched
+from replog.errors import ErrorCode, ReplogError
+from replog.log.log import Log
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import TopicPartition
+from tests.replog.log.batches import files_of
+from tests.replog.log.verify.directories import faults
+
+from .conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+SMALL = {"segment_bytes": "5000"}
+
+
+def disks(cluster: InProcessCluster, broker_id: int) -> tuple[Path, Path]:
+    return cluster.directory / f"disk-a-{broker_id}", cluster.directory / f"disk-b-{broker_id}"
+
+
+async def start(cluster: InProcessCluster, *broker_ids: int, **overrides: object) -> None:
+    for broker_id in broker_ids:
+        await cluster.start_broker(broker_id, log_dirs=disks(cluster, broker_id), **overrides)
+
+
+@asynccontextmanager
+async def admin_of(cluster: InProcessCluster) -> AsyncIterator[Admin]:
+    async with Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=5000) as admin:
+        yield admin
+
+
+async def move(cluster: InProcessCluster, broker_id: int, to: Path, tp: TopicPartition = TP) -> ReplogError | None:
+    async with admin_of(cluster) as admin:
+        return (await admin.alter_replica_log_dirs(broker_id, {tp: str(to)}))[tp]
+
+
+def place(cluster: InProcessCluster, broker_id: int, tp: TopicPartition = TP) -> Path:
+    return cluster.log(broker_id, tp).directory.parent
+
+
+def other(cluster: InProcessCluster, broker_id: int) -> Path:
+    """The directory where the replica is not."""
+    one, two = disks(cluster, broker_id)
+    return two if place(cluster, broker_id) == one else one
+
+
+def future(cluster: InProcessCluster, broker_id: int) -> Log | None:
+    logs = cluster.brokers[broker_id]._logs
+    assert logs is not None
+    return logs.future(TP)
+
+
+async def fill(cluster: InProcessCluster, batches: int = 40) -> None:
+    for number in range(batches):
+        assert (await cluster.produce(TP, batch(b"%d" % number + bytes(300), b"second")))[0] is ErrorCode.NONE
+
+
+@asynccontextmanager
+async def load(cluster: InProcessCluster) -> AsyncIterator[list[bytes]]:
+    """Produces without a pause; yields what was acknowledged."""
+    acknowledged: list[bytes] = []
+
+    async def produce() -> None:
+        number = 0
+        while True:
+            value = b"load %d " % number + bytes(200)
+            number += 1
+            try:
+                error, _, _ = await cluster.produce(TP, batch(value))
+            except ReplogError:
+                continue
+            if error is ErrorCode.NONE:
+                acknowledged.append(value)
+
+    task = asyncio.create_task(produce())
+    try:
+        yield acknowledged
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def caught_up(cluster: InProcessCluster, *broker_ids: int) -> None:
+    def ends() -> list[int]:
+        return [cluster.log(broker_id, TP).log_end_offset for broker_id in broker_ids]
+
+    await eventually(lambda: len(set(ends())) == 1, what=ends)
+
+
+async def values(cluster: InProcessCluster) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    offset = cluster.log(cluster.leader(TP), TP).log_start_offset
+    while offset < cluster.log(cluster.leader(TP), TP).high_watermark:
+        result, records = await cluster.fetch(TP, offset)
+        assert result.error_code == ErrorCode.NONE
+        decoded = decode_fetched(records, "t", 0, offset)
+        found += [record.value for record in decoded.records]
+        assert decoded.next_offset > offset
+        offset = decoded.next_offset
+    return found
+
+
+async def slowly(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Moves copy a batch or two at a time, with pauses, until the function returned is called."""
+    go = asyncio.Event()
+    advance = moves.ReplicaMoves._advance
+
+    async def pausing(self: moves.ReplicaMoves, tp: TopicPartition, underway: moves._Move) -> bool:
+        if not go.is_set():
+            await asyncio.sleep(0.02)
+            if underway.replica.log.log_end_offset >= 20:
+                return False
+        return await advance(self, tp, underway)
+
+    monkeypatch.setattr(moves, "SLICE_BYTES", 500)
+    monkeypatch.setattr(moves.ReplicaMoves, "_advance", pausing)
+    return go.set
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+async def test_a_replica_moves_under_load_and_stays_what_it_was(
+    cluster: InProcessCluster, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a record is lost, and its files are those of the other replicas (divergence 2)."""
+    monkeypatch.setattr(moves, "SLICE_BYTES", 2000)
+    await start(cluster, 1, 2, 3)
+    await cluster.create_topic("t", **SMALL)
+    await fill(cluster)
+    leader = cluster.leader(TP)
+    mover = leader if role == "leader" else next(iter({1, 2, 3} - {leader}))
+    old, target = cluster.log(mover, TP), other(cluster, mover)
+    async with load(cluster) as acknowledged:
+        assert await move(cluster, mover, target) is None
+        await eventually(lambda: place(cluster, mover) == target, what=lambda: future(cluster, mover))
+        moved_at = len(acknowledged)
+        await eventually(lambda: len(acknowledged) > moved_at + 50)
+    await caught_up(cluster, 1, 2, 3)
+    assert cluster.leader(TP) == leader
+    assert cluster.isr(TP) == {1, 2, 3}
+    produced = await values(cluster)
+    assert set(acknowledged) <= set(produced)
+    files = [files_of(cluster.log(broker_id, TP).directory) for broker_id in (1, 2, 3)]
+    assert len(files[0]) > 10
+    assert files[0] == files[1] == files[2]
+    assert old.failure is not None, "closed"
+    assert len(list(old.directory.parent.glob("t-0.*-delete"))) == 1
+    await cluster.stop_broker(mover)
+    assert not faults(*disks(cluster, mover))
+    await start(cluster, mover)
+    assert place(cluster, mover) == target
+    assert cluster.log(mover, TP).log_end_offset == cluster.log(leader, TP).log_end_offset
+
+
+async def test_a_move_to_where_it_is_calls_the_move_off(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 30)
+    here, target = place(cluster, 1), other(cluster, 1)
+    assert await move(cluster, 1, here) is None
+    assert future(cluster, 1) is None, "nothing to do"
+    assert await move(cluster, 1, target) is None
+    copy = future(cluster, 1)
+    assert await move(cluster, 1, target) is None
+    assert future(cluster, 1) is copy is not None, "goes on"
+    await eventually(lambda: copy.log_end_offset >= 20)
+    assert await move(cluster, 1, here) is None
+    assert future(cluster, 1) is None
+    go_on()
+    await asyncio.sleep(0.2)
+    assert place(cluster, 1) == here
+    assert not list(target.glob("*-future"))
+    await fill(cluster, 1)
+    assert await move(cluster, 1, target) is None
+    await eventually(lambda: place(cluster, 1) == target)
+
+
+async def test_a_topic_that_is_deleted_takes_the_copy_along(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LG-17; a new topic of that name is not confused with it."""
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 30)
+    await move(cluster, 1, other(cluster, 1))
+    copy = future(cluster, 1)
+    assert copy is not None
+    await eventually(lambda: copy.log_end_offset >= 20)
+    await cluster.channel(cluster.controller_address).call(
+        methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), 5
+    )
+    await eventually(lambda: TP not in cluster.brokers[1].manager.hosted)
+    assert not [path for disk in disks(cluster, 1) for path in (*disk.glob("*-future"), *disk.glob("t-0"))]
+    go_on()
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 3)
+    target = other(cluster, 1)
+    assert await move(cluster, 1, target) is None
+    await eventually(lambda: place(cluster, 1) == target)
+    assert cluster.log(1, TP).log_end_offset == 6
+    assert not cluster.brokers[1].failed
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_restart_goes_on_with_the_copy(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1, 2, 3)
+    await cluster.create_topic("t", **SMALL)
+    await fill(cluster)
+    mover = cluster.leader(TP)
+    target = other(cluster, mover)
+    await move(cluster, mover, target)
+    copy = future(cluster, mover)
+    assert copy is not None
+    await eventually(lambda: copy.log_end_offset >= 20)
+    if clean:
+        await cluster.stop_broker(mover)
+        assert not faults(*disks(cluster, mover))
+    else:
+        await cluster.crash_broker(mover)
+    await eventually(lambda: cluster.leader(TP) not in (mover, -1))
+    await fill(cluster, 5)
+    await start(cluster, mover)
+    resumed = future(cluster, mover)
+    assert resumed is not None
+    assert resumed.log_end_offset >= 20, "not from the beginning"
+    go_on()
+    await eventually(lambda: place(cluster, mover) == target)
+    await caught_up(cluster, 1, 2, 3)
+    files = [files_of(cluster.log(broker_id, TP).directory) for broker_id in (1, 2, 3)]
+    assert files[0] == files[1] == files[2]
+
+
+async def test_a_truncation_of_the_replica_cuts_the_copy_too(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """7.7: by its own log, whatever the epochs would tell."""
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 30)
+    target = other(cluster, 1)
+    await move(cluster, 1, target)
+    copy = future(cluster, 1)
+    assert copy is not None
+    await eventually(lambda: copy.log_end_offset >= 20)
+    log = cluster.log(1, TP)
+    log.truncate_to(8)
+    log.append_as_leader(batch(b"rewritten", b"in the same epoch"), leader_epoch=log.latest_epoch or 0, now_ms=0)
+    for _ in range(10):
+        log.append_as_leader(batch(b"more", b"more"), leader_epoch=log.latest_epoch or 0, now_ms=0)
+    go_on()
+    await eventually(lambda: place(cluster, 1) == target)
+    moved = cluster.log(1, TP)
+    assert files_of(moved.directory) == files_of(next(log.directory.parent.glob("t-0.*-delete")))
+    assert moved.log_end_offset == 30
+
+
+async def test_records_deleted_during_a_move_stay_deleted(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LG-16, FT-19: below what was copied the log start follows; beyond it the copy starts anew."""
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1, 2)
+    await cluster.create_topic("t", replication_factor=2, **SMALL)
+    await fill(cluster)
+    movers = {1: 7, 2: 50}
+    for mover, offset in movers.items():
+        target = other(cluster, mover)
+        await move(cluster, mover, target)
+        copy = future(cluster, mover)
+        assert copy is not None
+        await eventually(lambda copy=copy: copy.log_end_offset >= 20)
+        request = log_pb2.DeleteRecordsRequest(
+            timeout_ms=5000, partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)]
+        )
+        response = await cluster.to_leader(TP).call(methods.Log["delete_records"], request, 10)
+        assert response.partitions[0].low_watermark == offset
+    go_on()
+    for mover in movers:
+        await eventually(lambda mover=mover: future(cluster, mover) is None)
+        await eventually(lambda mover=mover: cluster.log(mover, TP).log_start_offset == 50)
+        assert cluster.log(mover, TP).log_end_offset == 80
+    assert len(await values(cluster)) == 30
+    for mover in movers:
+        await cluster.crash_broker(mover)
+    await start(cluster, 1)
+    assert cluster.log(1, TP).log_start_offset == 50, "checkpointed before the swap"
+
+
+async def test_retention_during_a_move(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1, log_retention_check_interval_ms=50)
+    await cluster.create_topic("t", replication_factor=1, retention_bytes="12000", **SMALL)
+    await fill(cluster, 14)
+    target = other(cluster, 1)
+    await move(cluster, 1, target)
+    await fill(cluster, 40)
+    await eventually(lambda: cluster.log(1, TP).log_start_offset > 40)
+    go_on()
+    await eventually(lambda: place(cluster, 1) == target)
+    log = cluster.log(1, TP)
+    assert log.log_end_offset == 108
+    assert log.log_start_offset > 40
+    await eventually(lambda: log.segments[0].base_offset == log.log_start_offset)
+
+
+async def test_where_a_replica_may_go_is_checked(cluster: InProcessCluster) -> None:
+    """LOG_DIR_NOT_FOUND; REPLICA_NOT_AVAILABLE remembers the directory for when the replica comes."""
+    await start(cluster, 1)
+    async with admin_of(cluster) as admin:
+        one, two = disks(cluster, 1)
+        wishes = {TopicPartition("new", number): str(two) for number in range(3)}
+        refused = await admin.alter_replica_log_dirs(1, wishes)
+        assert [error and error.code for error in refused.values()] == [ErrorCode.REPLICA_NOT_AVAILABLE] * 3
+        await cluster.create_topic("new", partitions=4, replication_factor=1)
+        assert [place(cluster, 1, TopicPartition("new", number)) for number in range(4)] == [two, two, two, one]
+        found = await admin.alter_replica_log_dirs(1, {TopicPartition("new", 0): "/nowhere"})
+        error = found[TopicPartition("new", 0)]
+        assert error is not None
+        assert error.code is ErrorCode.LOG_DIR_NOT_FOUND
+        assert str(one) in error.message
+        assert str(two) in error.message
+        long = TopicPartition("x" * 249, 0)
+        await cluster.create_topic(long.topic, replication_factor=1)
+        target = two if place(cluster, 1, long) == one else one
+        error = (await admin.alter_replica_log_dirs(1, {long: str(target)}))[long]
+        assert error is not None
+        assert error.code is ErrorCode.INVALID_TOPIC_EXCEPTION, "its name would not fit a future log's directory (FN-1)"
+        bad = await admin.alter_replica_log_dirs(1, {TopicPartition("../t", 0): str(one)})
+        assert [error and error.code for error in bad.values()] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        with pytest.raises(ReplogError, match="there is no broker 9; there are 1") as raised:
+            await admin.describe_log_dirs([9])
+        assert raised.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_log_directories_are_described(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    await slowly(monkeypatch)
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.create_topic("u", replication_factor=1)
+    await fill(cluster, 30)
+    target = other(cluster, 1)
+    await move(cluster, 1, target)
+    copy = future(cluster, 1)
+    assert copy is not None
+    await eventually(lambda: copy.log_end_offset >= 20)
+    async with admin_of(cluster) as admin:
+        described = (await admin.describe_log_dirs([1]))[1]
+        assert [found.log_dir for found in described] == [str(disk) for disk in disks(cluster, 1)]
+        assert all(0 < found.usable_bytes < found.total_bytes for found in described)
+        replicas = {(found.log_dir, tp): info for found in described for tp, info in found.replicas}
+        assert len(replicas) == 3
+        current, moving = replicas[str(place(cluster, 1)), TP], replicas[str(target), TP]
+        assert (current.size, current.offset_lag, current.is_future) == (cluster.log(1, TP).size, 0, False)
+        assert (moving.size, moving.offset_lag, moving.is_future) == (copy.size, 60 - copy.log_end_offset, True)
+        only = (await admin.describe_log_dirs([1], ["u"]))[1]
+        assert [tp for found in only for tp, _ in found.replicas] == [TopicPartition("u", 0)]
