@@ -79,11 +79,12 @@ class ReplicaFetchSession:
         now_ms = self._manager.clock.monotonic_ms()
 
         def read(tp: TopicPartition, fetch: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
+            hosted = self._manager.hosted.get(tp)
+            if hosted is not None and self._partitions[tp][0] != hosted.topic_id:  # whose epochs are other ones (FE-1)
+                return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
             leader = self._manager.leader_for_epoch(tp, fetch.current_leader_epoch)
             if isinstance(leader, ErrorCode):
                 return PartitionRead(FetchAnswer(leader))
-            if self._partitions[tp][0] != self._manager.hosted[tp].topic_id:
-                return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
             if self._is_throttled(tp):
                 max_bytes, min_one = 0, False  # empty; its progress counts all the same
             found = leader.fetch_as_follower(
