@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz check format proto bench bench-storage bench-purgatory clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim check format proto bench bench-storage bench-purgatory clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,12 @@ EXAMPLES := 1000
 
 fuzz: $(SETUP_DONE)  ## Random histories of a log and bytes nobody meant, by chance (about 20 minutes; EXAMPLES=1000)
 	REPLOG_SOAK=$(EXAMPLES) $(PYTEST) --timeout=0 $(FUZZ)
+
+SEEDS := 200
+PROFILE := swarm
+
+sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds (SEEDS=200 PROFILE=swarm)
+	@$(BIN)/replog sim run --seeds $(SEEDS) --profile $(PROFILE) --jobs $$(nproc)
 
 check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
 	$(BIN)/ruff format --check .

@@ -48,7 +48,7 @@ class SimulatedCluster:
         )
         self.controller_member = ControllerMember(kernel, controller, self._clock(CONTROLLER))
         for member in self.everyone():
-            member.on_end = lambda member=member: self._ended(member)
+            member.on_end = self._ended
         kernel.loop.on_kill.append(self._on_kill)
         kernel.outside(self._watch, after_s=WATCH_S)
 

@@ -24,7 +24,7 @@ class Kernel:
         self.directory = directory
         self.loop = SimulatedLoop(self.chance)
         self.trace = Trace(self.loop.time, _process_name, str(directory))
-        self.disk = Disk(self.loop)
+        self.disk = Disk(self.loop, self.chance, directory)
         self.network = Network(self.loop, self.chance)
         self._draws: dict[str, int] = {}
 

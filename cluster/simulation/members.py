@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from cluster.broker.broker import Broker
 from cluster.controller.server import ControllerServer
@@ -30,7 +31,7 @@ class Member(ABC):
         self.process = SimulatedProcess(name)
         self.process.state = DEAD
         self.held = False  # not to be started again yet: somebody works on its disk
-        self.on_end: Callable[[], None] = lambda: None
+        self.on_end: Callable[[Member], None] = lambda _: None
         self._told_to_stop = asyncio.Event()
 
     @property
@@ -95,12 +96,13 @@ class Member(ABC):
         """Called once a process is dead, however it died."""
         if process is self.process:
             self._release()
-            self.on_end()
+            self.on_end(self)
 
     async def _first_of(self, serving: asyncio.Future[None]) -> None:
         """Until told to stop, or until the server fails; raises nothing."""
         stopping = asyncio.create_task(self._told_to_stop.wait())
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [serving, stopping]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
 
     @abstractmethod
@@ -162,8 +164,7 @@ class BrokerMember(Member):
         """The host goes dark: peers hear nothing, and what was not flushed may be gone."""
         self.kernel.trace.add_for(self.name, "power lost")
         self.kernel.loop.kill(self.process, power_loss=True)
-        for disk in self.disks:
-            self.kernel.disk.power_loss(disk, self.kernel.stream(f"{self.name} power loss"))
+        self.kernel.disk.power_loss(self.disks[0], self.kernel.stream(f"{self.name} power loss"))
 
 
 class ControllerMember(Member):

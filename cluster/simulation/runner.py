@@ -99,7 +99,10 @@ class _Pool:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
             resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
             gc.disable()
-            outcome = run_here(seed, self._profile, self._directory, self._keep)
+            try:
+                outcome = run_here(seed, self._profile, self._directory, self._keep)
+            except Exception:  # noqa: BLE001 (the simulation itself is broken: the parent is to tell)
+                outcome = Outcome(seed, self._profile.name, "defect", traceback.format_exc())
             with os.fdopen(pipe, "wb") as file:
                 file.write(json.dumps(outcome.plain()).encode())
             status = 0

@@ -95,6 +95,7 @@ class Simulation:
                 outcome.text = self._told(Violation("defect", traceback.format_exc()))
             finally:
                 kernel.loop.on_step = None
+                self.trace.end()
                 kernel.loop.dispose()
         history = self.cluster.history
         outcome.virtual_s = round(kernel.loop.time(), 6)
@@ -103,6 +104,7 @@ class Simulation:
         outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
         outcome.faults = {kind.value: count for kind, count in sorted(self.cluster.faults.items())}
         outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
+        outcome.faults |= {f"files: {kind}": count for kind, count in sorted(kernel.disk.counts.items())}
         return outcome
 
     def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
@@ -136,6 +138,7 @@ class Simulation:
         await ending.drain()
         await workload.stop_readers()
         self.checker.at_the_end()
+        ending.check_truncations()
         await ending.stop_and_compare()
 
     async def _make_topics(self) -> None:

@@ -7,6 +7,8 @@ address of an object.
 
 import logging
 import re
+import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,19 +32,28 @@ class Trace:
         self._process = process
         self._directory = directory + "/"
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self._ended = False
         self.defects: list[str] = []  # exceptions that a shell logged instead of dying of them
 
     def add(self, event: str, /, **details: Any) -> None:
         """An event of the process that is running."""
-        self._events.append((self._clock(), self._process(), event, details))
+        if not self._ended:
+            self._events.append((self._clock(), self._process(), event, details))
 
     def add_for(self, process: str, event: str, /, **details: Any) -> None:
         self._events.append((self._clock(), process, event, details))
 
     def defect(self, event: str, details: dict[str, Any], error: BaseException | None) -> None:
+        if self._ended:
+            return
         text = f"{event}: {type(error).__name__}: {error}" if error is not None else event
         self._events.append((self._clock(), self._process(), "DEFECT", {"what": text, **details}))
-        self.defects.append(f"{self._process()}: {text}")
+        told = "".join(traceback.format_exception(error)).rstrip() if error is not None else ""
+        self.defects.append(f"{self._process()}: {text}\n{told}".rstrip())
+
+    def end(self) -> None:
+        """What is said from now on, by coroutines that are being closed, did not happen."""
+        self._ended = True
 
     def __len__(self) -> int:
         return len(self._events)
@@ -85,8 +96,6 @@ class Trace:
             warning = error = info
 
             def exception(self, event: str, **details: Any) -> None:
-                import sys
-
                 trace.defect(event, details, sys.exc_info()[1])
 
         handler = _Handler(self)

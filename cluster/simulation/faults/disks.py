@@ -85,6 +85,6 @@ def repair(n: Nemesis, member: BrokerMember) -> None:
         if finding.severity is Severity.FAULT and finding.file.parent not in member.disks
     ]
     for damaged in dict.fromkeys(finding.file.parent for finding in faults):
-        n.kernel.trace.add("damaged replica moved away", broker=member.name, replica=damaged.name)
+        n.kernel.trace.add("damaged replica removed", broker=member.name, replica=damaged.name)
         shutil.rmtree(damaged)
     member.rotten = False

@@ -1,0 +1,83 @@
+"""Seeds, old and new: whole clusters under faults, every invariant after every step (§13.3)."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster.simulation.profiles import PROFILES
+from cluster.simulation.runner import run_seeds
+from cluster.simulation.simulation import Outcome
+
+NEW_SEEDS = 100
+BUDGET_S = 45.0  # of wall time for new seeds; a slow machine runs fewer
+KNOWN = Path(__file__).with_name("seeds.txt")
+
+
+def _known() -> dict[str, list[int]]:
+    """Seeds that failed once, by profile; each line: profile, seed, what it found."""
+    known: dict[str, list[int]] = {}
+    for line in KNOWN.read_text().splitlines():
+        if line and not line.startswith("#"):
+            profile, seed, _found = line.split(maxsplit=2)
+            known.setdefault(profile, []).append(int(seed))
+    return known
+
+
+def _told(failed: list[Outcome]) -> str:
+    return "\n\n".join(f"seed {outcome.seed} of {outcome.profile}\n{outcome.text}" for outcome in failed)
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+def test_a_hundred_seeds_that_nobody_has_tried_hold_every_invariant() -> None:
+    first = int(time.time())
+    print(f"seeds from {first} on")
+    deadline = time.monotonic() + BUDGET_S
+    seeds = (seed for seed in range(first, first + NEW_SEEDS) if time.monotonic() < deadline)
+    outcomes = list(run_seeds(seeds, PROFILES["quick"], jobs=os.cpu_count() or 2))
+    print(f"{len(outcomes)} seeds were run")
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    assert not failed, _told(failed)
+    assert len(outcomes) >= 10
+    assert sum(outcome.acknowledged for outcome in outcomes) > 0
+    assert len({kind for outcome in outcomes for kind in outcome.faults}) > 20, "the faults did not happen"
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("profile", "seeds"), sorted(_known().items()))
+def test_seeds_that_once_failed_pass(profile: str, seeds: list[int]) -> None:
+    failed = [outcome for outcome in run_seeds(seeds, PROFILES[profile]) if outcome.failed]
+    assert not failed, _told(failed)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("profile", ["storm", "disks"])
+def test_a_seed_gives_the_same_trace_byte_for_byte_in_any_process(profile: str) -> None:
+    def replayed(hash_seed: str) -> bytes:
+        command = [
+            sys.executable,
+            "-m",
+            "cluster.cli",
+            "sim",
+            "replay",
+            "--seed",
+            "7",
+            "--profile",
+            profile,
+            "--messages",
+        ]
+        done = subprocess.run(
+            command, capture_output=True, env=os.environ | {"PYTHONHASHSEED": hash_seed}, timeout=100, check=False
+        )
+        assert done.returncode == 0, done.stdout.decode()[-3000:] + done.stderr.decode()
+        return done.stdout
+
+    first, second = replayed("1"), replayed("2")
+    assert first.count(b"\n") > 500
+    differences = [pair for pair in zip(first.splitlines(), second.splitlines(), strict=False) if pair[0] != pair[1]]
+    assert first == second, differences[:1]
