@@ -51,3 +51,17 @@ async def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves
     await asyncio.gather(running, return_exceptions=True)
     assert 2 <= controller.asked <= 8
     assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
+
+
+async def test_a_proposal_keeps_the_topic_it_was_made_for() -> None:
+    """ISR-8: it stays queued though the topic is deleted; a new one of that name may have the same epochs."""
+    controller = StaleController(leaves_out=True)
+    ids = [b"new", b"old"]
+    sender = AlterPartitionSender(1, controller, lambda _: ids.pop(), lambda *_: None, 1.0)  # type: ignore[arg-type]
+    sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
+    running = asyncio.create_task(sender.run())
+    await asyncio.sleep(0.2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert controller.asked >= 2
+    assert {item.topic_id for item in controller.items} == {b"old"}

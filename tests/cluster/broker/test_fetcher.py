@@ -1,8 +1,17 @@
-"""The fetcher between its partitions: one that is delayed, one that waits for news."""
+"""The fetcher between its partitions: one that is delayed, one that waits, one that fails, one that is gone."""
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from cluster.metadata_image import partition_to_record
+from follower.partition import FetchState
+from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
+from tests.cluster.broker.virtual_pair import VirtualPair
 
 from .conftest import InProcessCluster, eventually
 
@@ -34,3 +43,65 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     fetcher._wake.set()
     await asyncio.sleep(0.4)
     assert rounds < 20, f"{rounds} rounds in 0.4 s"
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    yield pair
+    pair.dispose()
+
+
+def test_a_defect_in_one_partition_leaves_the_others_alone_ft_12(pair: VirtualPair) -> None:
+    """FT-2: it has failed, until newer metadata brings it back."""
+    pair.create_topic(partitions=2)
+    broken, sound = pair.hosted(2, 0), pair.hosted(2, 1)
+    assert broken.follower is not None
+    take = broken.follower.on_answer
+
+    def defect(*_: Any) -> None:
+        raise ValueError("a defect")
+
+    broken.follower.on_answer = defect  # type: ignore[assignment, method-assign]
+    pair.produce(100, partition=0, acks=1)
+    for _ in range(3):
+        pair.produce(100, partition=1)
+    assert sound.log.log_end_offset == 3
+    assert (broken.log.log_end_offset, broken.follower.fetch_state) == (0, FetchState.FAILED)
+    assert "a defect" in (broken.follower.failure or "")
+
+    broken.follower.on_answer = take  # type: ignore[method-assign]
+    pair.kill(1)
+    pair.start(1)
+    assert pair.loop.run_until(lambda: len(pair.isr) == 2, pair.loop.time() + 20)
+    assert broken.leader is not None, "it may lead: what it lacks was not committed"
+
+
+def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair: VirtualPair) -> None:
+    """The follower hears of the new topic while records of the old one are on their way; offsets and epochs fit."""
+    pair.create_topic()
+    follower = pair.brokers[2]
+    pair.loop.run_until(pair.loop.time() + 0.3)
+    image, roles = follower._image, follower._roles
+    assert roles is not None
+    tp = TopicPartition("t", 0)
+    topic = metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
+    partition = partition_to_record(tp, b"2" * 16, image.partitions[tp])
+    delta = controller_pb2.MetadataDelta(
+        records=[
+            metadata_pb2.MetadataRecord(key="topic/t", version=image.version + 1, topic=topic),
+            metadata_pb2.MetadataRecord(key="partition/t/0", version=image.version + 2, partition=partition),
+        ]
+    )
+
+    async def hear() -> None:
+        for record in delta.records:
+            image.apply(record)
+        roles.apply_delta(delta)
+
+    pair.network.slow("broker-1", "broker-2", (500, 500))
+    pair.produce(100, 100, acks=1)
+    pair.run(hear(), pair.processes[2])
+    pair.loop.run_until(pair.loop.time() + 5)
+    assert pair.hosted(2).topic_id == b"2" * 16
+    assert (pair.log(1).log_end_offset, pair.log(2).log_end_offset) == (2, 0)

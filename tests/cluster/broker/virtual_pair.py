@@ -1,9 +1,10 @@
-"""A small cluster in virtual time: one controller, two brokers, one topic with one partition on both of them."""
+"""A small cluster in virtual time: one controller, two brokers, one topic with its partitions on both of them."""
 
 from pathlib import Path
 from typing import Any
 
 from cluster.broker.broker import Broker
+from cluster.broker.partition import HostedPartition
 from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.simulation.chance import Chance
@@ -25,7 +26,7 @@ CONTROLLER = "controller:9093"
 
 
 class VirtualPair:
-    """`leader` leads from the start on; `follower` can be killed and started again."""
+    """Broker 1 leads from the start on; broker 2 can be killed and started again."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.directory = directory
@@ -92,12 +93,12 @@ class VirtualPair:
         broker._logs.abandon()  # as the end of the process
         assert self.loop.run_until(lambda: broker_id not in self.isr, self.loop.time() + 60)
 
-    def create_topic(self, **settings: str) -> None:
+    def create_topic(self, partitions: int = 1, **settings: str) -> None:
         configs = {name.replace("_", "."): value for name, value in settings.items()}
 
         async def create() -> None:
             async with self.admin() as admin:
-                await admin.create_topic("t", assignment=[(1, 2)], configs=configs)
+                await admin.create_topic("t", assignment=[(1, 2)] * partitions, configs=configs)
 
         self.run(create())
 
@@ -105,7 +106,7 @@ class VirtualPair:
         transport = self.network.transport(self.client)
         return Admin("broker-1:9092", transport=transport, rng=self.chance.stream("admin"))
 
-    def produce(self, *sizes: int, acks: int = -1) -> list[float]:
+    def produce(self, *sizes: int, acks: int = -1, partition: int = 0) -> list[float]:
         """One batch of about each size to broker 1; how long each took, in virtual seconds."""
 
         async def produce() -> list[float]:
@@ -114,8 +115,8 @@ class VirtualPair:
             for size in sizes:
                 begun = self.loop.time()
                 records = client_batch(b"x" * size)
-                partition = log_pb2.ProducePartition(topic="t", partition=0, records_size=len(records))
-                request = log_pb2.ProduceRequest(acks=acks, timeout_ms=30_000, partitions=[partition])
+                named = log_pb2.ProducePartition(topic="t", partition=partition, records_size=len(records))
+                request = log_pb2.ProduceRequest(acks=acks, timeout_ms=30_000, partitions=[named])
                 answer = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), 30)
                 assert answer.answers[0].partitions[0].error_code == 0, answer
                 took.append(self.loop.time() - begun)
@@ -130,7 +131,10 @@ class VirtualPair:
         return set(self.controller.state.image.partitions[TP].isr)
 
     def log(self, broker_id: int) -> Log:
-        return self.brokers[broker_id].manager.hosted[TP].log
+        return self.hosted(broker_id).log
+
+    def hosted(self, broker_id: int, partition: int = 0) -> HostedPartition:
+        return self.brokers[broker_id].manager.hosted[TopicPartition("t", partition)]
 
     def dispose(self) -> None:
         for broker_id in list(self.brokers):
