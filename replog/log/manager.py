@@ -80,7 +80,10 @@ class LogManager:
         self._high_watermarks = OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT)
         self._writing_high_watermarks = threading.Lock()
         with storage_errors(directory):
+            missing = [path for path in (directory, *directory.parents) if not path.exists()]
             directory.mkdir(parents=True, exist_ok=True)
+            for made in missing:
+                fsync_directory(made.parent)  # or all that is flushed below would be nowhere after a crash
             self._lock = lock(directory)
         try:
             verify_or_create(directory, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
