@@ -1,7 +1,7 @@
 """A consumer's fetch: read every partition under the limits, then answer or wait for enough to read (§4)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from cluster.broker.replica_manager import ReplicaManager
 from follower.partition import PartitionFollower
@@ -23,6 +23,7 @@ class ConsumerFetch:
     min_bytes: int
     max_bytes: int
     rack: str | None  # the consumer's; None: it is not prepared to read from followers
+    topic_ids: Mapping[TopicPartition, bytes] = field(default_factory=dict)  # where the consumer knows them (FE-1)
 
 
 def fetch(manager: ReplicaManager, request: ConsumerFetch, respond: Callable[[list[FetchAnswer]], None]) -> None:
@@ -32,6 +33,9 @@ def fetch(manager: ReplicaManager, request: ConsumerFetch, respond: Callable[[li
     client_rack = request.rack if request.rack and manager.config.replica_selector_class else ""
 
     def read(tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
+        hosted, topic_id = manager.hosted.get(tp), request.topic_ids.get(tp)
+        if hosted is not None and topic_id is not None and topic_id != hosted.topic_id:
+            return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
         found = manager.leader_for_epoch(tp, partition.current_leader_epoch) if leader_only else manager.reader(tp)
         if isinstance(found, ErrorCode):
             return PartitionRead(FetchAnswer(found))

@@ -148,6 +148,11 @@ class LogService:
 
         wanted = ConsumerFetch(
             partitions=rows,
+            topic_ids={
+                tp: partition.topic_id
+                for (tp, _), partition in zip(rows, request.partitions, strict=True)
+                if partition.topic_id
+            },
             isolation=_isolation(request.isolation_level),
             max_wait_ms=request.max_wait_ms,
             min_bytes=max(0, request.min_bytes),

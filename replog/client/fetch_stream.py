@@ -155,6 +155,7 @@ class FetchStream:
                 partition_max_bytes=self._owner.partition_max_bytes,
                 current_leader_epoch=source.epoch,
                 last_fetched_epoch=state.last_epoch,
+                topic_id=self._owner.metadata.view.topics[state.partition.topic].topic_id,
             )
         response = await self._ask(request)
         await self._drained.wait()

@@ -1,6 +1,7 @@
 """Bad input gets Kafka's error and a clear message, and changes nothing."""
 
 import struct
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -164,3 +165,25 @@ async def test_replicas_can_be_inspected_without_moving_payload(cluster: InProce
     ):
         with pytest.raises(ReplogError):
             [piece async for piece in channel.watch(methods.Inspection["read_file"], bad)]
+
+
+async def test_a_consumer_of_another_topic_of_that_name_is_told_so_before_anything_else_fe_1(
+    cluster: InProcessCluster,
+) -> None:
+    """FE-1: not hosted, then the topic's id, then the leader epoch, then the offset."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    topic_id = cluster.brokers[1].manager.hosted[TopicPartition("t", 0)].topic_id
+
+    async def error(topic: str, **partition: Any) -> ErrorCode:
+        request = log_pb2.FetchRequest(max_bytes=1000)
+        request.partitions.add(topic=topic, fetch_offset=99, partition_max_bytes=1000, **partition)
+        response = await cluster.any_channel().call(methods.Log["fetch_once"], request, 5)
+        return ErrorCode(response.head.partitions[0].error_code)
+
+    other = bytes(16)
+    assert await error("u", topic_id=other, current_leader_epoch=7) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await error("t", topic_id=other, current_leader_epoch=7) is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert await error("t", topic_id=topic_id, current_leader_epoch=7) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert await error("t", topic_id=topic_id, current_leader_epoch=0) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await error("t") is ErrorCode.OFFSET_OUT_OF_RANGE
