@@ -1,6 +1,6 @@
 """What broker events do to every partition they touch: from the image to the records to commit (§9.2). Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
@@ -32,7 +32,11 @@ def active_brokers(image: MetadataImage) -> frozenset[int]:
 
 
 def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[int]) -> Situation:
-    configs = image.topics[topic].configs
+    return situation_under(image.topics[topic].configs, rules, active)
+
+
+def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
+    """The situation of a topic with these settings."""
     min_isr = int(configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas))
     allowed = configs.get(UNCLEAN_LEADER_ELECTION)
     unclean = rules.unclean_leader_election if allowed is None else _BOOL.validate_strings(allowed)

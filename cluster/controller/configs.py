@@ -6,8 +6,8 @@ A change names the settings that it sets or deletes; the others stay (Kafka's in
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cluster.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers
-from cluster.controller.elections import Situation, change_isr
+from cluster.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
+from cluster.controller.elections import elect
 from cluster.controller.records import Decision, broker_config_record, partition_record, topic_record
 from cluster.metadata_image import MetadataImage
 from replog.config import MAX_REPLICA_LIST_LENGTH, DynamicBrokerConfig, Settings, TopicConfig
@@ -27,7 +27,9 @@ def alter_topic_configs(
     """The topic's new settings, checked as those of a new topic are.
 
     Where a lower min.insync.replicas lets a partition commit again, its eligible leader replicas are forgotten in the
-    same commit: they will not have what is committed from then on (ISR-15, ISR-16).
+    same commit: they will not have what is committed from then on (ISR-15, ISR-16). Where unclean elections are allowed
+    from now on, partitions without a leader have one at once (CT-12). With a higher minimum every partition goes to its
+    next epoch: a leader that does not know the new minimum yet, and would commit by the old one, cannot change its ISR.
     Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REQUEST.
     """
     name = validate_topic_name(request.topic)
@@ -40,9 +42,11 @@ def alter_topic_configs(
     _check_unchangeable(before, TopicConfig.parse(configs, source), source)
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
-    records = _forget_eligible_leaders(image, rules, topic, int(configs[MIN_INSYNC_REPLICAS]))
-    if configs != topic.configs:
-        records.append(topic_record(replace(topic, configs=configs)))
+    written = [topic_record(replace(topic, configs=configs))] if configs != topic.configs else []
+    if _minimum(configs, rules) > _minimum(topic.configs, rules):
+        records = written + _settle(image, rules, topic, configs, even_unchanged=True)
+    else:
+        records = _settle(image, rules, topic, configs) + written
     return _decision(image, records, configs, validate_only=request.validate_only)
 
 
@@ -113,13 +117,20 @@ def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) ->
         )
 
 
-def _forget_eligible_leaders(
-    image: MetadataImage, rules: Rules, topic: Topic, min_insync_replicas: int
+def _minimum(configs: Mapping[str, str], rules: Rules) -> int:
+    return int(configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas))
+
+
+def _settle(
+    image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str], *, even_unchanged: bool = False
 ) -> list[metadata_pb2.MetadataRecord]:
-    situation = Situation(active_brokers(image), min_insync_replicas, rules.eligible_leader_replicas)
+    """What the new settings make of the topic's partitions."""
+    situation = situation_under(configs, rules, active_brokers(image))
     records = []
     for number, state in image.partitions_of(topic.name).items():
-        changed = change_isr(state, state.isr, situation)
+        changed = elect(state, situation)
+        if changed is state and even_unchanged:
+            changed = replace(state, partition_epoch=state.partition_epoch + 1)
         if changed is not state:
             records.append(partition_record(TopicPartition(topic.name, number), topic.topic_id, changed))
     return records

@@ -17,7 +17,7 @@ class MemberStatus:
     state: str  # running, starting, fenced, paused, stopped
     leaders: int
     replicas: int
-    out_of_sync: int  # replicas that are in no in-sync set
+    out_of_sync: int  # replicas that are in no in-sync set, nor just being added to their partition
 
 
 def out_of_sync(metadata: Any, topic: str | None) -> list[str]:
@@ -50,5 +50,5 @@ def member_status(member: Member, metadata: Any) -> MemberStatus:
         state=state,
         leaders=sum(partition.leader == broker_id for partition in partitions),
         replicas=len(partitions),
-        out_of_sync=sum(broker_id not in partition.isr for partition in partitions),
+        out_of_sync=sum(broker_id not in (*partition.isr, *partition.adding_replicas) for partition in partitions),
     )

@@ -119,6 +119,30 @@ def test_isr_15_eligible_leaders_stay_while_the_minimum_is_still_not_reached(mak
     assert cluster.partition().elr == elr == (12, 13)
 
 
+def test_isr_16_a_leader_that_does_not_know_a_higher_minimum_cannot_shrink_its_isr(make_cluster):
+    """ISR-16: it would commit alone by the old minimum, and the one that left would count as an eligible leader."""
+    cluster = make_cluster().start(11, 12, 13)
+    cluster.assigned("t", [11, 12, 13], configs={"min.insync.replicas": "1"})
+    proposal = cluster.item([11])
+    cluster.history.clear()
+    answer = alter(cluster, min_insync_replicas="2")
+    assert [record.key for record in cluster.history] == ["topic/t", "partition/t/0"], "the minimum is heard of first"
+    assert answer.metadata_version == cluster.image.version
+    assert cluster.alter(11, proposal)[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert cluster.alter(11, cluster.item([11]))[0].error_code == ErrorCode.NONE
+    assert cluster.partition().elr == (12, 13)
+
+
+def test_ct_12_allowing_unclean_elections_holds_them_at_once(three):
+    """CT-12."""
+    three.alter(11, three.item([11, 12]))
+    three.expire(12)
+    three.expire(11)
+    assert three.partition().leader == -1
+    alter(three, unclean_leader_election_enable="true")
+    assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (13, (13,), True)
+
+
 def test_brokers_settings_are_set_and_deleted_one_by_one(three):
     alter_broker(three, leader_replication_throttled_rate="1000", follower_replication_throttled_rate="2000")
     answer = alter_broker(three, delete=["leader.replication.throttled.rate"])
