@@ -1,12 +1,20 @@
-"""A cluster driven by hand: every decision is numbered and applied at once, as the controller does after its commit."""
+"""Controllers for tests.
+
+`Cluster` is driven by hand: every decision is numbered and applied at once, as the controller does after its commit.
+`Running` is a controller on a real store.
+"""
 
 import random
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 
+from cluster.clock import SystemClock
 from cluster.controller.cluster_state import ClusterState
+from cluster.controller.controller import Controller
 from cluster.controller.records import cluster_record, number
+from cluster.controller.service import ControllerService
+from cluster.controller.sqlite_store import SqliteStore
 from replog.config import ControllerConfig
 from replog.errors import ReplogError
 from replog.metadata import PartitionState
@@ -15,6 +23,40 @@ from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
 
 SESSION_MS = 9000
+
+
+class Running:
+    """A started controller, its service, and brokers made of requests."""
+
+    def __init__(self, controller):
+        self.controller = controller
+        self.service = ControllerService(controller)
+        self.store = controller._store
+
+    @property
+    def image(self):
+        return self.controller.state.image
+
+    async def register(self, broker_id, incarnation=b"a" * 16):
+        request = pb.RegisterBrokerRequest(
+            broker_id=broker_id, incarnation_id=incarnation, address=f"h{broker_id}:9092", previous_broker_epoch=-1
+        )
+        return (await self.service.register_broker(request)).broker_epoch
+
+    async def heartbeat(self, broker_id, epoch):
+        return await self.service.heartbeat(
+            pb.HeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, metadata_version=self.image.version)
+        )
+
+    async def start_brokers(self, *broker_ids):
+        for broker_id in broker_ids:
+            await self.heartbeat(broker_id, await self.register(broker_id))
+
+    async def create(self, topic, **fields):
+        return await self.service.create_topic(pb.CreateTopicRequest(topic=topic, **fields))
+
+    def watch(self, after=0):
+        return self.service.watch_metadata(pb.WatchMetadataRequest(after_version=after))
 
 
 class Cluster:
@@ -151,6 +193,24 @@ def three():
     cluster = Cluster().start(11, 12, 13)
     cluster.assigned("t", [11, 12, 13])
     return cluster
+
+
+@pytest.fixture
+def running(tmp_path):
+    """`async with running(**settings) as r:`; the same store every time."""
+
+    @asynccontextmanager
+    async def start(**settings):
+        properties = {"metadata.log.dir": str(tmp_path)} | {k.replace("_", "."): v for k, v in settings.items()}
+        config = ControllerConfig.parse(properties, "test")
+        controller = Controller(config, SqliteStore(tmp_path), SystemClock(), random.Random(3))
+        try:
+            await controller.start()
+            yield Running(controller)
+        finally:
+            await controller.stop()
+
+    return start
 
 
 @pytest.fixture

@@ -241,13 +241,3 @@ def test_a_decision_changes_no_metadata_before_it_is_applied(three):
     assert decision.records
     assert (three.image.version, three.image.partitions) == (version, partitions)
     assert not three.image.brokers[11].fenced
-
-
-def test_w_c12_through_the_whole_controller(three):
-    """W-C12."""
-    three.expire(13)
-    three.expire(12)
-    three.expire(11)
-    three.come_back(12, clean=False)
-    state = three.partition()
-    assert (state.leader, state.elr, state.last_known_leader) == (-1, (11,), 11)

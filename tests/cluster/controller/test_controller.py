@@ -5,72 +5,15 @@ import random
 import sqlite3
 import threading
 import time
-from contextlib import asynccontextmanager
 
 import pytest
 
-from cluster.clock import SystemClock
 from cluster.controller import controller as controller_module
-from cluster.controller.controller import Controller, new_cluster_id
+from cluster.controller.controller import new_cluster_id
 from cluster.controller.records import cluster_record, producer_ids_record
-from cluster.controller.service import ControllerService
-from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import VersionConflictError
-from replog.config import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc.v1 import controller_pb2 as pb
-
-
-class Running:
-    """A started controller, its service, and brokers made of requests."""
-
-    def __init__(self, controller):
-        self.controller = controller
-        self.service = ControllerService(controller)
-        self.store = controller._store
-
-    @property
-    def image(self):
-        return self.controller.state.image
-
-    async def register(self, broker_id, incarnation=b"a" * 16):
-        request = pb.RegisterBrokerRequest(
-            broker_id=broker_id, incarnation_id=incarnation, address=f"h{broker_id}:9092", previous_broker_epoch=-1
-        )
-        return (await self.service.register_broker(request)).broker_epoch
-
-    async def heartbeat(self, broker_id, epoch):
-        return await self.service.heartbeat(
-            pb.HeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, metadata_version=self.image.version)
-        )
-
-    async def start_brokers(self, *broker_ids):
-        for broker_id in broker_ids:
-            await self.heartbeat(broker_id, await self.register(broker_id))
-
-    async def create(self, topic, **fields):
-        return await self.service.create_topic(pb.CreateTopicRequest(topic=topic, **fields))
-
-    def watch(self, after=0):
-        return self.service.watch_metadata(pb.WatchMetadataRequest(after_version=after))
-
-
-@pytest.fixture
-def running(tmp_path):
-    """`async with running(**settings) as r:`; the same store every time."""
-
-    @asynccontextmanager
-    async def start(**settings):
-        properties = {"metadata.log.dir": str(tmp_path)} | {k.replace("_", "."): v for k, v in settings.items()}
-        config = ControllerConfig.parse(properties, "test")
-        controller = Controller(config, SqliteStore(tmp_path), SystemClock(), random.Random(3))
-        try:
-            await controller.start()
-            yield Running(controller)
-        finally:
-            await controller.stop()
-
-    return start
 
 
 async def next_delta(watch, timeout_s=3.0):

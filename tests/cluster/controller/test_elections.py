@@ -17,38 +17,9 @@ def active(*brokers, min_isr=2, elr=True, unclean=False):
     return Situation(frozenset(brokers), min_isr, elr, unclean)
 
 
-def test_w_c1_fencing_a_follower_shrinks_the_isr_and_keeps_the_leader_epoch():
-    """W-C1."""
-    after = remove_from_isr(partition(*ALL), 13, active(11, 12))
-    assert after == PartitionState(ALL, (11, 12), 11, 5, 10)
-
-
-def test_w_c2_fencing_the_leader_elects_the_next_in_preference_order():
-    """W-C2."""
-    after = remove_from_isr(partition(*ALL), 11, active(12, 13))
-    assert after == PartitionState(ALL, (12, 13), 12, 6, 10)
-
-
-def test_w_c3_without_elr_the_last_isr_member_stays_and_the_partition_waits_for_it():
-    """W-C3."""
-    after = remove_from_isr(partition(11), 11, active(12, 13, elr=False))
-    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((11,), (), -1, 6)
-
-
 @pytest.fixture
 def after_w_c3():
     return remove_from_isr(partition(11), 11, active(12, 13, elr=False))
-
-
-def test_w_c4_without_elr_a_replica_outside_the_isr_is_not_elected(after_w_c3):
-    """W-C4."""
-    assert elect(after_w_c3, active(12, 13, elr=False)) is after_w_c3
-
-
-def test_w_c5_without_elr_the_isr_member_leads_again_when_it_returns(after_w_c3):
-    """W-C5."""
-    after = elect(after_w_c3, active(11, 12, 13, elr=False))
-    assert (after.leader, after.leader_epoch, after.isr) == (11, 7, (11,))
 
 
 def test_w_c6_where_unclean_elections_are_allowed_a_replica_outside_the_isr_leads(after_w_c3):
@@ -64,38 +35,9 @@ def test_w_c6_on_request_an_unclean_election_needs_no_permission(after_w_c3):
     assert (after.leader, after.isr, after.recovering) == (12, (12,), True)
 
 
-def test_w_c7_a_preferred_election_changes_nothing_when_the_preferred_replica_is_not_in_sync():
-    """W-C7."""
-    before = partition(12, 13, leader=12)
-    assert elect(before, active(*ALL), Election.PREFERRED) is before
-
-
-def test_w_c8_a_preferred_election_moves_leadership_to_the_first_replica():
-    """W-C8."""
-    after = elect(partition(*ALL, leader=12), active(*ALL), Election.PREFERRED)
-    assert after == PartitionState(ALL, ALL, 11, 6, 10)
-
-
-def test_w_c9_a_replica_that_leaves_an_isr_below_the_minimum_becomes_eligible():
-    """W-C9."""
-    after = remove_from_isr(partition(11, 12), 12, active(11, 13))
-    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((11,), (12,), 11, 5)
-
-
 @pytest.fixture
 def after_w_c10():
     return remove_from_isr(partition(11, elr=(12,)), 11, active(13))
-
-
-def test_w_c10_the_isr_may_become_empty_and_the_last_leader_is_remembered(after_w_c10):
-    """W-C10."""
-    assert after_w_c10 == PartitionState(ALL, (), -1, 6, 10, (11, 12), 11)
-
-
-def test_w_c11_an_eligible_replica_is_elected_cleanly_into_an_isr_of_its_own(after_w_c10):
-    """W-C11."""
-    after = elect(after_w_c10, active(12, 13))
-    assert after == PartitionState(ALL, (12,), 12, 7, 11, (11,), -1, recovering=False)
 
 
 def test_w_c12_an_unclean_stop_ends_eligibility(after_w_c10):
