@@ -1,4 +1,4 @@
-"""A follower's requests and what answers do to its log (FT-2 to FT-13, FT-20 to FT-23, HW-9, HW-10, W-F16, W-T22)."""
+"""A follower's requests and what answers do to its log (FT-2 to FT-13, FT-20 to FT-23, HW-9)."""
 
 from pathlib import Path
 
@@ -6,13 +6,12 @@ import pytest
 
 from follower.out_of_range import Keep, RestartAt, TruncateTo, recover_from_out_of_range
 from follower.partition import NO_PROGRESS, FetchState, PartitionFollower
-from leader.delayed_fetch import DelayedFetch, FetchRow
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.errors import LogStorageError
 from replog.log.log import Log
-from replog.log.offsets import EpochEndOffset, Isolation
-from tests.leader.replicas import NOW_MS, ONE_MIB, TP, bytes_of, fetch, log_of, pair_of, produce, record, state
+from replog.log.offsets import EpochEndOffset
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, bytes_of, log_of, pair_of, record, state
 from tests.replog.log.batches import client_batch, leader_batch
 
 BACKOFF_MS = 1000
@@ -167,15 +166,6 @@ def test_an_answer_is_dropped_when_the_log_has_moved_ft_8(follower: PartitionFol
     assert follower.log.log_end_offset == 6
 
 
-def test_a_diverging_answer_of_an_older_epoch_is_dropped_w_t22(follower: PartitionFollower) -> None:
-    request = asked(follower)
-    follower.become_follower(state(epoch=2, partition_epoch=1), NOW_MS)
-    answer = FetchAnswer(diverging=EpochEndOffset(0, 2))
-    assert follower.on_answer(request, answer, NOW_MS) is NO_PROGRESS
-    assert follower.log.log_end_offset == 5
-    assert asked(follower).current_leader_epoch == 2
-
-
 def test_a_late_answer_does_not_cut_a_delay_short(follower: PartitionFollower) -> None:
     request = asked(follower)
     follower.on_failure(request, NOW_MS)
@@ -262,47 +252,6 @@ def test_out_of_range_is_decided_from_the_leaders_bounds_ft_19(
 
 
 # The high watermark
-
-
-def test_the_steps_of_one_record_through_a_pair_hw_10(tmp_path: Path) -> None:
-    """A's log end and high watermark, its view of F, then F's own two, after each step of the table."""
-    pair = pair_of(
-        log_of(tmp_path / "a", "1:0-6", high_watermark=7), log_of(tmp_path / "f", "1:0-6", high_watermark=7), 1
-    )
-    leader, follower = pair.leader, pair.follower
-    pair.round()
-
-    def row() -> tuple[int, int, int, int, int]:
-        own, copy = leader.log, follower.log
-        view = leader.replicas[2].log_end_offset
-        return own.log_end_offset, own.high_watermark, view, copy.log_end_offset, copy.high_watermark
-
-    assert row() == (7, 7, 7, 7, 7)
-    request = asked(follower)
-    first = fetch(leader, 2, request.fetch_offset, request.last_fetched_epoch)
-    completions: list[str] = []
-    parked = DelayedFetch(
-        [FetchRow(TP, request, first.metadata)],
-        Isolation.LOG_END,
-        1,
-        lambda _: leader,
-        500,
-        lambda: completions.append(""),
-    )
-    assert not parked.try_complete()
-    produce(leader)
-    assert row() == (8, 7, 7, 7, 7)
-    assert parked.try_complete()
-    again = fetch(leader, 2, 7, 1, record_progress=False)
-    follower.on_answer(request, again.answer, NOW_MS)
-    assert row() == (8, 7, 7, 8, 7)
-    request = asked(follower)
-    read = fetch(leader, 2, request.fetch_offset, request.last_fetched_epoch)
-    assert read.high_watermark_advanced
-    assert row() == (8, 8, 8, 8, 7)
-    later = fetch(leader, 2, 8, 1, record_progress=False)
-    assert follower.on_answer(request, later.answer, NOW_MS).high_watermark_changed
-    assert row() == (8, 8, 8, 8, 8)
 
 
 def test_a_pushed_high_watermark_is_taken_at_once_and_clamped(follower: PartitionFollower) -> None:

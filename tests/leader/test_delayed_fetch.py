@@ -1,4 +1,7 @@
-"""W-D: fetches that wait for data, and which partitions of a fetch are read how far (FE-8 to FE-15)."""
+"""Fetches that wait for data, and which partitions of a fetch are read how far (FE-8 to FE-15).
+
+The table W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,29 +75,6 @@ def grow(leader: PartitionLeader, *sizes: int) -> None:
         append_record(leader.log, EPOCH, size)
 
 
-def test_too_few_bytes_wait_for_more_w_d1_w_d2(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader})
-    grow(leader, 300)
-    assert not parked.completes()
-    grow(leader, 250)
-    assert parked.completes()
-
-
-def test_the_bytes_of_all_partitions_count_together_w_d3(leader: PartitionLeader, tmp_path: Path) -> None:
-    other = leader_at_100(tmp_path / "other")
-    parked = Parked({TP: leader, OTHER: other})
-    grow(leader, 300)
-    assert not parked.completes()
-    grow(other, 300)
-    assert parked.completes()
-
-
-def test_a_partition_counts_for_no_more_than_may_be_read_of_it_w_d4(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader}, max_bytes=200)
-    grow(leader, 300, 300, 300)
-    assert not parked.completes()
-
-
 def test_a_throttled_partition_neither_counts_nor_completes_fe_12(leader: PartitionLeader) -> None:
     """FE-12, F2 and F3 'unless the follower is throttled': an empty answer would have it ask again at once."""
     throttled = True
@@ -114,30 +94,6 @@ def test_a_throttled_partition_still_tells_of_a_truncation_w_d7(leader: Partitio
     assert parked.completes()
 
 
-def test_a_roll_does_not_look_like_news_while_the_bound_stands_w_d5(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, min_bytes=1)
-    leader.log.roll()
-    grow(leader, 300)
-    assert leader.log.segments[-1].base_offset == 100
-    assert not parked.completes()
-
-
-def test_a_bound_in_a_later_segment_completes_whatever_the_bytes_w_d6(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader}, min_bytes=ONE_MIB)
-    grow(leader, *[0] * 20)
-    assert not parked.completes()
-    leader.log.roll()
-    grow(leader, 0)
-    assert leader.log.segments[-1].base_offset == 120
-    assert parked.completes()
-
-
-def test_a_truncation_completes_w_d7(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader})
-    leader.log.truncate_to(90)
-    assert parked.completes()
-
-
 def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Path) -> None:
     """W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
     leader = leader_at_100(tmp_path, high_watermark=90)
@@ -150,31 +106,6 @@ def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Pa
     parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=100, min_bytes=1)
     leader.log.truncate_to(99)
     assert parked.completes()
-
-
-def test_a_new_leader_epoch_completes_and_the_answer_is_fenced_w_d8(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader})
-    leader.become_leader(state(epoch=4, partition_epoch=1), 101, NOW_MS)
-    assert parked.completes()
-    again = fetch(leader, 2, 100, current_leader_epoch=EPOCH, record_progress=False)
-    assert again.answer.error is ErrorCode.FENCED_LEADER_EPOCH
-
-
-@pytest.mark.parametrize(("min_bytes", "completes"), [(500, False), (1, True)], ids=["W-D9", "W-D10"])
-def test_a_consumer_waits_for_committed_bytes(tmp_path: Path, min_bytes: int, completes: bool) -> None:
-    leader = leader_at_100(tmp_path, high_watermark=98)
-    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=min_bytes)
-    grow(leader, *[0] * 4)
-    assert not parked.completes(), "nothing is committed yet"
-    leader.log.update_high_watermark(104)
-    assert parked.completes() is completes
-
-
-def test_a_followers_fetch_does_not_complete_when_only_the_high_watermark_moves_w_d11(tmp_path: Path) -> None:
-    leader = leader_at_100(tmp_path, high_watermark=90)
-    parked = Parked({TP: leader}, min_bytes=1)
-    leader.log.update_high_watermark(100)
-    assert not parked.completes()
 
 
 @pytest.mark.parametrize(
@@ -223,24 +154,6 @@ class Partitions:
         self.limits.append((max_bytes, min_one))
         size = min(self.available, max_bytes) // self.batch * self.batch
         return FollowerRead(FetchAnswer(records=bytes(max(size, self.batch if min_one else 0))))
-
-
-def sizes_of(partitions: Partitions, count: int, partition_max: int, response_max: int) -> list[int]:
-    requests = [(TopicPartition("t", number), FetchPartition(0, partition_max)) for number in range(count)]
-    found = read_partitions(requests, partitions.read, response_max)
-    assert list(found.reads) == [tp for tp, _ in requests]
-    assert found.total_bytes == sum(len(read.answer.records) for read in found.reads.values())
-    return [len(read.answer.records) for read in found.reads.values()]
-
-
-def test_partitions_share_the_limit_in_order_w_d12() -> None:
-    partitions = Partitions(available=3 * MIB // 2, batch=MIB // 4)
-    assert sizes_of(partitions, 5, MIB, 2 * MIB) == [MIB, MIB, 0, 0, 0]
-    assert partitions.limits == [(MIB, True), (MIB, False), (0, False), (0, False), (0, False)]
-
-
-def test_the_first_batch_comes_whole_w_d13() -> None:
-    assert sizes_of(Partitions(available=3 * MIB, batch=3 * MIB), 3, MIB, 2 * MIB) == [3 * MIB, 0, 0]
 
 
 def test_the_first_partition_with_data_makes_progress_fe_9(tmp_path: Path) -> None:

@@ -25,12 +25,6 @@ def test_the_epoch_start_is_durable_before_anything_is_served_st_13(tmp_path: Pa
     assert LeaderEpochCache.load(tmp_path / LEADER_EPOCH_CHECKPOINT).entries == ((0, 0), (2, 5))
 
 
-def test_a_second_epoch_without_records_replaces_the_first_st_13(tmp_path: Path) -> None:
-    leader = leader_of(log_of(tmp_path), state(epoch=2))
-    leader.become_leader(state(epoch=5, partition_epoch=1), 101, LATER_MS)
-    assert leader.log.epochs.entries == ((5, 0),)
-
-
 def test_older_metadata_is_ignored(tmp_path: Path) -> None:
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=3, partition_epoch=7))
     assert not leader.become_leader(state(epoch=3, partition_epoch=6, isr=(1,)), 101, LATER_MS)

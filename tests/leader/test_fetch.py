@@ -1,4 +1,4 @@
-"""W-F: what a fetch is answered (FE-1 to FE-7), and the other questions about offsets (FE-22, FT-17, FT-23)."""
+"""What a fetch is answered, and the other questions about offsets. The table W-F is in tests/scenarios/fetch.txt."""
 
 from pathlib import Path
 
@@ -19,40 +19,6 @@ def leader(tmp_path: Path) -> PartitionLeader:
     """Leader epoch 12, log start 3, log end 30, high watermark 25."""
     log = log_of(tmp_path, "1:3-5", "6:6-19", "9:20-29", high_watermark=25)
     return leader_of(log, state(epoch=12))
-
-
-def first_offset(records: bytes) -> int:
-    return next(iterate_batches(records))[1].base_offset
-
-
-@pytest.mark.parametrize(
-    ("offset", "last_epoch", "current_epoch", "expected"),
-    [
-        pytest.param(30, 9, 12, "ok", id="W-F1"),
-        pytest.param(30, 9, 11, "FENCED_LEADER_EPOCH", id="W-F2"),
-        pytest.param(30, 9, 13, "UNKNOWN_LEADER_EPOCH", id="W-F3"),
-        pytest.param(31, 9, 12, "diverging 9,30", id="W-F4"),
-        pytest.param(22, 8, 12, "diverging 6,20", id="W-F5"),
-        pytest.param(18, 8, 12, "diverging 6,20", id="W-F6"),
-        pytest.param(7, 3, 12, "diverging 1,6", id="W-F7"),
-        pytest.param(20, 6, 12, "ok", id="W-F8"),
-        pytest.param(1, 1, 12, "OFFSET_OUT_OF_RANGE", id="W-F9"),
-        pytest.param(30, 12, 12, "ok", id="W-F10"),
-        pytest.param(10, 15, 12, "OFFSET_OUT_OF_RANGE", id="W-F11"),
-        pytest.param(31, None, 12, "OFFSET_OUT_OF_RANGE", id="FE-6"),
-    ],
-)
-def test_a_followers_fetch_is_validated(
-    leader: PartitionLeader, offset: int, last_epoch: int | None, current_epoch: int, expected: str
-) -> None:
-    answer = fetch(leader, 2, offset, last_epoch, current_leader_epoch=current_epoch).answer
-    assert outcome(answer) == expected
-    if expected == "ok" and offset < 30:
-        assert first_offset(bytes(answer.records)) == offset
-    else:
-        assert not answer.records
-    if not expected.endswith("EPOCH"):
-        assert (answer.high_watermark, answer.log_start_offset, answer.log_end_offset) == (25, 3, 30)
 
 
 def test_a_follower_is_told_the_high_watermark_from_before_its_own_effect_fe_4(leader: PartitionLeader) -> None:
@@ -84,12 +50,6 @@ def test_a_consumer_is_fenced_and_told_of_divergence_too(leader: PartitionLeader
     assert consume(leader, 20, current_leader_epoch=11)[0] == "FENCED_LEADER_EPOCH"
     assert consume(leader, 20, current_leader_epoch=13)[0] == "UNKNOWN_LEADER_EPOCH"
     assert consume(leader, 7, last_fetched_epoch=3)[0] == "diverging 1,6"
-
-
-def test_a_replica_that_is_not_assigned_is_refused_w_f15(leader: PartitionLeader) -> None:
-    assert fetch(leader, 99, 30, 9).answer.error is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert fetch(leader, 99, 30, 9, current_leader_epoch=None).answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert fetch(leader, 1, 30, 9, current_leader_epoch=None).answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def refusal(leader: PartitionLeader, timestamp: int, isolation: Isolation, epoch: int | None = None) -> ErrorCode:

@@ -1,11 +1,11 @@
-"""W-I: who joins and leaves the in-sync set, and what the controller's answers do (ISR-1 to ISR-12)."""
+"""Who joins and leaves the in-sync set, and what answers do to it. The table W-I is in tests/scenarios/isr.txt."""
 
 from pathlib import Path
 
 import pytest
 
 from leader.alter_partition_queue import RETRY_MS, AlterPartitionQueue
-from leader.isr import Committed, IsrProposal, PendingExpand, PendingShrink
+from leader.isr import Committed, IsrProposal, PendingExpand
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
 from replog.metadata import NO_BROKER_EPOCH
@@ -36,12 +36,6 @@ def expanding(leader: PartitionLeader) -> IsrProposal:
     return proposal
 
 
-def test_a_follower_below_the_epochs_start_does_not_join_w_i1(leader: PartitionLeader) -> None:
-    fetch(leader, 2, 55, 0)
-    assert leader.take_proposal() is None
-    assert leader.state == Committed(frozenset({1}))
-
-
 def test_a_follower_at_the_epochs_start_is_proposed_w_i2(leader: PartitionLeader) -> None:
     proposal = expanding(leader)
     assert isinstance(leader.state, PendingExpand)
@@ -57,14 +51,6 @@ def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path: Path, chang
     leader = leader_at_60(tmp_path, brokers)
     fetch(leader, 2, 60, 0)
     assert leader.take_proposal() is None
-
-
-def test_an_accepted_expansion_moves_the_high_watermark(leader: PartitionLeader) -> None:
-    proposal = expanding(leader)
-    accepted = state(isr=(1, 2), epoch=EPOCH, partition_epoch=8)
-    assert leader.on_alter_partition_result(proposal, ErrorCode.NONE, accepted, NOW_MS)
-    assert leader.state == Committed(frozenset({1, 2}))
-    assert (leader.partition_epoch, leader.high_watermark) == (8, 60)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
@@ -98,57 +84,11 @@ def test_a_superseded_proposal_stays_pending_w_i4_w_i10_w_i13(tmp_path: Path, er
     assert leader.high_watermark == 60, "2 is still waited for, since the controller may count it in sync"
 
 
-def test_newer_metadata_discards_the_proposal_and_its_late_answer_w_i5(leader: PartitionLeader) -> None:
-    proposal = expanding(leader)
-    leader.become_leader(state(isr=(1,), epoch=EPOCH, partition_epoch=8), 101, NOW_MS)
-    assert leader.state == Committed(frozenset({1}))
-    late = state(isr=(1, 2), epoch=EPOCH, partition_epoch=8)
-    assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, late, NOW_MS)
-    assert leader.isr == {1}
-
-
 @pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
 def test_an_undecided_proposal_is_submitted_again_w_i6_w_i11(leader: PartitionLeader, error: ErrorCode) -> None:
     proposal = expanding(leader)
     leader.on_alter_partition_result(proposal, error, None, NOW_MS)
     assert leader.take_proposal() is proposal
-
-
-def test_only_one_proposal_is_in_flight_w_i7(leader: PartitionLeader) -> None:
-    expanding(leader)
-    fetch(leader, 3, 60, 0)
-    assert leader.take_proposal() is None
-    assert leader.maximal_isr == {1, 2}
-    leader.check_isr(NOW_MS + 10 * LAG_MS)
-    assert leader.take_proposal() is None
-
-
-def test_a_member_that_fell_behind_is_proposed_to_leave_w_i8(tmp_path: Path) -> None:
-    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=10), state(isr=(1, 2, 3)))
-    for replica_id in (2, 3):
-        fetch(leader, replica_id, 10, 0)
-    produce(leader)
-    fetch(leader, 3, 11, 0, now_ms=NOW_MS + LAG_MS)
-    leader.check_isr(NOW_MS + LAG_MS)
-    assert leader.take_proposal() is None, "not yet"
-    leader.check_isr(NOW_MS + LAG_MS + 1)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert proposal.isr == ((1, 101), (3, 103))
-    assert isinstance(leader.state, PendingShrink)
-    assert leader.state.out_of_sync == {2}
-    assert leader.maximal_isr == {1, 2, 3}
-    assert leader.high_watermark == 10
-    left = state(isr=(1, 3), partition_epoch=1)
-    assert leader.on_alter_partition_result(proposal, ErrorCode.NONE, left, NOW_MS + LAG_MS + 1)
-    assert leader.high_watermark == 11
-
-
-def test_a_member_that_is_level_stays_however_long_it_is_silent_w_i9(tmp_path: Path) -> None:
-    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2), replicas=(1, 2)))
-    fetch(leader, 2, 10, 0)
-    leader.check_isr(NOW_MS + 100 * LAG_MS)
-    assert leader.take_proposal() is None
 
 
 def test_all_laggards_go_in_one_proposal_and_the_leader_stays_isr_5_isr_7(tmp_path: Path) -> None:
@@ -232,19 +172,6 @@ def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader: Part
 
 def proposal() -> IsrProposal:
     return IsrProposal(EPOCH, 7, ((1, 101),))
-
-
-def test_what_comes_during_a_request_goes_out_together_after_it_w_i14() -> None:
-    queue = AlterPartitionQueue()
-    first, second, third = proposal(), proposal(), proposal()
-    away = TopicPartition("t", 2)
-    assert queue.submit(away, first)
-    assert queue.next_batch() == {away: first}
-    assert queue.submit(TP, second)
-    assert queue.submit(OTHER, third)
-    assert queue.next_batch() is None
-    assert queue.on_answer([away]) == {away: first}
-    assert queue.next_batch() == {TP: second, OTHER: third}
 
 
 def test_a_second_proposal_of_a_partition_is_rejected_until_the_first_is_answered_isr_8() -> None:
