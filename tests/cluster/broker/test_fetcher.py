@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from cluster.metadata_image import partition_to_record
 from follower.partition import FetchState
@@ -13,7 +14,7 @@ from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 from tests.cluster.broker.virtual_pair import VirtualPair
 
-from .conftest import InProcessCluster, eventually
+from .conftest import InProcessCluster, batch, eventually
 
 TP = TopicPartition("t", 0)
 
@@ -43,6 +44,23 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     fetcher._wake.set()
     await asyncio.sleep(0.4)
     assert rounds < 20, f"{rounds} rounds in 0.4 s"
+
+
+async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(cluster: InProcessCluster) -> None:
+    """HW-13, with the high watermark as it was before the cut; here the leader has lost a record that was committed."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.produce(TP, batch(b"kept"))
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    hosted = follower.manager.hosted[TP]
+    hosted.log.append_as_leader(batch(b"lost"), leader_epoch=0, now_ms=0)
+    hosted.log.update_high_watermark(2)
+    with capture_logs() as logs:
+        next(iter(follower._fetchers._fetchers.values())).add(hosted)
+        await eventually(lambda: hosted.log.log_end_offset == 1)
+    errors = [entry for entry in logs if entry["log_level"] == "error"]
+    assert len(errors) == 1, logs
+    assert "truncated to 1, below the high watermark 2" in errors[0]["note"]
 
 
 @pytest.fixture
