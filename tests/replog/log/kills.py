@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-CHANGES = ("write", "pwrite", "pwritev", "ftruncate", "rename", "replace", "unlink")
+CHANGES = ("write", "pwrite", "pwritev", "ftruncate", "rename", "replace", "unlink", "mkdir", "rmdir")
 
 
 class Killed(BaseException):
