@@ -14,6 +14,7 @@ STORAGE = {"FN", "RB", "IX", "SG", "LG", "LD", "EP", "PS", "CL"}
 REPLICATION = {"ST", "PR", "FE", "HW", "ISR", "FT", "PG", "CT", "INV"}
 # A letter and a number may be a case of either part of docs/cases.md; in these tests it is one of storage.
 LOG_TESTS = re.compile(r"tests/(replog/(log|fuzz)|interop|cluster/cli/test_log)")
+_TESTS = re.compile(r"tests/(?!docs/).*/(test_\w+\.py|\w+\.txt)$")
 _RANGE = re.compile(r"\b([A-Z]+-[A-Z]?)\d+ to \1\d+\b")
 _TEST = re.compile(r"def (test_\w+)")
 _IN_A_NAME = re.compile(r"(?<=_)(w_[a-z]|[a-z]{2,3}_)(?=(\d+)(?:_|$))")
@@ -46,7 +47,7 @@ def named_by_a_file(text: str) -> tuple[set[str], set[str]]:
 def named(part: str) -> set[str]:
     rules, found_cases = quoted(_RANGE.sub("", named_by_differences(part)))
     for path, text in text_files(".py", ".txt"):
-        if path.startswith("tests/") and not path.startswith("tests/docs/"):
+        if _TESTS.match(path):
             found = named_by_a_file(text)
             rules |= found[0]
             found_cases |= found[1] if bool(LOG_TESTS.match(path)) is (part == "storage") else set()
