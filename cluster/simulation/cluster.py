@@ -10,6 +10,7 @@ from cluster.simulation.budget import DurabilityBudget
 from cluster.simulation.clocks import ProcessClock
 from cluster.simulation.history import History
 from cluster.simulation.kernel import Kernel
+from cluster.simulation.links import Calm
 from cluster.simulation.members import CONTROLLER, BrokerMember, ControllerMember, Member
 from cluster.simulation.plan import Plan
 from cluster.simulation.process import SimulatedProcess
@@ -138,15 +139,16 @@ class SimulatedCluster:
 
     def heal(self) -> None:
         """No more faults: whatever is cut, slow, full, paused or down is mended now."""
+        self.kernel.network.weather = Calm()
         self.kernel.network.heal_all()
         self.controller_member.store_fails = False
         self.controller_member.die_at_commit = ""
         for member in self.members.values():
             self.kernel.disk.heal(member.name)
             member.held = False
-        for member in self.everyone():
-            member.resume()
-            self._start_again(member)
+        for host in self.everyone():
+            host.resume()
+            self._start_again(host)
 
     def stop_brokers(self) -> None:
         """As SIGTERM to each; none is started again."""

@@ -22,7 +22,7 @@ class Kernel:
     def __init__(self, seed: int, directory: Path) -> None:
         self.chance = Chance(seed)
         self.directory = directory
-        self.loop = SimulatedLoop(self.chance)
+        self.loop = SimulatedLoop(self.chance)  # type: ignore[abstract]
         self.trace = Trace(self.loop.time, _process_name, str(directory))
         self.disk = Disk(self.loop, self.chance, directory)
         self.network = Network(self.loop, self.chance)

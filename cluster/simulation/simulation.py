@@ -82,7 +82,8 @@ class Simulation:
                 self.checker = Checker(self.cluster)
                 kernel.loop.on_step = self.checker.after_step
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
-                if not kernel.loop.run_until(lambda: story.done() or self._broken(), MAX_VIRTUAL_S):
+                failures, defects = kernel.loop.failures, self.trace.defects
+                if not kernel.loop.run_until(lambda: bool(failures or defects) or story.done(), MAX_VIRTUAL_S):
                     raise Violation("INV-21", f"the simulation is not over after {MAX_VIRTUAL_S:g} virtual seconds")
                 self._raise_defects()
                 story.result()
@@ -111,9 +112,6 @@ class Simulation:
         if event in RARE_NETWORK_EVENTS:
             self.trace.add_for(source, event, **details)
 
-    def _broken(self) -> bool:
-        return bool(self.kernel.loop.failures or self.trace.defects)
-
     def _raise_defects(self) -> None:
         for failure in self.kernel.loop.failures:
             raise Violation("defect", str(failure)) from failure.exception
@@ -137,6 +135,7 @@ class Simulation:
         await ending.quiescence("after the trouble")
         await ending.drain()
         await workload.stop_readers()
+        await ending.quiescence("in the end")  # leaders may have been given back to preferred replicas meanwhile
         self.checker.at_the_end()
         ending.check_truncations()
         await ending.stop_and_compare()

@@ -294,7 +294,9 @@ class Workload:
             poll = await self._read(consumer, "drain", None)
             for record in poll.records if poll is not None else ():
                 found[record.partition].append((record.offset, record.value))
-        for partition, records in found.items():
+        starts = await consumer.beginning_offsets(self.partitions, DRAIN_TIMEOUT_S)  # retention goes on meanwhile
+        for partition, every in found.items():
+            records = [record for record in every if record[0] >= starts[partition]]
             self.history.drained[partition] = Drained(partition, starts[partition], ends[partition], tuple(records))
         await consumer.close()
 

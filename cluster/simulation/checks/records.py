@@ -23,7 +23,8 @@ def follow_record(partition: Partition, new: PartitionState, image: MetadataImag
     acting = partition.leaders.get(new.leader_epoch)
     if acting is not None and acting[0] != new.leader:
         partition.fail("INV-3", f"broker {new.leader} is elected for epoch {new.leader_epoch}: {acting[0]} leads in it")
-    if old is not None and new.leader not in old.isr and new.leader not in old.elr:
+    joined = not new.recovering and old is not None and _was_proposed(partition, old, new.leader)
+    if old is not None and new.leader not in old.isr and new.leader not in old.elr and not joined:
         if not new.recovering:
             partition.fail(
                 "INV-11",
@@ -32,6 +33,13 @@ def follow_record(partition: Partition, new: PartitionState, image: MetadataImag
             )
         lose_uncleanly(partition, new.leader_epoch, partition.replicas.get(new.leader))
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
+
+
+def _was_proposed(partition: Partition, old: PartitionState, member: int) -> bool:
+    """Whether the leader had it in its maximal ISR, and so committed nothing without it: the record that lets it join
+    may end a reassignment, and elect it too (CT-14)."""
+    leader = partition.replicas.get(old.leader)
+    return leader is not None and leader.epoch == old.leader_epoch and member in leader.maximal_isr
 
 
 def _check_members(partition: Partition, new: PartitionState) -> None:
