@@ -52,13 +52,14 @@ class PartitionState:
 class Chunk:
     """One partition's answer, not yet decoded."""
 
-    __slots__ = ("aborted", "records", "state", "stream")
+    __slots__ = ("aborted", "records", "source", "state", "stream")
 
     def __init__(
         self, stream: "FetchStream", state: PartitionState, records: Buffer, aborted: tuple[AbortedTransaction, ...]
     ) -> None:
         self.stream = stream
         self.state = state
+        self.source = state.asked_of
         self.records = records
         self.aborted = aborted  # READ_COMMITTED: to be passed over
 

@@ -185,22 +185,29 @@ class Fetcher:
         try:
             headers = [header for _, header in iterate_batches(chunk.records)]
         except ReplogError as error:
-            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{chunk.state.partition}: {error.message}"))
-            chunk.stream.taken()
+            self._unreadable(chunk, f"{chunk.state.partition}: {error.message}")
             return
         if not headers:  # the answer's limit was reached within its first batch: it comes whole once it is first (FE-9)
             chunk.stream.taken()
             return
         if headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
             message = f"{chunk.state.partition}: the answer at {chunk.state.fetch_offset} holds no batch of that offset"
-            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
-            chunk.stream.taken()
+            self._unreadable(chunk, message)
             return
         chunk.state.fetch_offset = headers[-1].next_offset
         chunk.state.last_epoch = headers[-1].leader_epoch
         self.states[chunk.state.partition] = self.states.pop(chunk.state.partition)  # to the end (FE-10)
         self._chunks.append(chunk)
         self.news.set()
+
+    def _unreadable(self, chunk: Chunk, message: str) -> None:
+        """A follower's copy may be damaged where the leader's is not."""
+        chunk.stream.taken()
+        if self._of_leader(chunk.state):
+            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
+        else:
+            logger.warning("%s; reading it from the leader", message)
+            self._back_to_leader(chunk.state)
 
     def suspect(self, stream: FetchStream) -> None:
         for state in self.states.values():
@@ -296,8 +303,14 @@ class Fetcher:
                 decoded = decode_fetched(chunk.records, *state.partition, state.position, chunk.aborted)
             except ReplogError as error:
                 self._chunks = deque(self._without(state))
-                self._fail(state, error)
-                raise
+                if chunk.source == self.metadata.view.leader(state.partition):
+                    self._fail(state, error)
+                    raise
+                logger.warning("%s; reading it from the leader", error)
+                again = PartitionState(state.partition, state.position, None)
+                again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+                self.replace(again)
+                continue
             if not decoded.records:  # control batches and what was aborted
                 state.position = decoded.next_offset
                 continue

@@ -222,6 +222,23 @@ async def test_a_consumer_out_of_the_followers_range_goes_to_the_leader_and_keep
         assert await consumer.position(TP) == 4
 
 
+@pytest.mark.parametrize("where", ["a payload", "a length"])
+async def test_what_is_damaged_on_the_follower_is_read_from_the_leader(
+    cluster: InProcessCluster, served: Counter[int], where: str
+) -> None:
+    """FE-20, of the second of three batches: neither lost nor twice."""
+    follower = await racks(cluster)
+    size = await produce(cluster, 0, 3) // 3
+    with cluster.log(follower, TP).segments[-1].path.open("r+b") as file:
+        file.seek(2 * size - 1 if where == "a payload" else size + 8)
+        file.write(b"\xff")
+    async with consumer_in(cluster, RACKS[follower]) as consumer:
+        assert await read(consumer, 3) == values(0, 3)
+        assert await consumer.position(TP) == 3
+    assert served[follower]
+    assert served[cluster.leader(TP)]
+
+
 @pytest.mark.parametrize(
     ("changes", "epoch", "expected"),
     [
