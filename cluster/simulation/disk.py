@@ -20,6 +20,7 @@ from cluster.simulation.journal import FileState, Journal
 from cluster.simulation.loop import SimulatedLoop
 from cluster.simulation.process import DEAD, PROCESS, Killed, SimulatedProcess
 from cluster.simulation.python_files import RawFile, SortedEntries
+from replog.log.files import LOG_SUFFIX
 
 _GROWS = frozenset({"create", "write", "mkdir"})  # what a full disk refuses
 
@@ -303,13 +304,14 @@ class Disk:
             state.modified_s = options["ns"][1] / 1e9 - WALL_START_MS / 1000
 
     def _os_stat(self, path: Any, **options: Any) -> os.stat_result:
-        """With the virtual time of the last change: whatever looks at it does the same in each run."""
+        """With the virtual time of a log file's last change: retention may go by it."""
         status = _Real.stat(path, **options)
         process = PROCESS.get(None)
         if process is None or isinstance(path, int) or (full := self._ours(process, path)) is None:
             return status
-        state = self._journal(full).files.get(status.st_ino)
-        modified_s = WALL_START_MS / 1000 + (state.modified_s if state is not None else 0.0)
+        if not full.endswith(LOG_SUFFIX) or (state := self._journal(full).files.get(status.st_ino)) is None:
+            return status
+        modified_s = WALL_START_MS / 1000 + state.modified_s
         reduced: Any = status.__reduce__()
         values, named = reduced[1]
         named |= {"st_mtime": modified_s, "st_mtime_ns": int(modified_s * 1e9)}

@@ -303,7 +303,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._processes[holder] = None
         elif len(tasks) > holder.prune_at and holder.state is not DEAD:
             tasks[:] = [task for task in tasks if not task.done()]
-            holder.prune_at = 2 * len(tasks) + 64
+            holder.prune_at = 2 * len(tasks) + 16
         tasks.append(task)
         return task
 

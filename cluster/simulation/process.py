@@ -33,7 +33,7 @@ class SimulatedProcess:
         self.delay_factor = 1.0  # how many times slower than usual its disk is
         self.kept: deque[Hashable] = deque()  # the loop's: what it may not run, now or ever
         self.tasks: list[asyncio.Task[Any]] = []  # the loop's: while referred to, nothing closes them
-        self.prune_at = 64
+        self.prune_at = 16
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
 
