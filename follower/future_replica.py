@@ -1,6 +1,6 @@
 """A replica's copy in another log directory of its broker, until it takes the replica's place (7.7)."""
 
-from follower.partition import NO_PROGRESS, FetchState, FollowerProgress, PartitionFollower
+from follower.partition import NO_PROGRESS, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
 from replog.fetch import read_log
 from replog.log.log import Log
@@ -17,8 +17,8 @@ class FutureReplica:
 
     def __init__(self, topic_partition: TopicPartition, current: Log, future: Log, *, backoff_ms: int) -> None:
         self.log = future
-        self.caught_up = False  # as of the last `copy`: it has every batch of the current log, and no other
         self._current = current
+        self._agrees = False  # the last answer was accepted: what is in this log is in the current one
         self._follower = PartitionFollower(topic_partition, future, backoff_ms=backoff_ms)
         itself = PartitionState(replicas=(), isr=(), leader=0, leader_epoch=0, partition_epoch=0)
         self._follower.become_follower(itself, 0)
@@ -27,7 +27,12 @@ class FutureReplica:
     def current_truncated(self, offset: int) -> None:
         """The current log was cut to `offset`: before anything else is copied, so is this one."""
         self._truncate_to = offset if self._truncate_to is None else min(self._truncate_to, offset)
-        self.caught_up = False
+        self._agrees = False
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether it has every batch of the current log, and no other."""
+        return self._agrees and self.log.log_end_offset == self._current.log_end_offset
 
     @property
     def failure(self) -> str | None:
@@ -39,7 +44,7 @@ class FutureReplica:
 
         What else goes wrong (the current log cannot be read, or does not add up) is a note and a delay.
         """
-        self.caught_up = False
+        self._agrees = False
         if self._truncate_to is not None:
             self.log.truncate_to(self._truncate_to)
             self._truncate_to = None
@@ -49,11 +54,5 @@ class FutureReplica:
             return NO_PROGRESS
         answer = read_log(self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True).answer
         progress = self._follower.on_answer(request, answer, now_ms)
-        self.caught_up = (
-            answer.error is ErrorCode.NONE
-            and answer.diverging is None
-            and progress.note is None
-            and self._follower.fetch_state is FetchState.FETCHING
-            and self.log.log_end_offset == self._current.log_end_offset
-        )
+        self._agrees = answer.error is ErrorCode.NONE and answer.diverging is None and progress.note is None
         return progress

@@ -1,0 +1,235 @@
+"""A replica's copy in another log directory, by the follower's algorithm (7.7)."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from follower.future_replica import FutureReplica
+from follower.partition import FollowerProgress
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
+
+TP = TopicPartition("t", 0)
+PAIR = client_batch(b"a", b"b")
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Log:
+    log = open_log(tmp_path / "current", segment_bytes=300)
+    append(log, *[PAIR] * 6, epoch=1)
+    return append(log, *[PAIR] * 6, epoch=4)
+
+
+@pytest.fixture
+def replica(tmp_path: Path, current: Log) -> FutureReplica:
+    return following(current, tmp_path / "future")
+
+
+def following(current: Log, directory: Path) -> FutureReplica:
+    """Hears of truncations as it does in a broker."""
+    replica = FutureReplica(TP, current, open_log(directory, segment_bytes=300), backoff_ms=100)
+    current.on_recovery_point_lowered = lambda: replica.current_truncated(current.log_end_offset)
+    return replica
+
+
+def copy_all(replica: FutureReplica, slice_bytes: int = 100, now_ms: int = 0) -> list[FollowerProgress]:
+    rounds = []
+    while not replica.caught_up:
+        rounds.append(replica.copy(slice_bytes, now_ms + len(rounds) * 1000))
+        assert len(rounds) < 1000, rounds[-5:]
+    return rounds
+
+
+def batches(log: Log) -> bytes:
+    pieces, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20, Isolation.LOG_END, min_one_message=True)
+        pieces.append(bytes(data.records))
+        offset = (len(b"".join(pieces)) // len(leader_batch(0, 0, b"a", b"b"))) * 2 + log.log_start_offset
+    return b"".join(pieces)
+
+
+def test_it_copies_slice_by_slice_until_it_has_everything(current: Log, replica: FutureReplica) -> None:
+    current.update_high_watermark(20)
+    rounds = copy_all(replica)
+    assert len(rounds) == 12, "a batch is more than half a slice"
+    assert all(0 < progress.appended_bytes <= 100 for progress in rounds)
+    assert files_of(replica.log.directory) == files_of(current.directory)
+    assert replica.log.epochs.entries == current.epochs.entries
+    assert replica.log.high_watermark == 20
+    append(current, PAIR, epoch=4)
+    replica.copy(100, 0)
+    assert replica.caught_up
+    assert replica.log.log_end_offset == 26
+
+
+def test_a_batch_larger_than_a_slice_comes_whole(current: Log, replica: FutureReplica) -> None:
+    append(current, client_batch(bytes(200)), epoch=4)
+    copy_all(replica, slice_bytes=1)
+    assert replica.log.log_end_offset == 25
+
+
+def test_a_truncation_of_the_current_log_is_made_up_for_first(current: Log, replica: FutureReplica) -> None:
+    """Even if what was cut has been written again in the same epoch, which no comparison of epochs could tell."""
+    copy_all(replica)
+    current.truncate_to(14)
+    assert not replica.caught_up
+    append(current, *[client_batch(b"c", b"d")] * 6, epoch=4)
+    copy_all(replica)
+    assert files_of(replica.log.directory) == files_of(current.directory)
+
+
+def test_of_two_truncations_the_lower_one_counts(current: Log, replica: FutureReplica) -> None:
+    copy_all(replica)
+    current.truncate_to(6)
+    append(current, *[client_batch(b"c", b"d")] * 6, epoch=5)
+    current.truncate_to(10)
+    copy_all(replica)
+    assert replica.log.log_end_offset == 10
+    assert replica.log.epochs.entries == current.epochs.entries == ((1, 0), (5, 6))
+
+
+def test_a_copy_behind_a_truncation_is_left_alone(current: Log, replica: FutureReplica) -> None:
+    replica.copy(100, 0)
+    current.truncate_to(14)
+    copy_all(replica)
+    assert files_of(replica.log.directory) == files_of(current.directory)
+
+
+def test_a_log_that_starts_over_has_its_copy_start_over(current: Log, replica: FutureReplica) -> None:
+    """FT-19, FT-22; LG-12."""
+    copy_all(replica)
+    current.truncate_fully_and_start_at(100)
+    append(current, *[PAIR] * 3, epoch=7)
+    copy_all(replica)
+    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (100, 106)
+    assert batches(replica.log) == batches(current)
+
+
+def test_a_log_start_beyond_the_copy_has_it_start_over_there(current: Log, replica: FutureReplica) -> None:
+    """FT-19: what is hidden cannot be read."""
+    replica.copy(100, 0)
+    current.update_high_watermark(24)
+    current.maybe_increment_log_start_offset(16)
+    copy_all(replica)
+    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (16, 24)
+    assert batches(replica.log) == batches(current)
+
+
+def test_a_log_start_within_the_copy_is_followed(current: Log, replica: FutureReplica) -> None:
+    """FT-23."""
+    copy_all(replica)
+    current.update_high_watermark(24)
+    current.maybe_increment_log_start_offset(7)
+    replica.copy(100, 0)
+    assert (replica.caught_up, replica.log.log_start_offset) == (True, 7)
+
+
+def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current: Log, tmp_path: Path) -> None:
+    """FT-14: it may have what a crash took from the current log, of an epoch that goes on elsewhere."""
+    earlier = open_log(tmp_path / "future", segment_bytes=300)
+    append(earlier, *[PAIR] * 6, epoch=1)
+    append(earlier, *[client_batch(b"x", b"y")] * 9, epoch=3)
+    earlier.close()
+    replica = following(current, tmp_path / "future")
+    progress = replica.copy(100, 0)
+    assert progress.truncated_to == 12
+    assert not replica.caught_up
+    copy_all(replica)
+    assert files_of(replica.log.directory) == files_of(current.directory)
+
+
+def test_an_equal_end_is_not_enough(current: Log, tmp_path: Path) -> None:
+    """The epochs must agree as well."""
+    earlier = open_log(tmp_path / "future", segment_bytes=300)
+    append(earlier, *[PAIR] * 12, epoch=2)
+    earlier.close()
+    replica = following(current, tmp_path / "future")
+    assert replica.log.log_end_offset == current.log_end_offset
+    replica.copy(100, 0)
+    assert not replica.caught_up
+    copy_all(replica)
+    assert files_of(replica.log.directory) == files_of(current.directory)
+
+
+def test_damage_is_noted_and_not_copied(current: Log, replica: FutureReplica) -> None:
+    """FT-11: the copy waits, and has every batch before."""
+    path = current.segments[1].path
+    data = bytearray(path.read_bytes())
+    data[140] ^= 1
+    path.write_bytes(data)
+    notes = [progress.note for now_ms in range(0, 1000, 10) if (progress := replica.copy(10_000, now_ms)).note]
+    assert 2 <= len(notes) <= 10, "every 100 ms"
+    assert "refused records" in notes[0]
+    assert (replica.caught_up, replica.failure) == (False, None)
+    assert 8 <= replica.log.log_end_offset < 16
+
+
+def test_an_empty_log_is_copied_at_once(tmp_path: Path) -> None:
+    replica = following(open_log(tmp_path / "current"), tmp_path / "future")
+    replica.copy(100, 0)
+    assert replica.caught_up
+
+
+def test_it_goes_by_the_settings_of_the_current_log(current: Log, replica: FutureReplica) -> None:
+    current.config = current.config.model_copy(update={"segment_bytes": 2000})
+    copy_all(replica)
+    assert len(replica.log.segments) == 1
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path: Path, seed: int) -> None:
+    """Appends, elections, truncations, new starts, deletions, retention and restarts of the copy, in any order."""
+    chance = random.Random(seed)
+    current = open_log(tmp_path / "current", segment_bytes=300, retention_bytes=600)
+    replica = following(current, tmp_path / "future")
+    epoch, now_ms = 1, 0
+
+    def elect() -> None:
+        nonlocal epoch
+        epoch += chance.randint(1, 2)
+        current.assign_epoch_start(epoch)
+
+    def grow() -> None:
+        append(current, *[client_batch(b"%d" % chance.randrange(10), b"b")] * chance.randint(1, 6), epoch=epoch)
+
+    def cut() -> None:
+        current.truncate_to(chance.randint(max(0, current.log_end_offset - 12), current.log_end_offset))
+        elect()
+
+    def start_over() -> None:
+        current.truncate_fully_and_start_at(2 * chance.randint(0, 30))
+        elect()
+
+    def delete() -> None:
+        current.update_high_watermark(current.log_end_offset)
+        current.maybe_increment_log_start_offset(
+            2 * chance.randint(current.log_start_offset // 2, current.high_watermark // 2)
+        )
+
+    def retain() -> None:
+        current.update_high_watermark(current.log_end_offset)
+        current.delete_old_segments(0)
+
+    def restart() -> None:
+        nonlocal replica
+        replica.log.close()
+        replica = following(current, tmp_path / "future")
+
+    happenings: list[Callable[[], object]] = [grow, grow, grow, elect, cut, start_over, delete, retain, restart]
+    copying = [lambda: replica.copy(chance.choice([1, 100, 500]), now_ms)] * 12
+    for _ in range(80):
+        now_ms += 200
+        chance.choice([*happenings, *copying])()
+    grow()  # a log without any epoch tells nothing
+    copy_all(replica, now_ms=now_ms)
+    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (
+        current.log_start_offset,
+        current.log_end_offset,
+    )
+    assert batches(replica.log) == batches(current), f"seed {seed}"
+    assert replica.log.epochs.entries == current.epochs.entries
