@@ -1,6 +1,7 @@
 """One direction between two simulated hosts: how long what is sent takes, what gets lost, what waits while blocked."""
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,30 +45,28 @@ class Calm:
     reorder: float = 0.0
 
 
+Delivery = tuple[Callable[..., None], tuple[Any, ...]]
+
+
 class Order:
     """What keeps the messages of one direction of a stream in order, and cuts them off when the connection breaks."""
 
     __slots__ = ("in_flight", "last", "survivors")
 
     def __init__(self) -> None:
+        self.in_flight: deque[Delivery] = deque()  # whatever arrives first is the first of them
         self.last = 0.0  # when the latest arrives
-        self.in_flight = 0
         self.survivors = -1  # once broken: how many of those in flight still arrive
 
     def cut(self, chance: random.Random) -> None:
         if self.survivors < 0:
-            self.survivors = chance.randint(0, self.in_flight)
+            self.survivors = chance.randint(0, len(self.in_flight))
 
 
 class Link:
     """From `source` to `target`, which are names of processes and outlive them."""
 
-    def __init__(
-        self,
-        network: "Network",
-        source: str,
-        target: str,
-    ) -> None:
+    def __init__(self, network: "Network", source: str, target: str) -> None:
         self.source = source
         self.target = target
         self.chance = network.chance.stream(f"the link from {source} to {target}")
@@ -77,7 +76,7 @@ class Link:
         self._loop = network.loop
         self._network = network
         self._draw = self.chance.random
-        self._held: list[tuple[Order | None, Callable[..., None], tuple[Any, ...]]] = []
+        self._held: list[Order | Delivery] = []
 
     def delay_s(self) -> float:
         low, high = self._network.weather.delay_ms
@@ -100,12 +99,12 @@ class Link:
             return
         if request and weather.duplicate and self._draw() < weather.duplicate:
             network.count("duplicated", self.source, self.target, what=what)
-            self._arrive_in(self.delay_s() * (1 + self._draw() * OVERTAKEN), None, deliver, args)
+            self._arrive_in(self.delay_s() * (1 + self._draw() * OVERTAKEN), (deliver, args))
         delay_s = self.delay_s()
         if weather.reorder and self._draw() < weather.reorder:
             network.count("reordered", self.source, self.target, what=what)
             delay_s += self._draw() * OVERTAKEN * weather.delay_ms[1] / 1000
-        self._arrive_in(delay_s, None, deliver, args)
+        self._arrive_in(delay_s, (deliver, args))
 
     def post_in_order(self, order: Order, what: str, deliver: Callable[..., None], *args: Any) -> None:
         """A message of a stream: after a break it is lost, and some of those before it too."""
@@ -114,34 +113,35 @@ class Link:
             return
         if network.on_message is not None:
             network.on_message(self.source, "network: message", to=self.target, what=what)
-        order.in_flight += 1
+        order.in_flight.append((deliver, args))
         delay_s = self.delay_s()
         if network.weather.drop and self._draw() < network.weather.drop:
             network.count("delayed", self.source, self.target, what=what)
             delay_s += self.chance.uniform(*RETRANSMITTED_S)
-        self._arrive_in(delay_s, order, deliver, args)
+        self._arrive_in(delay_s, order)
 
-    def _arrive_in(
-        self, delay_s: float, order: Order | None, deliver: Callable[..., None], args: tuple[Any, ...]
-    ) -> None:
+    def _arrive_in(self, delay_s: float, message: Order | Delivery) -> None:
+        """One message, or the next one of a stream."""
         when = self._loop.time() + delay_s
-        if order is not None:
-            if when <= order.last:
-                when = order.last + (1 + self._draw()) * 1e-6
-            order.last = when
-        self._loop.call_at(when, self._arrive, order, deliver, args, context=KERNEL)
+        if isinstance(message, Order):
+            if when <= message.last:
+                when = message.last + (1 + self._draw()) * 1e-6
+            message.last = when
+        self._loop.call_at(when, self._arrive, message, context=KERNEL)
 
-    def _arrive(self, order: Order | None, deliver: Callable[..., None], args: tuple[Any, ...]) -> None:
+    def _arrive(self, message: Order | Delivery) -> None:
         if self.blocked:
             self._network.count("blocked", self.source, self.target)
-            self._held.append((order, deliver, args))
+            self._held.append(message)
             return
-        if order is not None:
-            order.in_flight -= 1
-            if order.survivors == 0:
+        if isinstance(message, Order):
+            deliver, args = message.in_flight.popleft()
+            if message.survivors == 0:
                 return
-            if order.survivors > 0:
-                order.survivors -= 1
+            if message.survivors > 0:
+                message.survivors -= 1
+        else:
+            deliver, args = message
         deliver(*args)
 
     def block(self) -> None:
@@ -152,8 +152,8 @@ class Link:
         """What waited arrives, late."""
         self.blocked = False
         held, self._held = self._held, []
-        for order, deliver, args in held:
-            self._arrive_in(self.delay_s(), order, deliver, args)
+        for message in held:
+            self._arrive_in(self.delay_s(), message)
 
 
 def _dead() -> bool:

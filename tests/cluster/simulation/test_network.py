@@ -310,6 +310,31 @@ def test_what_was_blocked_arrives_late_after_a_heal(pair: Pair) -> None:
     assert pair.handlers.asked == [["late"]]
 
 
+def test_a_stream_keeps_its_order_through_blocks(pair: Pair) -> None:
+    pair.network.weather = Calm(delay_ms=(1.0, 400.0), drop=0.1)
+
+    async def send(stream: Any) -> None:
+        for i in range(100):
+            await stream.send(produce_request(i))
+            if i % 10 == 0:
+                await asyncio.sleep(0.3)
+                pair.network.block("client-1", "broker-1")
+                asyncio.get_running_loop().call_later(0.3, pair.network.heal, "client-1", "broker-1")
+        await stream.finish()
+
+    async def read(stream: Any) -> None:
+        while await stream.receive() is not None:
+            pass
+
+    async def converse() -> None:
+        stream = pair.channel.open(methods.Log["produce"])
+        await asyncio.gather(send(stream), read(stream))
+
+    pair.run(converse())
+    assert [i for i, _ in pair.handlers.asked] == list(range(100))
+    assert pair.network.counts["blocked"] > 20
+
+
 def test_a_stream_that_is_blocked_for_long_breaks_on_both_sides(pair: Pair) -> None:
     async def converse() -> ReplogError:
         stream = pair.channel.open(methods.Log["produce"])
