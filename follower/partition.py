@@ -40,6 +40,7 @@ class FollowerProgress:
     high_watermark_changed: bool = False
     truncated_to: int | None = None
     note: str | None = None
+    alarm: bool = False  # the note is an error for somebody to look into (FT-15, FT-21)
 
 
 NO_PROGRESS = FollowerProgress()
@@ -253,7 +254,7 @@ class PartitionFollower:
                 "gone, through an unclean election or a lost unflushed suffix"
             )
         changed = self.log.high_watermark != high_watermark_before
-        return FollowerProgress(truncated_to=log_end, high_watermark_changed=changed, note=note)
+        return FollowerProgress(truncated_to=log_end, high_watermark_changed=changed, note=note, alarm=note is not None)
 
     def _recover_range(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
         """The leader cannot serve the fetch offset (7.5); its answer tells its log's bounds."""
@@ -276,7 +277,8 @@ class PartitionFollower:
             return NO_PROGRESS
         return FollowerProgress(
             note=f"{self._rounds_out_of_range} times out of range at {self.log.log_end_offset}, although the leader "
-            f"has {start} to {end}: it lacks leader epoch {self.log.latest_epoch}; its epoch cache must be rebuilt"
+            f"has {start} to {end}: it lacks leader epoch {self.log.latest_epoch}; its epoch cache must be rebuilt",
+            alarm=True,
         )
 
     # Delay and failure

@@ -251,7 +251,7 @@ class Fetcher:
         if progress.truncated_to is not None:
             log.info("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=self._channel.address)
         if progress.note:
-            tell = log.error if progress.truncated_to is not None else log.warning  # below the high watermark (FT-15)
+            tell = log.error if progress.alarm else log.warning
             tell("replication", partition=str(tp), note=progress.note)
         elif hosted.log.high_watermark < known and progress.truncated_to is None:
             log.info("high watermark fell", partition=str(tp), was=known, told=answer.high_watermark)  # HW-14
