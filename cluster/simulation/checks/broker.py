@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from cluster.simulation.checks.beliefs import check_beliefs, check_expansion, check_exposure
 from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
 from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.log_checks import follow_log
@@ -11,6 +12,9 @@ from cluster.simulation.checks.replica import Registrations, Replica
 from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
 from cluster.simulation.checks.world import WatchedBroker
 from cluster.simulation.process import DEAD, SimulatedProcess
+from leader.isr import IsrState
+from replog.log.offsets import NO_EPOCH
+from replog.metadata import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 
 PURGATORY_STEPS = 64  # between two looks at the delayed operations
@@ -103,6 +107,8 @@ class BrokerCheck:
         replica = Replica(
             self._broker_id, self._process, self._hosted[tp], self._registered, self._losses.get(self._broker_id, 0)
         )
+        registered = self._image.broker(self._broker_id)
+        replica.broker_epoch = registered.broker_epoch if registered is not None else NO_BROKER_EPOCH
         before = partition.replicas.get(self._broker_id)
         partition.replicas[self._broker_id] = replica
         if replica.log.failure is None:
@@ -120,19 +126,32 @@ class BrokerCheck:
             replica.failed = True
             return
         partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
-        log, state, high_watermark = replica.log, replica.state, replica.high_watermark
+        state, high_watermark = replica.state, replica.high_watermark
+        led_in = replica.epoch if replica.leader is not None else NO_EPOCH
         rewritten = follow_log(partition, replica)
         leads_on, leads_anew = follow_role(partition, replica)
         check_log_epochs(partition, replica)
         check_zombies(partition, replica)
         if leads_anew:
             take_leadership(partition, replica)
-        replica.place = log._high_watermark
-        if log.high_watermark != high_watermark or leads_anew:
-            follow_high_watermark(partition, replica, leads_on=leads_on, first_seen=first_seen)
-        moved = replica.leader is not None and (replica.high_watermark != high_watermark or replica.state is not state)
-        if rewritten or first_seen or leads_anew or moved:
+        replica.place = replica.log._high_watermark
+        if replica.log.high_watermark != high_watermark or leads_anew:
+            follow_high_watermark(partition, replica, leads_on=leads_on, led_in=led_in, first_seen=first_seen)
+        if replica.leader is not None:
+            _check_leader(partition, replica, state, high_watermark)
+        exposed = replica.high_watermark != high_watermark and (replica.leader is not None or led_in != NO_EPOCH)
+        if rewritten or first_seen or leads_anew or exposed or replica.state is not state:
             check_in_sync(partition)
+
+
+def _check_leader(partition: Partition, replica: Replica, state: IsrState | None, high_watermark: int) -> None:
+    """`state` and `high_watermark` as they were. Where the ISR changed in the step too, nobody can tell from outside
+    with which one the high watermark moved."""
+    if replica.state is not state:
+        check_expansion(partition, replica)
+    elif replica.high_watermark > high_watermark:
+        check_exposure(partition, replica)
+    check_beliefs(partition, replica)
 
 
 def _note_losses(partition: Partition, before: Replica, replica: Replica) -> None:

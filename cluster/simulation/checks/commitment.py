@@ -2,27 +2,37 @@
 
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.replica import Replica
+from replog.log.offsets import NO_EPOCH
 
 
-def follow_high_watermark(partition: Partition, replica: Replica, *, leads_on: bool, first_seen: bool) -> None:
-    """`leads_on`: it led before this step, and has led since without a break."""
+def follow_high_watermark(
+    partition: Partition, replica: Replica, *, leads_on: bool, led_in: int, first_seen: bool
+) -> None:
+    """`leads_on`: it led before this step, and has led since without a break. `led_in`: the epoch in which it led
+    before this step, or NO_EPOCH.
+
+    One step of a broker that was paused may bring it many records: one that raises its high watermark as a leader, and
+    the next that makes it a follower.
+    """
     old, new = replica.high_watermark, replica.log.high_watermark
     replica.high_watermark = new
     if leads_on and new < old:
         partition.fail("INV-9", f"leader {replica.broker_id}'s high watermark went back from {old} to {new}")
     if replica.leader is not None:
-        _expose(partition, replica)
+        _expose(partition, replica, replica.epoch)
+    elif new > old and led_in != NO_EPOCH:
+        _expose(partition, replica, led_in)
     elif new > old:
         _check_follower(partition, replica, told=not first_seen)
 
 
-def _expose(partition: Partition, replica: Replica) -> None:
+def _expose(partition: Partition, replica: Replica, epoch: int) -> None:
     """A leader's high watermark: from now on every record below it is committed.
 
     What a leader exposes of an epoch older than an unclean election counts only as far as that election kept it: the
     records behind that are lost already, whether they were acknowledged or not.
     """
-    high_watermark, epoch = replica.high_watermark, replica.epoch
+    high_watermark = replica.high_watermark
     partition.highest = max(partition.highest, high_watermark)
     partition.highest_of_epoch[epoch] = max(high_watermark, partition.highest_of_epoch.get(epoch, 0))
     end = partition.bounded(high_watermark, epoch)

@@ -11,6 +11,7 @@ from leader.isr import IsrState
 from leader.partition import PartitionLeader
 from replog.log.epoch_cache import EpochEntry
 from replog.log.offsets import NO_EPOCH, OffsetMetadata
+from replog.metadata import NO_BROKER_EPOCH
 
 UNSEEN = OffsetMetadata(-1)
 
@@ -26,6 +27,7 @@ class Replica:
     """
 
     __slots__ = (
+        "broker_epoch",
         "broker_id",
         "chain",
         "compacted",
@@ -55,6 +57,7 @@ class Replica:
         self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, registered: Registrations, losses: int
     ) -> None:
         self.broker_id = broker_id
+        self.broker_epoch = NO_BROKER_EPOCH  # of this incarnation
         self.process = process
         self.hosted = hosted
         self.registered = registered
