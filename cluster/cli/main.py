@@ -14,6 +14,7 @@ from cluster.cli import (
     demo_command,
     errors,
     log_commands,
+    log_dir_commands,
     partition_commands,
     process_commands,
     produce_command,
@@ -64,6 +65,8 @@ def _root(
 
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(topic_commands.app, name="topic")
+partition_commands.app.command()(log_dir_commands.move)
+partition_commands.app.command()(log_dir_commands.log_dirs)
 app.add_typer(partition_commands.app, name="partition")
 app.command()(produce_command.produce)
 app.command()(consume_command.consume)

@@ -27,3 +27,15 @@ def progress(total: int) -> Iterator[Callable[[int], None]]:
                 pending = 0
 
         yield on_bytes
+
+
+@contextmanager
+def status() -> Iterator[Callable[[str], None]]:
+    """Something to call with a line that says how far it is; shown if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status("") as status:
+        yield status.update

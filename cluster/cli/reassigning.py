@@ -1,10 +1,9 @@
 """Waiting for a reassignment, and showing how far it has got."""
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
+from cluster.cli.progress import status
 from cluster.cli.replica_offsets import replica_offsets
 from replog.client import Admin
 from replog.errors import ErrorCode, ReplogError
@@ -20,7 +19,7 @@ async def wait_for(admin: Admin, tp: TopicPartition, target: Sequence[int], time
     Raises REQUEST_TIMED_OUT, the move going on; INVALID_REQUEST when somebody has cancelled or redirected it.
     """
     deadline = asyncio.get_running_loop().time() + timeout_s
-    with _status() as show:
+    with status() as show:
         while under_way := await admin.list_partition_reassignments([tp]):
             if asyncio.get_running_loop().time() > deadline:
                 raise ReplogError(
@@ -56,15 +55,3 @@ async def _how_far(admin: Admin, tp: TopicPartition, adding: Sequence[int]) -> s
 
 def _listed(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers)) or "none"
-
-
-@contextmanager
-def _status() -> Iterator[Callable[[str], None]]:
-    """Something to call with a line that says how far it is; shown if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True, highlight=False).status("") as status:
-        yield status.update

@@ -17,6 +17,11 @@ COMMANDS = [
     "topic describe",
     "topic alter",
     "topic delete",
+    "partition elect",
+    "partition reassign",
+    "partition list-reassignments",
+    "partition move",
+    "partition log-dirs",
     "produce",
     "consume",
     "log dump",
@@ -38,7 +43,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_names_every_group_the_exit_statuses_and_a_first_minute() -> None:
     done = _run("--help")
     assert done.returncode == 0
-    for word in ("cluster", "topic", "produce", "consume", "log", "audit", "broker", "controller", "demo"):
+    for word in ("cluster", "topic", "partition", "produce", "consume", "log", "audit", "broker", "controller", "demo"):
         assert word in done.stdout
     assert "0 ok, 1 a problem" in done.stdout
     assert "replog cluster up" in done.stdout

@@ -1,0 +1,93 @@
+"""Moving replicas between log directories, and looking at those, by command."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from replog.topic import TopicPartition
+from tests.cluster.broker.conftest import InProcessCluster, batch
+
+pytestmark = pytest.mark.processes
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
+    """One broker with two directories, its topic in the first of them."""
+    cluster = InProcessCluster(tmp_path)
+    await cluster.start_controller()
+    await cluster.start_broker(1, log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}")
+    await cluster.create_topic("t", replication_factor=1)
+    for _ in range(50):
+        await cluster.produce(TP, batch(bytes(1000)))
+    yield cluster
+    await cluster.stop()
+
+
+async def partition(cluster: InProcessCluster, *arguments: object) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `replog partition …`."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "cluster.cli", "partition", *map(str, arguments), "--bootstrap-server", cluster.brokers[1].address),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert b"Traceback" not in err, err
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def test_a_replica_is_moved_and_found_where_it_is(cluster: InProcessCluster) -> None:
+    two = cluster.directory / "two"
+    move = ("move", "--topic", "t", "--partition", 0, "--broker", 1)
+    assert await partition(cluster, *move, "--log-dir", two, "--wait") == (0, "", f"t-0 is in {two} of broker 1\n")
+    assert cluster.log(1, TP).directory == two / "t-0"
+    status, out, _ = await partition(cluster, "log-dirs", "--topic", "t", "--format", "json")
+    assert status == 0
+    assert json.loads(out) == [
+        {
+            "broker": 1,
+            "log_dir": str(two),
+            "topic": "t",
+            "partition": 0,
+            "size": cluster.log(1, TP).size,
+            "offset_lag": 0,
+            "is_future": False,
+        }
+    ]
+    status, out, _ = await partition(cluster, "log-dirs")
+    assert status == 0
+    assert [line.split()[:4] for line in out.splitlines()[2:]] == [
+        ["1", str(cluster.directory / "one"), "NONE", "0"],
+        ["1", str(two), "NONE", "1"],
+    ]
+
+
+async def test_what_cannot_be_is_refused(cluster: InProcessCluster) -> None:
+    one = cluster.directory / "one"
+    status, out, err = await partition(
+        cluster, "move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "/nowhere"
+    )
+    assert (status, out) != (0, "")
+    assert "LOG_DIR_NOT_FOUND" in err
+    assert str(one) in err
+    status, _, err = await partition(
+        cluster, "move", "--topic", "t", "--partition", 7, "--broker", 1, "--log-dir", one, "--wait"
+    )
+    assert (status, err) == (
+        0,
+        f"t-7 is not on broker 1; if it is placed there, it will be created in {one}\n",
+    )
+    status, _, err = await partition(
+        cluster, "move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "two"
+    )
+    assert status != 0
+    assert "'two' is relative" in err
+    status, _, err = await partition(cluster, "log-dirs", "--broker", 9)
+    assert status != 0
+    assert "there is no broker 9; there are 1" in err
