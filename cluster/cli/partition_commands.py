@@ -128,6 +128,10 @@ def reassign(
     cancel: Annotated[bool, typer.Option("--cancel", help="Take back the move that is under way.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, and show how far it is.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
+    throttle: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", min=1, help="Copy at most so much a second, until it is done; with --wait."),
+    ] = None,
     bootstrap: BootstrapServer = None,
 ) -> None:
     """Move a partition to other brokers while it is used.
@@ -145,10 +149,23 @@ def reassign(
 
     if (replicas is None) != cancel:
         raise ReplogError(ErrorCode.INVALID_REQUEST, "say either --replicas or --cancel")
+    if throttle is not None and not wait:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, "--throttle is taken away when the move is done, so it wants --wait"
+        )
     tp = TopicPartition(topic, partition)
     target = None if replicas is None else _brokers(replicas)
 
     async def moved(admin: Any) -> None:
+        if target is None or throttle is None:
+            await move(admin)
+            return
+        from cluster.cli.throttling import throttled
+
+        async with throttled(admin, tp, target, throttle):
+            await move(admin)
+
+    async def move(admin: Any) -> None:
         error = (await admin.alter_partition_reassignments({tp: target}))[tp]
         if error is not None:
             raise error

@@ -1,5 +1,6 @@
 """A small cluster in virtual time: one controller, two brokers, one topic with its partitions on both of them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,12 @@ class VirtualPair:
         broker._logs.abandon()  # as the end of the process
         assert self.loop.run_until(lambda: broker_id not in self.isr, self.loop.time() + 60)
 
-    def create_topic(self, partitions: int = 1, **settings: str) -> None:
+    def create_topic(self, partitions: int = 1, assignment: Sequence[Sequence[int]] = (), **settings: str) -> None:
         configs = {name.replace("_", "."): value for name, value in settings.items()}
 
         async def create() -> None:
             async with self.admin() as admin:
-                await admin.create_topic("t", assignment=[(1, 2)] * partitions, configs=configs)
+                await admin.create_topic("t", assignment=assignment or [(1, 2)] * partitions, configs=configs)
 
         self.run(create())
 

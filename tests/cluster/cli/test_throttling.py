@@ -1,0 +1,71 @@
+"""The throttle of one move, on a cluster in virtual time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.cli.throttling import throttled
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.cluster.broker.virtual_pair import TP, VirtualPair
+
+LEADERS, FOLLOWERS = (f"{side}.replication.throttled.replicas" for side in ("leader", "follower"))
+RATES = {f"{side}.replication.throttled.rate": "1000" for side in ("leader", "follower")}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    yield pair
+    pair.dispose()
+
+
+def topic_configs(pair: VirtualPair) -> dict[str, str]:
+    configs = dict(pair.controller.state.image.topics["t"].configs)
+    del configs["min.insync.replicas"]
+    return configs
+
+
+def test_a_throttle_is_there_for_the_move_and_gone_after_it(pair: VirtualPair) -> None:
+    """KIP-73: leaders by every present replica, followers by those that are added; what else there was stays."""
+    pair.create_topic(assignment=[(1,), (2,)], leader_replication_throttled_replicas="1:2")
+    configs = pair.controller.state.image.broker_configs
+
+    async def move() -> None:
+        async with pair.admin() as admin:
+            await admin.alter_broker_configs(2, {"leader.replication.throttled.rate": "7"})
+            async with throttled(admin, TP, [2, 1], 1000):
+                assert topic_configs(pair) == {LEADERS: "1:2,0:1", FOLLOWERS: "0:2"}
+                assert configs == {1: RATES, 2: RATES}
+
+    pair.run(move())
+    assert topic_configs(pair) == {LEADERS: "1:2"}
+    assert configs == {1: {}, 2: {"leader.replication.throttled.rate": "7"}}
+
+
+@pytest.mark.parametrize(("code", "stays"), [("REQUEST_TIMED_OUT", True), ("INVALID_REPLICA_ASSIGNMENT", False)])
+def test_a_throttle_stays_only_while_the_move_goes_on(
+    pair: VirtualPair, code: str, stays: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair.create_topic(assignment=[(1,)], follower_replication_throttled_replicas="*")
+
+    async def move() -> None:
+        async with pair.admin() as admin, throttled(admin, TP, [2], 1000):
+            raise ReplogError(ErrorCode[code], "for the test")
+
+    with pytest.raises(ReplogError, match="for the test"):
+        pair.run(move())
+    assert topic_configs(pair) == ({LEADERS: "0:1", FOLLOWERS: "*"} if stays else {FOLLOWERS: "*"})
+    assert ("the throttle of t-0 stays" in capsys.readouterr().err) is stays
+
+
+def test_a_partition_that_is_not_there_is_not_throttled(pair: VirtualPair) -> None:
+    pair.create_topic(assignment=[(1,)])
+
+    async def move() -> None:
+        async with pair.admin() as admin, throttled(admin, TopicPartition("t", 1), [2], 1000):
+            pass
+
+    with pytest.raises(ReplogError, match="UNKNOWN_TOPIC_OR_PARTITION: there is no partition t-1"):
+        pair.run(move())
