@@ -5,8 +5,8 @@ to be completed by an event within a few milliseconds of virtual time, 1 % to st
 completed, in any order. Expire: the rest, millisecond by millisecond. Each timer does the same history, drawn by one
 seed, in a process of its own, and the timers take turns; figures are medians over the rounds. Memory is what the
 process grew by during the fill. The worst pause is the longest that any single call took, in a round of its own, as
-reading the clock at every call costs as much as the call. All times are of the CPU, so that others on the machine do not
-count. The garbage collector is off, as it costs all of them alike.
+reading the clock at every call costs as much as the call. All times are of the CPU, so that others on the machine do
+not count. The garbage collector is off, as it costs all of them alike.
 
 Then the whole path of a delayed operation: checked, watched, checked again, and completed by an event on its key. Run
 it with `make bench-purgatory`.
