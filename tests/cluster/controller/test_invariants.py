@@ -34,6 +34,7 @@ def machine(cluster_class, **topic_settings):
             self.min_isr = int(self.cluster.image.topics["t"].configs["min.insync.replicas"])
             self.log_end = dict.fromkeys(BROKERS, 0)
             self.unclean_asked = False
+            self.cancelling = False
             self.committed = 0
             self.checked = 0
             self.states = []
@@ -67,8 +68,9 @@ def machine(cluster_class, **topic_settings):
             assert new.leader_epoch == old.leader_epoch + leader_set, "INV-4, CT-9"
             if new.leader != old.leader and new.leader != -1:
                 self.elected(new)
-            for gone in set(old.replicas) - set(new.replicas):  # and deletes its copy (CT-17)
-                self.log_end[gone] = 0
+            if gone := set(old.replicas) - set(new.replicas):
+                assert self.cancelling or set(new.isr) == set(new.replicas), "CT-15: it completed too early"
+                self.log_end.update(dict.fromkeys(gone, 0))  # they delete their copies (CT-17)
 
         def judge_assignment(self, new):
             """CT-14, CT-15."""
@@ -108,6 +110,11 @@ def machine(cluster_class, **topic_settings):
         def expire_together(self, a, b):
             ids = {x for x in (a, b) if not self.cluster.image.brokers[x].fenced}
             self.cluster.expire(*ids)
+            self.follow()
+
+        @rule(broker=some_broker)
+        def all_others_expire(self, broker):
+            self.cluster.expire(*(b for b in BROKERS if b != broker and not self.cluster.image.brokers[b].fenced))
             self.follow()
 
         @rule(broker=some_broker)
@@ -179,10 +186,14 @@ def machine(cluster_class, **topic_settings):
             elif code is ErrorCode.NONE:
                 assert (list(self.now.replicas), self.now.reassigning) == (staying, False)
                 assert set(staying) == self.origin, "divergence 23"
+                assert self.now.leader != -1 or self.now.elr, "nobody who stays has what was committed"
+                assert self.now.leader != -1 or before.leader == -1, "it cost the partition its leader"
             else:
                 assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
                 assert not set(before.isr) & set(staying), "a replica in sync would have stayed"
+            self.cancelling = True
             self.follow()
+            self.cancelling = False
 
         def reassign(self, target):
             item = pb.ReassignablePartition(topic="t", partition=0, target=target)
