@@ -57,7 +57,8 @@ def test_a_partition_is_moved_and_its_leader_with_it(
     admin.create_topic("moved", assignment=[[1, 2], [2, 1]])
     lines = "".join(f"line {n}\n" for n in range(5000))
     replog("produce", "--topic", "moved", "--bootstrap-server", cluster.bootstrap, stdin=lines)
-    done = partition("reassign", "--topic", "moved", "--partition", 0, "--replicas", "3,2", "--wait")
+    done = partition("reassign", "--topic", "moved", "--partition", 0, "--replicas", "3,2", "--wait",
+                     "--throttle", 1 << 30)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "moved-0 is on brokers 3,2" in done.stderr
     assert done.stdout == ""
@@ -154,6 +155,7 @@ def test_an_unclean_election_is_asked_for_twice_and_says_what_it_may_cost(
         (("reassign", "--topic", "here", "--partition", 0, "--replicas", ""), BAD_USE, "'' is no broker id"),
         (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1,1"), BAD_USE, "broker 1 twice"),
         (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1,9"), BAD_USE, "broker 9"),
+        (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1", "--throttle", 9), BAD_USE, "--wait"),
         (("reassign", "--topic", "here", "--partition", 5, "--replicas", "1"), PROBLEM_FOUND, "no partition here-5"),
         (("reassign", "--topic", "nope", "--partition", 0, "--cancel"), PROBLEM_FOUND, "no partition nope-0"),
     ],
