@@ -1,4 +1,4 @@
-"""The log directories of one broker, a disk each, and how a log moves from one to another (7.7).
+"""The log directories of one broker, a disk each, and how a log moves from one to another (§7.7).
 
 A future log is filled in the other directory. Once it has all that the current one has, they are swapped:
 

@@ -422,7 +422,7 @@ class Log:
         self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
 
     def renamed(self, directory: Path) -> None:
-        """The directory has this name from now on (7.7)."""
+        """The directory has this name from now on (§7.7)."""
         self.directory = self._working.directory = self._snapshots.directory = directory
         self.epochs.path = directory / self.epochs.path.name
         self._segments.renamed(directory)

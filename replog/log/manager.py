@@ -1,6 +1,6 @@
 """One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3).
 
-Beside logs there may be future logs: copies in the making of logs in other directories of this broker (7.7). They are
+Beside logs there may be future logs: copies in the making of logs in other directories of this broker (§7.7). They are
 recovered, checkpointed and closed like any other, and nobody reads them.
 """
 
@@ -274,7 +274,7 @@ class LogManager:
         self._doomed.append((doomed, now_ms, log.config.file_delete_delay_ms))
         self.checkpoint_all()
 
-    # -- future logs (7.7)
+    # -- future logs (§7.7)
 
     def create_future(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
         """An empty log, to be filled with what another directory's has.

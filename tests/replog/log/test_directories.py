@@ -1,4 +1,4 @@
-"""Several log directories of one broker, and logs that move between them (1.1, FN-1, FN-3, FN-4, 7.7)."""
+"""Several log directories of one broker, and logs that move between them (1.1, FN-1, FN-3, FN-4, §7.7)."""
 
 import os
 import random
@@ -193,7 +193,7 @@ def test_names_come_from_the_randomness_handed_in(tmp_path: Path) -> None:
 
 
 def test_a_moved_log_is_the_same_log(disks: tuple[Path, Path]) -> None:
-    """7.7, KAFKA-15608: batches, epochs (the one without a record too), log start and high watermark."""
+    """§7.7, KAFKA-15608: batches, epochs (the one without a record too), log start and high watermark."""
     directories = start(*disks)
     before = filled(directories)
     expected, watermark = told(before), before.high_watermark
@@ -346,7 +346,7 @@ def every_crash(
 
 @pytest.mark.usefixtures("quick_disk")
 def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path) -> None:
-    """7.7."""
+    """§7.7."""
 
     def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
         directories.move(TP, str(target), 0)
