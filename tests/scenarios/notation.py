@@ -1,4 +1,4 @@
-"""Logs, caches and answers in text: `1:0-9 3:10-19 (6@20) hw 15`, both ways."""
+"""Logs, caches, partitions and answers in text: `1:0-9 3:10-19 (6@20) hw 15`."""
 
 import re
 from collections.abc import Iterable
@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer
+from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.batch import iterate_batches
 from replog.log.epoch_cache import EpochEntry
 from replog.log.log import Log
 from replog.log.offsets import Buffer
+from replog.metadata import NO_LEADER, PartitionState
+from replog.topic import TopicPartition
 from tests.leader.replicas import bytes_of, log_of
 from tests.scenarios.language import ScenarioError
 
 NOTHING = "∅"
+TOPIC = "t"
 _RUN = r"\d+:\d+(?:-\d+)?"
 _ENTRY = r"\(\d+@\d+\)"
 _LOG = re.compile(
@@ -90,3 +93,37 @@ def show_answer(answer: FetchAnswer) -> str:
     if answer.diverging is not None:
         return f"diverging ({answer.diverging.epoch},{answer.diverging.end_offset})"
     return f"{show_runs(runs_of(answer.records))} hw {answer.high_watermark}"
+
+
+def partition_of(letter: str) -> TopicPartition:
+    return TopicPartition(TOPIC, ord(letter) - ord("a") + 1 if letter else 0)
+
+
+def named(name: str, tp: TopicPartition) -> str:
+    """`1`, `controller`, and with a letter for a partition that has one: `1a`, `controller a`."""
+    letter = chr(ord("a") + tp.partition - 1) if tp.partition else ""
+    return f"{name} {letter}".rstrip() if name == "controller" else name + letter
+
+
+def show_fetch(request: FetchPartition, tp: TopicPartition | None = None, partitions: int = 1) -> str:
+    """`fetch(26, 4)`: offset and last fetched epoch; before it the partition's letter where there are several."""
+    epoch = "" if request.last_fetched_epoch is None else f", {request.last_fetched_epoch}"
+    prefix = f"{named('', tp)} " if tp is not None and partitions > 1 else ""
+    return f"{prefix}fetch({request.fetch_offset}{epoch})"
+
+
+def show_set(members: Iterable[int]) -> str:
+    return " ".join(str(member) for member in sorted(members)) or NOTHING
+
+
+def show_partition(state: PartitionState) -> str:
+    """The controller's record, as a scenario writes it."""
+    leader = "none" if state.leader == NO_LEADER else state.leader
+    shown = f"replicas {' '.join(map(str, state.replicas))} isr {show_set(state.isr)} leader {leader}"
+    shown += f" epoch {state.leader_epoch} p {state.partition_epoch}"
+    for name in ("elr", "adding", "removing"):
+        if members := getattr(state, name, ()):
+            shown += f" {name} {show_set(members)}"
+    if state.last_known_leader != NO_LEADER:
+        shown += f" last-known {state.last_known_leader}"
+    return shown + (" recovering" if state.recovering else "")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.language import Scenario, ScenarioError, difference, read_scenarios, rewrite
+from tests.scenarios.language import Scenario, ScenarioError, Step, difference, read_scenarios, rewrite
 from tests.scenarios.vocabulary import perform
 from tests.scenarios.world import World
 
@@ -17,22 +17,32 @@ def run(scenario: Scenario, directory: Path) -> list[list[str]]:
     world = World(directory)
     states: dict[str, str] = {}
     seen: list[list[str]] = []
-    for step in (*scenario.beginning, *scenario.steps):
-        try:
-            perform(world, step.event)
-            world.settle()
-            now = world.states()
-        except ScenarioError as error:
-            raise error.at(scenario.path, step.line) from None
-        except Exception as error:
-            error.add_note(f"{scenario.path}:{step.line}: {step.event}")
-            raise
-        written = step.event.partition(":")[0]  # an event that writes a state down does not show it again
-        changes = [f"{name}: {now[name]}" for name in sorted(now) if states.get(name) != now[name] and name != written]
-        changes += [f"{name}: gone" for name in sorted(states.keys() - now.keys())]
-        seen.append(world.said() + changes)
-        states = now
+    try:
+        for step in (*scenario.beginning, *scenario.steps):
+            said, now = see(world, scenario, step)
+            written = step.event.partition(":")[0]  # an event that writes a state down does not show it again
+            said += [
+                f"{name}: {now[name]}" for name in sorted(now) if states.get(name) != now[name] and name != written
+            ]
+            said += [f"{name}: gone" for name in sorted(states.keys() - now.keys())]
+            seen.append(said)
+            states = now
+    finally:
+        world.close()
     return seen[len(scenario.beginning) :]
+
+
+def see(world: World, scenario: Scenario, step: Step) -> tuple[list[str], dict[str, str]]:
+    """What the event says, and the states after it."""
+    try:
+        perform(world, step.event)
+        world.settle()
+        return world.said(), world.states()
+    except ScenarioError as error:
+        raise error.at(scenario.path, step.line) from None
+    except Exception as error:
+        error.add_note(f"{scenario.path}:{step.line}: {step.event}")
+        raise
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.name for scenario in SCENARIOS])

@@ -16,16 +16,25 @@ from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.log import Log
-from replog.metadata import NO_BROKER_EPOCH, NO_LEADER, PartitionState, Topic
+from replog.metadata import NO_BROKER_EPOCH, PartitionState, Topic
 from replog.metadata import Broker as Registration
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 from tests.replog.log.batches import config
 from tests.scenarios.broker import Broker, Requests, ScenarioClock
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.notation import NOTHING, make_log, show_answer, show_entries, show_log
+from tests.scenarios.notation import (
+    TOPIC,
+    make_log,
+    named,
+    show_answer,
+    show_entries,
+    show_fetch,
+    show_log,
+    show_partition,
+    show_set,
+)
 
-TOPIC = "t"
 Late = tuple[FetchPartition, FetchAnswer]
 Decided = dict[TopicPartition, tuple[ErrorCode, PartitionState | None]]
 
@@ -96,6 +105,11 @@ class World:
         """Whatever the event set off, and what that set off."""
         while any(broker.settle() for broker in self.brokers.values()):
             pass
+
+    def close(self) -> None:
+        for broker in self.brokers.values():
+            for hosted in broker.hosted.values():
+                hosted.log.abandon()
 
     # Brokers
 
@@ -357,37 +371,3 @@ class World:
                 for tp, proposal in batch.items()
             ],
         )
-
-
-def partition_of(letter: str) -> TopicPartition:
-    return TopicPartition(TOPIC, ord(letter) - ord("a") + 1 if letter else 0)
-
-
-def named(name: str, tp: TopicPartition) -> str:
-    """`1`, `controller`, and with a letter for a partition that has one: `1a`, `controller a`."""
-    letter = chr(ord("a") + tp.partition - 1) if tp.partition else ""
-    return f"{name} {letter}".rstrip() if name == "controller" else name + letter
-
-
-def show_fetch(request: FetchPartition, tp: TopicPartition | None = None, partitions: int = 1) -> str:
-    """`fetch(26, 4)`: offset and last fetched epoch; before it the partition's letter where there are several."""
-    epoch = "" if request.last_fetched_epoch is None else f", {request.last_fetched_epoch}"
-    prefix = f"{named('', tp)} " if tp is not None and partitions > 1 else ""
-    return f"{prefix}fetch({request.fetch_offset}{epoch})"
-
-
-def show_set(members: Iterable[int]) -> str:
-    return " ".join(str(member) for member in sorted(members)) or NOTHING
-
-
-def show_partition(state: PartitionState) -> str:
-    """The controller's record, as a scenario writes it."""
-    leader = "none" if state.leader == NO_LEADER else state.leader
-    shown = f"replicas {' '.join(map(str, state.replicas))} isr {show_set(state.isr)} leader {leader}"
-    shown += f" epoch {state.leader_epoch} p {state.partition_epoch}"
-    for name in ("elr", "adding", "removing"):
-        if members := getattr(state, name, ()):
-            shown += f" {name} {show_set(members)}"
-    if state.last_known_leader != NO_LEADER:
-        shown += f" last-known {state.last_known_leader}"
-    return shown + (" recovering" if state.recovering else "")

@@ -7,7 +7,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import controller_pb2
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.world import TOPIC, World, partition_of
+from tests.scenarios.notation import TOPIC, partition_of
+from tests.scenarios.world import World
 
 
 @event("controller answers BROKER")

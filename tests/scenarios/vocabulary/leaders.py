@@ -10,8 +10,9 @@ from tests.leader.replicas import NOW_MS, record
 from tests.replog.log.batches import client_batch
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
+from tests.scenarios.notation import named, partition_of
 from tests.scenarios.vocabulary.names import leader_of, replica_of
-from tests.scenarios.world import World, named, partition_of
+from tests.scenarios.world import World
 
 
 @event("REPLICA appends N")

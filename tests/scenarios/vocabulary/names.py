@@ -6,7 +6,8 @@ from leader.partition import PartitionLeader
 from replog.topic import TopicPartition
 from tests.scenarios.broker import Broker
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.world import World, partition_of
+from tests.scenarios.notation import partition_of
+from tests.scenarios.world import World
 
 
 def replica_of(world: World, name: str) -> tuple[Broker, TopicPartition]:

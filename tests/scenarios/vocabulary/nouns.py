@@ -6,7 +6,8 @@ from dataclasses import replace
 from replog.metadata import NO_LEADER, PartitionState
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.world import World, partition_of
+from tests.scenarios.notation import partition_of
+from tests.scenarios.world import World
 
 
 @event("set TEXT N")

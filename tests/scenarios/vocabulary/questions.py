@@ -9,9 +9,9 @@ from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB
 from tests.scenarios.events import event
-from tests.scenarios.notation import show_answer
+from tests.scenarios.notation import show_answer, show_fetch
 from tests.scenarios.vocabulary.names import leader_of, replica_of
-from tests.scenarios.world import World, show_fetch
+from tests.scenarios.world import World
 
 _FETCH = ("epoch", "max", "limit", "wait", "min", "broker-epoch", "rack")
 
