@@ -3,7 +3,8 @@
 import asyncio
 import threading
 
-from replog.client import SyncAdmin, SyncConsumer, SyncProducer
+from replog.client import ElectionType, SyncAdmin, SyncConsumer, SyncProducer
+from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster
 
@@ -29,6 +30,26 @@ async def test_a_script_creates_writes_and_reads(cluster: InProcessCluster) -> N
             return values
 
     assert await asyncio.to_thread(script) == [b"one", b"two", b"three"]
+
+
+async def test_a_script_moves_a_partition_and_elects_its_leader(cluster: InProcessCluster) -> None:
+    """CT-11, CT-14, CT-16."""
+    await cluster.start_brokers(1, 2)
+    address = cluster.brokers[1].address
+
+    def script() -> int:
+        with SyncAdmin(address) as admin:
+            admin.create_topic("t", assignment=[[1, 2]])
+            assert admin.alter_partition_reassignments({TP: [2, 1]}) == {TP: None}
+            assert admin.list_partition_reassignments([TP]) == {}, "the same brokers in another order: done at once"
+            (refused,) = admin.alter_partition_reassignments({TP: None}).values()
+            assert refused is not None
+            assert refused.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+            (elected,) = admin.elect_leaders(ElectionType.PREFERRED, [TP]).values()
+            assert elected.error is None
+            return elected.leader
+
+    assert await asyncio.to_thread(script) == 2
 
 
 def test_closing_ends_the_thread_and_can_be_repeated() -> None:
