@@ -4,7 +4,7 @@ What `test_kill.py` (one broker killed at a time) leaves out. Producers send wit
 without a pause, while the faults below come in an order and with delays that the seed decides. Afterwards:
 every acknowledged record is readable at its offset and nowhere else, nobody ever saw another value there, no reader and
 no end offset went backwards, every replica came back in sync, and the stopped replicas are the same bytes, indexes
-included (INV-11, INV-17).
+included (INV-11, INV-17, INV-18).
 """
 
 import asyncio
@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from cluster.demo.acknowledged import Acknowledged, compare
 from cluster.demo.traffic import read_back
 from cluster.local.processes import ProcessState, send_signal, terminate, wait_until_stopped
 from cluster.local.state import Member
 from cluster.local.supervisor import LocalCluster
+from cluster.simulation.checks.anomalies import find_anomalies
+from cluster.simulation.history import Drained, History, Latest, Poll, Read, Send
 from replog.client import Admin, Consumer, Delivery, Producer
 from replog.errors import ReplogError
 from replog.metadata import NO_LEADER
@@ -39,83 +40,76 @@ COMPARED = (".log", ".index", ".timeindex", ".digest")
 Fault = Callable[[LocalCluster, random.Random], Awaitable[str]]
 
 
-class History:
-    """What the clients were told, and every contradiction in it."""
+class Watched:
+    """The history of the clients, and what the test waits for."""
 
     def __init__(self) -> None:
-        self.acknowledged = {topic: Acknowledged() for topic in TOPICS}
+        self.history = History()
         self.last_sent_at: dict[TopicPartition, float] = {}  # of the last acknowledged record
-        self.sent = 0
-        self.positions = dict.fromkeys(ASSIGNED, 0)
-        self.faults: list[str] = []
-        self._read: dict[TopicPartition, list[bytes]] = {partition: [] for partition in ASSIGNED}
-        self._ends = dict.fromkeys(ASSIGNED, 0)
+        self.positions = dict.fromkeys(ASSIGNED, 0)  # of the consumer
 
-    def acknowledge(self, partition: TopicPartition, offset: int, value: bytes, sent_at: float) -> None:
-        self.acknowledged[partition.topic].add(partition.partition, offset, value)
-        self.last_sent_at[partition] = sent_at
-
-    def read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        """One consumer, never seeking: each offset once, in order, without a gap."""
-        if offset != self.positions[partition]:
-            self.faults.append(f"{partition}: offset {offset} was read, {self.positions[partition]} comes next")
-        self.positions[partition] = offset + 1
-        self._read[partition].append(value)
-
-    def end(self, partition: TopicPartition, offset: int) -> None:
-        if offset < self._ends[partition]:
-            self.faults.append(f"{partition}: the end offset {self._ends[partition]} went back to {offset}")
-        self._ends[partition] = max(offset, self._ends[partition])
-
-    def compare(self, topic: str, found: list[tuple[int, int, bytes]]) -> None:
-        """`found`: what a fresh consumer reads in the end."""
-        verdict = compare(self.acknowledged[topic], found)
-        print(f"{topic}: {verdict}")
-        if not verdict.holds:
-            self.faults.append(f"{topic}: {verdict}")
-        values = {(partition, offset): value for partition, offset, value in found}
-        for number in range(PARTITIONS):
-            for offset, value in enumerate(self._read[TopicPartition(topic, number)]):
-                if values.get((number, offset)) != value:
-                    self.faults.append(f"{topic}-{number}: offset {offset} was read as {value!r} before")
+    @property
+    def unanswered(self) -> int:
+        return len(self.history.sends) - len(self.history.acknowledgements)
 
 
-async def _produce(bootstrap: str, history: History, stopped: asyncio.Event) -> None:
+async def _produce(bootstrap: str, watched: Watched, stopped: asyncio.Event) -> None:
     """Send until told to stop; every record must be acknowledged."""
 
-    async def note(partition: TopicPartition, sent: asyncio.Queue[tuple[float, bytes, Delivery] | None]) -> None:
+    async def note(partition: TopicPartition, sent: asyncio.Queue[tuple[Send, Delivery] | None]) -> None:
         while (record := await sent.get()) is not None:
-            sent_at, value, delivery = record
-            history.acknowledge(partition, (await delivery).offset, value, sent_at)
+            send, delivery = record
+            watched.history.acknowledged(send, await delivery, time.monotonic())
+            watched.last_sent_at[partition] = send.invoked_s
 
-    queues: dict[TopicPartition, asyncio.Queue[tuple[float, bytes, Delivery] | None]] = {}
+    history, queues = watched.history, {}
     async with Producer(bootstrap, linger_ms=2) as producer, asyncio.TaskGroup() as notes:
         for partition in ASSIGNED:
-            queues[partition] = asyncio.Queue()
+            queues[partition] = asyncio.Queue[tuple[Send, Delivery] | None]()
             notes.create_task(note(partition, queues[partition]))
         while not stopped.is_set():
-            for (topic, number), queue in queues.items():
-                value = b"%s-%d %d" % (topic.encode(), number, history.sent)
-                history.sent += 1
-                queue.put_nowait((time.monotonic(), value, await producer.send(topic, value, partition=number)))
+            for partition, queue in queues.items():
+                value = b"%s %d" % (str(partition).encode(), len(history.sends))
+                send = Send("producer", partition, value, -1, idempotent=True, invoked_s=time.monotonic())
+                history.sends.append(send)
+                queue.put_nowait((send, await producer.send(partition.topic, value, partition=partition.partition)))
             await asyncio.sleep(PACE_S)
         for queue in queues.values():
             queue.put_nowait(None)
 
 
-async def _consume(bootstrap: str, history: History) -> None:
+async def _consume(bootstrap: str, watched: Watched) -> None:
+    """One consumer, never seeking: each offset once, in order, without a gap."""
     async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign(ASSIGNED)
-        async for record in consumer:
-            history.read(TopicPartition(record.topic, record.partition), record.offset, record.value or b"")
+        while True:
+            invoked_s = time.monotonic()
+            reads = tuple(
+                Read(TopicPartition(record.topic, record.partition), record.offset, record.value or b"")
+                for record in await consumer.fetch()
+            )
+            watched.history.reads.append(Poll("consumer", reads, invoked_s, time.monotonic()))
+            for read in reads:
+                watched.positions[read.partition] = read.offset + 1
 
 
-async def _watch_ends(bootstrap: str, history: History) -> None:
+async def _watch_ends(bootstrap: str, watched: Watched) -> None:
     async with Consumer(bootstrap) as consumer:
         while True:
+            invoked_s = time.monotonic()
             for partition, offset in (await consumer.end_offsets(ASSIGNED, 60.0)).items():
-                history.end(partition, offset)
+                watched.history.latest.append(Latest("watcher", partition, offset, invoked_s, time.monotonic()))
             await asyncio.sleep(0.2)
+
+
+async def _drain(bootstrap: str, history: History) -> None:
+    """What a fresh consumer reads in the end."""
+    for topic in TOPICS:
+        found = await read_back(bootstrap, topic, PARTITIONS, lambda _: None)
+        for number in range(PARTITIONS):
+            partition = TopicPartition(topic, number)
+            records = tuple((offset, value) for held, offset, value in found if held == number)
+            history.drained[partition] = Drained(partition, 0, len(records), records)
 
 
 def _signal(member: Member, number: signal.Signals) -> None:
@@ -214,7 +208,7 @@ async def _until(done: Callable[[], bool], what: str, timeout_s: float = 30.0) -
         await asyncio.sleep(0.05)
 
 
-async def _hurt_and_mend(cluster: LocalCluster, history: History, fault: Fault, chance: random.Random) -> None:
+async def _hurt_and_mend(cluster: LocalCluster, watched: Watched, fault: Fault, chance: random.Random) -> None:
     begun = time.monotonic()
     story = await fault(cluster, chance)
     hurt = time.monotonic()
@@ -222,33 +216,32 @@ async def _hurt_and_mend(cluster: LocalCluster, history: History, fault: Fault, 
     await asyncio.to_thread(cluster.wait_for_full_isr, None, IN_SYNC_S)
     mended = time.monotonic()
     await _until(
-        lambda: all(history.last_sent_at.get(partition, 0.0) > mended for partition in ASSIGNED),
+        lambda: all(watched.last_sent_at.get(partition, 0.0) > mended for partition in ASSIGNED),
         f"records acknowledged on every partition after: {story}",
     )
     print(f"{story}; {hurt - begun:.1f} s of it, in sync again {mended - hurt:.1f} s later")
 
 
-async def _run(cluster: LocalCluster, history: History, faults: list[Fault], chance: random.Random) -> None:
+async def _run(cluster: LocalCluster, watched: Watched, faults: list[Fault], chance: random.Random) -> None:
     async with Admin(cluster.bootstrap) as admin:
         for topic, configs in TOPICS.items():
             await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, configs=configs)
     await asyncio.to_thread(cluster.wait_for_full_isr)
     stopped = asyncio.Event()
-    producing = asyncio.create_task(_produce(cluster.bootstrap, history, stopped))
-    watching = [asyncio.create_task(watch(cluster.bootstrap, history)) for watch in (_consume, _watch_ends)]
+    producing = asyncio.create_task(_produce(cluster.bootstrap, watched, stopped))
+    watching = [asyncio.create_task(watch(cluster.bootstrap, watched)) for watch in (_consume, _watch_ends)]
     try:
         for fault in faults:
-            await _hurt_and_mend(cluster, history, fault, chance)
+            await _hurt_and_mend(cluster, watched, fault, chance)
             for task in (producing, *watching):
                 assert not task.done(), task
         stopped.set()
         await producing
-        assert sum(note.count for note in history.acknowledged.values()) == history.sent
-        for topic in TOPICS:
-            history.compare(topic, found := await read_back(cluster.bootstrap, topic, PARTITIONS, lambda _: None))
-            for number in range(PARTITIONS):
-                partition, end = TopicPartition(topic, number), sum(record[0] == number for record in found)
-                await _until(lambda: history.positions[partition] >= end, f"{partition} read to {end}")  # noqa: B023
+        assert watched.unanswered == 0
+        await _drain(cluster.bootstrap, watched.history)
+        for partition, drained in watched.history.drained.items():
+            read_to = f"{partition} read to {drained.end_offset}"
+            await _until(lambda: watched.positions[partition] >= drained.end_offset, read_to)  # noqa: B023
     finally:
         stopped.set()
         for task in (producing, *watching):
@@ -271,11 +264,12 @@ def _differences(files: dict[int, dict[str, bytes]]) -> list[str]:
 
 
 def test_zombies_and_double_deaths_leave_an_honest_history_and_identical_replicas(cluster: LocalCluster) -> None:
-    chance, history = random.Random(SEED), History()
+    chance, watched = random.Random(SEED), Watched()
     faults = chance.sample(FAULTS, len(FAULTS))
     print(f"seed {SEED}")
-    asyncio.run(_run(cluster, history, faults, chance))
-    assert not history.faults, "\n".join(history.faults[:20])
+    asyncio.run(_run(cluster, watched, faults, chance))
+    anomalies = find_anomalies(watched.history)
+    assert not anomalies, "\n".join(map(str, anomalies[:20]))
     assert cluster.down() == []
     files = {broker: _files(cluster, broker) for broker in (1, 2, 3)}
     assert sum(name.endswith(".log") for name in files[1]) > len(ASSIGNED), "no segment was rolled"
