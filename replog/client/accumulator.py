@@ -200,11 +200,13 @@ class Accumulator:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def grow(self, topic: str, partitions: int, max_batch_bytes: int) -> list[PartitionQueue]:
-        """The topic's queues, at least one per partition. Their batches are no larger than the topic takes."""
+        """The topic's queues, at least one per partition. Their next batches are no larger than the topic takes."""
         queues = self.topics.setdefault(topic, [])
+        batch_size = min(self._batch_size, max_batch_bytes)
+        for queue in queues:
+            queue.batch_size = batch_size
         for number in range(len(queues), partitions):
             sequences = None if self._identity is None else Sequences(self._identity)
-            batch_size = min(self._batch_size, max_batch_bytes)
             queues.append(PartitionQueue(TopicPartition(topic, number), batch_size, sequences))
         return queues
 

@@ -20,6 +20,7 @@ METADATA_MAX_AGE_S = 300.0  # Kafka's metadata.max.age.ms: new partitions are no
 SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
 DRAIN_TIMEOUT_S = 5.0  # what closing allows the brokers to read the last records of acks=0
 
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 # The batch was surely not appended (PR-12); every other error leaves that open.
 DEFINITE = frozenset(
     {
@@ -149,6 +150,8 @@ class Sender:
             else:
                 if error.code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.sequences is not None:
                     queue.sequences.lose_name()
+                if error.code in TOO_LARGE:
+                    self._stale.set()  # the topic's limit may have been lowered: the next batches fit the new one
                 self._failed_once(batch, error)
                 self._fail(queue, batch, error.code, error.message, in_flight=False)
         self.accumulator.land(queue, batches)

@@ -131,6 +131,9 @@ class SyncAdmin(_Blocking):
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str], **options: Any) -> dict[str, str]:
         return self._run(self._client.alter_topic_configs(topic, configs, **options))
 
+    def alter_broker_configs(self, broker_id: int, configs: Mapping[str, str], **options: Any) -> dict[str, str]:
+        return self._run(self._client.alter_broker_configs(broker_id, configs, **options))
+
     def list_topics(self) -> list[str]:
         return self._run(self._client.list_topics())
 

@@ -159,6 +159,29 @@ async def test_batches_are_no_larger_than_their_topic_takes(cluster: InProcessCl
         assert [(await delivery).offset for delivery in deliveries] == list(range(100))
 
 
+@pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
+async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(
+    cluster: InProcessCluster, limit: str
+) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), linger_ms=5, delivery_timeout_ms=5000) as producer:
+        await (await producer.send("t", b"first"))
+        async with Admin(bootstrap(cluster), timeout_ms=5000) as admin:
+            await admin.alter_topic_configs("t", {limit: "2000"})
+        too_large = await producer.send_many("t", [b"x" * 100] * 100)
+        for delivery in too_large:
+            with pytest.raises(DeliveryFailed) as caught:
+                await delivery
+            assert caught.value.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+            assert not caught.value.may_be_appended
+        async with asyncio.timeout(3):
+            while next(iter(producer._accumulator.topics["t"])).batch_size > 2000:  # type: ignore[union-attr]
+                await asyncio.sleep(0.01)
+        stored = [await delivery for delivery in await producer.send_many("t", [b"x" * 100] * 100)]
+        assert [metadata.offset for metadata in stored] == list(range(1, 101))
+
+
 async def test_bad_records_are_refused_before_they_are_sent(cluster: InProcessCluster) -> None:
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
