@@ -201,7 +201,7 @@ class PartitionFollower:
         if answer.records:
             end_before = self.log.log_end_offset
             try:
-                self._append(answer.records)
+                self._append(answer.records, answer.log_start_offset)
             except ReplogError as error:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     raise
@@ -214,13 +214,15 @@ class PartitionFollower:
             self.log.maybe_increment_log_start_offset(answer.log_start_offset)
         return FollowerProgress(appended_bytes=len(answer.records), high_watermark_changed=changed)
 
-    def _append(self, records: Buffer) -> None:
+    def _append(self, records: Buffer, leader_log_start: int) -> None:
         try:
             self.log.append_as_follower(records)
         except UnexpectedAppendOffset as error:
-            # The leader's log start lies inside of a batch, and this empty log begins there (FT-13).
+            # The leader's log start lies inside of a batch, and this log begins or ends there: it is empty, or has
+            # nothing that the leader still has (FT-13).
             end = self.log.log_end_offset
-            if not (end == self.log.log_start_offset and error.first_offset < end <= error.last_offset):
+            begins_here = end in (self.log.log_start_offset, leader_log_start)
+            if not (begins_here and error.first_offset < end <= error.last_offset):
                 raise
             self.log.truncate_fully_and_start_at(error.first_offset)
             self.log.append_as_follower(records)

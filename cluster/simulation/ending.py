@@ -5,9 +5,7 @@ from pathlib import Path
 
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
-from cluster.simulation.faults.disks import repair
 from cluster.simulation.kernel import Kernel
-from cluster.simulation.nemesis import Nemesis
 from cluster.simulation.workload import Workload
 from replog.errors import ReplogError
 from replog.log.batch import parse_header
@@ -16,6 +14,7 @@ from replog.log.verify.findings import Severity
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import verify
 from replog.log.verify.segment import Totals
+from replog.metadata import PartitionState
 from replog.topic import TopicPartition
 
 QUIESCENCE_S = 60.0  # virtual, and far more than it takes
@@ -30,16 +29,6 @@ class Ending:
         self._kernel = kernel
         self._cluster = cluster
         self._workload = workload
-
-    async def heal(self, nemesis: Nemesis) -> None:
-        """What nobody repaired is repaired now, and everything that is down is started."""
-        for member in self._cluster.members.values():
-            if member.rotten:
-                member.held = True
-                member.kill()
-                repair(nemesis, member)
-                self._cluster.release(member)
-        self._cluster.heal()
 
     async def quiescence(self, when: str) -> None:
         """INV-21, within a bound."""
@@ -69,15 +58,16 @@ class Ending:
     async def stop_and_compare(self) -> None:
         """After clean stops the replicas' files are equal where both have them, and none has a fault."""
         loop = asyncio.get_running_loop()
-        image = self._cluster.last_image
+        starts = {tp: self._log_start(tp, state) for tp, state in self._cluster.last_image.partitions.items()}
+        replicas = {tp: state.replicas for tp, state in self._cluster.last_image.partitions.items()}
         self._cluster.stop_brokers()
         until = loop.time() + STOP_S
         while up := [member.name for member in self._cluster.members.values() if member.up]:
             if loop.time() > until:
                 raise Violation("INV-21", f"not stopped {STOP_S:g} s after they were told to: {', '.join(up)}")
             await asyncio.sleep(POLL_S)
-        for tp, state in image.partitions.items():
-            self._compare(tp, [self._cluster.members[broker].replica(tp) for broker in state.replicas])
+        for tp, start in starts.items():
+            self._compare(tp, start, [self._cluster.members[broker].replica(tp) for broker in replicas[tp]])
         faults = [
             f"{finding.kind.name} {finding.file} at {finding.position}, offset {finding.offset}: {finding.found}"
             for member in self._cluster.members.values()
@@ -87,11 +77,15 @@ class Ending:
         if faults:
             raise Violation("INV-21", "stopped cleanly, and their files have faults:\n    " + "\n    ".join(faults))
 
+    def _log_start(self, tp: TopicPartition, state: PartitionState) -> int:
+        """The latest of the replicas'."""
+        brokers = [self._cluster.brokers[broker] for broker in state.replicas]
+        return max(broker.manager.hosted[tp].log.log_start_offset for broker in brokers)
+
     @staticmethod
-    def _compare(tp: TopicPartition, directories: list[Path]) -> None:
-        """Their bytes from the latest log start on (INV-13); segments may begin at different offsets."""
+    def _compare(tp: TopicPartition, start: int, directories: list[Path]) -> None:
+        """Their bytes from the batch at `start` on (INV-13); segments may begin at different offsets."""
         logs = {directory: sorted(directory.glob(f"*{LOG_SUFFIX}")) for directory in directories}
-        start = max(int(files[0].stem) for files in logs.values())
         contents = {directory: _bytes_from(files, start) for directory, files in logs.items()}
         if len(set(contents.values())) > 1:
             sizes = ", ".join(f"{directory.parts[-3]}: {len(data)}" for directory, data in contents.items())

@@ -125,14 +125,13 @@ class BrokerMember(Member):
         self.config = config
         self.broker: Broker | None = None
         self.disk_trouble = False  # since its start its disk has given it a reason to stop
-        self.rotten = False  # a bit on its disk was flipped, and nobody has repaired it
 
     def replica(self, tp: TopicPartition) -> Path:
         """Where it keeps that partition's log."""
         return next(path for disk in self.disks if (path := disk / tp.directory_name).exists())
 
     def start(self) -> None:
-        self.disk_trouble = self.rotten or self.kernel.disk.failing(self.name)
+        self.disk_trouble = self.kernel.disk.failing(self.name)
         super().start()
 
     async def _run(self) -> None:

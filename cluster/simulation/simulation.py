@@ -12,7 +12,7 @@ from cluster.simulation.checks.checker import Checker
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.ending import Ending
-from cluster.simulation.faults import connections, controllers, crashes, disks, leadership
+from cluster.simulation.faults import connections, controllers, crashes, disks, duels, leadership
 from cluster.simulation.invariants import INVARIANTS
 from cluster.simulation.kernel import WORLD, Kernel
 from cluster.simulation.loop import Stuck
@@ -130,7 +130,7 @@ class Simulation:
         self.trace.add("trouble begins", seconds=round(self.plan.trouble_s, 3))
         await nemesis.run(self.plan.trouble_s)
         self.trace.add("trouble ends")
-        await ending.heal(nemesis)
+        cluster.heal()
         await workload.stop_producers()
         await ending.quiescence("after the trouble")
         await ending.drain()

@@ -295,6 +295,24 @@ def test_an_answer_that_comes_too_late_for_its_records_still_tells_the_high_wate
     assert (follower.log.high_watermark, follower.log.log_end_offset) == (6, 6)
 
 
+def test_a_log_that_ends_at_the_leaders_log_start_begins_anew_where_that_lies_inside_of_a_batch_ft_13(
+    follower: PartitionFollower,
+) -> None:
+    """Its tail was cut to the leader's log start, and the leader's batch there begins before it: of what is here the
+    leader has nothing any more, so nothing is lost (found by simulated disks, seed 2028)."""
+    batch = leader_batch(4, 1, b"deleted", b"kept")
+    answer = FetchAnswer(high_watermark=6, log_start_offset=5, records=batch)
+    assert follower.on_answer(asked(follower), answer, NOW_MS).note is None
+    assert bytes_of(follower.log) == batch
+    assert (follower.log.log_start_offset, follower.log.high_watermark, follower.log.log_end_offset) == (5, 6, 6)
+
+
+def test_a_batch_that_overlaps_what_the_leader_still_has_is_refused(follower: PartitionFollower) -> None:
+    answer = FetchAnswer(high_watermark=6, log_start_offset=4, records=leader_batch(4, 1, b"again", b"new"))
+    assert "does not begin at log end 5" in (follower.on_answer(asked(follower), answer, NOW_MS).note or "")
+    assert follower.log.log_end_offset == 5
+
+
 def test_a_failed_partition_takes_no_pushed_high_watermark(follower: PartitionFollower) -> None:
     follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
     follower.on_answer(asked(follower), FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), NOW_MS)
