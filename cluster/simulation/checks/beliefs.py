@@ -27,6 +27,7 @@ def check_beliefs(partition: Partition, leader: Replica) -> None:
             and replica.leader is None
             and replica.epoch == leader.epoch
             and replica.broker_epoch == known.broker_epoch
+            and known.log_end_offset > leader.start  # below it the leader has nothing to compare with
             and partition.lacks(replica, known.log_end_offset, leader.chain)
         ):
             partition.fail(
