@@ -39,7 +39,7 @@ class Audit:
     """What an audit found."""
 
     level: str
-    directories: dict[int, Path]
+    directories: dict[int, tuple[Path, ...]]
     replicas: list[Replica]
     findings: list[Finding]
     complete: bool = True  # False: there was more than is listed
@@ -61,14 +61,16 @@ Progress = Callable[[str], None]
 
 def audit(
     spark: SparkSession,
-    directories: Mapping[int, Path],
+    directories: Mapping[int, Path | tuple[Path, ...]],
     topics: Sequence[str] = (),
     level: str = "index",
     progress: Progress = lambda stage: None,
 ) -> Audit:
-    """Compare the replicas in `directories` (replica id → a broker's log directory); see the command for the rules."""
+    """Compare the replicas in `directories` (replica id → a broker's log directory, or all of them); see the command
+    for the rules."""
     register(spark)
-    result = Audit(level, dict(directories), [], [])
+    every = {replica: (found,) if isinstance(found, Path) else found for replica, found in directories.items()}
+    result = Audit(level, every, [], [])
     started = time.monotonic()
 
     def done(stage: str) -> None:
@@ -78,8 +80,8 @@ def audit(
 
     def load(source: str, **options: str) -> DataFrame:
         reader = spark.read.format(source).option("topics", ",".join(topics))
-        for replica, directory in directories.items():
-            reader = reader.option(f"replica.{replica}", str(directory))
+        for replica, found in every.items():
+            reader = reader.option(f"replica.{replica}", ",".join(map(str, found)))
         return reader.options(**options).load()
 
     progress("describing the replicas")
@@ -111,7 +113,7 @@ def audit(
     result.complete = result.complete and len(rows) < MAX_RESULTS
     faults = {fault: None for row in rows if (fault := _fault(row))}  # without those that both passes saw
     mismatches = [_mismatch(row) for row in rows if "class" in row and row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH)]
-    result.findings = resolve(dict(directories), result.replicas, faults, mismatches, intervals)
+    result.findings = resolve(every, result.replicas, faults, mismatches, intervals)
     return result
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import sys
@@ -17,8 +18,8 @@ UNKNOWN = 3  # as INCONCLUSIVE
 DESCRIPTION = """\
 Compare the replicas of a replicated log and say whether they agree.
 
-Each --replica is a broker's log directory (log.dirs), of replog or of Apache Kafka (record format v2): the directory
-that holds <topic>-<partition>/, replication-offset-checkpoint and meta.properties. Nothing is ever written there. The
+Each --replica is a broker's log.dirs, of replog or of Apache Kafka (record format v2): the directory, or directories,
+that hold <topic>-<partition>/, replication-offset-checkpoint and meta.properties. Nothing is ever written there. The
 brokers may be running or stopped. With a Spark master other than local, every Spark worker must see the directories
 under the same paths."""
 
@@ -62,8 +63,8 @@ def parser() -> argparse.ArgumentParser:
         "--replica",
         action="append",
         required=True,
-        metavar="ID=DIR",
-        help="a replica: the broker's id and its log directory; give two or more",
+        metavar="ID=DIR[,DIR…]",
+        help="a replica: the broker's id and its log directories; give two or more",
     )
     parser.add_argument(
         "--topic", action="append", default=[], metavar="TOPIC", help="audit this topic only; may be repeated"
@@ -94,21 +95,29 @@ class BadUse(Exception):
     """Arguments that make no sense; the message names the argument, its value and the remedy."""
 
 
-def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int, Path]:
-    """`ID=DIR` pairs as a mapping, each checked to be a log directory that can be listed."""
-    directories: dict[int, Path] = {}
+def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int, tuple[Path, ...]]:
+    """`ID=DIR,DIR` pairs as a mapping, each checked to be a log directory that can be listed."""
+    directories: dict[int, tuple[Path, ...]] = {}
+    seen: set[Path] = set()
     for argument in arguments:
-        name, equals, directory = argument.partition("=")
-        if not equals or not (name.isascii() and name.isdigit()) or int(name) > 2**31 - 1 or not directory:
+        name, equals, listed = argument.partition("=")
+        if not equals or not (name.isascii() and name.isdigit()) or int(name) > 2**31 - 1 or "" in listed.split(","):
             raise BadUse(f"--replica {argument}: not ID=DIR, such as 1=/var/lib/replog/1")
-        path = Path(directory).absolute()
         if int(name) in directories:
-            raise BadUse(f"--replica {argument}: replica {int(name)} is given twice; give each broker's directory once")
-        if path in directories.values():
-            raise BadUse(f"--replica {argument}: this directory is given twice; a replica always agrees with itself")
-        if not path.is_dir():
-            raise BadUse(f"--replica {argument}: {path} is not a directory; give the broker's log directory")
-        directories[int(name)] = path
+            raise BadUse(
+                f"--replica {argument}: replica {int(name)} is given twice; give each broker's directories once, "
+                "separated by commas"
+            )
+        paths = tuple(Path(directory).absolute() for directory in listed.split(","))
+        for path in paths:
+            if path in seen:
+                raise BadUse(
+                    f"--replica {argument}: this directory is given twice; a replica always agrees with itself"
+                )
+            if not path.is_dir():
+                raise BadUse(f"--replica {argument}: {path} is not a directory; give the broker's log directory")
+            seen.add(path)
+        directories[int(name)] = paths
     if len(directories) < 2:
         raise BadUse("one --replica has nothing to be compared with; give two or more")
     for topic in topics:
@@ -119,10 +128,10 @@ def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int,
     return directories
 
 
-def check_topics(directories: dict[int, Path], topics: Sequence[str]) -> None:
+def check_topics(directories: dict[int, tuple[Path, ...]], topics: Sequence[str]) -> None:
     """Raise BadUse for a topic that no replica has, or if there is no partition at all."""
     held: set[str] = set()
-    for directory in directories.values():
+    for directory in itertools.chain.from_iterable(directories.values()):
         try:
             names = os.listdir(directory)
         except OSError:
@@ -161,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _audit(arguments, directories)
 
 
-def _audit(arguments: argparse.Namespace, directories: dict[int, Path]) -> int:
+def _audit(arguments: argparse.Namespace, directories: dict[int, tuple[Path, ...]]) -> int:
     # Spark and its friends load slowly: only once the arguments are known to be good.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException

@@ -17,6 +17,7 @@ from replog.log.checkpoint import (
 from replog.log.digest import add_digests
 from replog.log.errors import LogStorageError
 from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, base_offset_of, segment_file_name
+from replog.log.verify.names import replica_name
 from replog.topic import TopicPartition, parse_directory_name
 
 DIGEST_ENTRY = Struct(">IQ")
@@ -80,10 +81,12 @@ def list_replica(replica: int, directory: Path, topics: frozenset[str]) -> list[
     found: dict[TopicPartition, PartitionFiles] = {}
     for name in names:
         try:
-            partition = parse_directory_name(name)
+            partition = parse_directory_name(replica_name(name))
         except ValueError:
             continue  # not a replica: on its way out ("-delete"), or somebody else's
-        if not topics or partition.topic in topics:
+        if partition.directory_name != name:  # a copy in the making ("-future"): no replica yet
+            marks.pop(partition, None)
+        elif not topics or partition.topic in topics:
             mark = marks.get(partition)
             found[partition] = _list_partition(replica, partition, directory / name, starts.get(partition, 0), mark)
     for partition, mark in marks.items():

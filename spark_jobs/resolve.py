@@ -36,7 +36,7 @@ class _Partition:
 
 
 def resolve(
-    directories: dict[int, Path],
+    directories: dict[int, tuple[Path, ...]],
     replicas: Iterable[Replica],
     faults: Iterable[Fault],
     mismatches: Iterable[Mismatch] = (),
@@ -61,7 +61,7 @@ def resolve(
 
 
 class _Resolver:
-    def __init__(self, directories: dict[int, Path], topic: str, partition: int, found: _Partition) -> None:
+    def __init__(self, directories: dict[int, tuple[Path, ...]], topic: str, partition: int, found: _Partition) -> None:
         self._directories = directories
         self._topic = topic
         self._partition = partition
@@ -144,7 +144,7 @@ class _Resolver:
                 whole.add(replica.replica)
                 yield self._about(replica, replica.file or "", f"cannot be read: {replica.detail}")
             elif replica.high_watermark is None and replica.log_end > replica.log_start:
-                path = str(self._directories[replica.replica] / "replication-offset-checkpoint")
+                path = str(self._directory(replica.replica).with_name("replication-offset-checkpoint"))
                 why = "no high watermark is known for this replica, so none of its data is known to be committed"
                 remedy = (
                     f"Let broker {replica.replica} write {path} (every 5 s, and at an orderly stop), then audit again."
@@ -295,7 +295,9 @@ class _Resolver:
         return Finding(INDEX_LIE, *place, None, why, remedy)
 
     def _directory(self, replica: int) -> Path:
-        return self._directories[replica] / f"{self._topic}-{self._partition}"
+        """The partition's, in whichever log directory of that broker it is."""
+        paths = [directory / f"{self._topic}-{self._partition}" for directory in self._directories[replica]]
+        return next((path for path in paths if path.is_dir()), paths[0])
 
     def _path(self, fault: Fault) -> str:
         if fault.file.startswith("."):

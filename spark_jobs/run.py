@@ -11,7 +11,7 @@ from spark_jobs.session import spark_session
 
 
 def run(
-    directories: dict[int, Path],
+    directories: dict[int, tuple[Path, ...]],
     topics: Sequence[str],
     level: str,
     master: str,

@@ -1,6 +1,6 @@
 """Spark data sources over replica directories: `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs`.
 
-Options of all: `replica.<id>` = a broker's log directory, as every Spark worker sees it; `topics` = names separated by
+Options of all: `replica.<id>` = a broker's log.dirs, as every Spark worker sees them; `topics` = names separated by
 commas (all, unless given). An input partition is a segment, or a few small ones (for `replog_replicas` and
 `replog_epochs`: a replica),
 read in bounded pieces, handed to Spark as Arrow batches. What cannot be read, or is wrong, is a row with `fault` set.
@@ -80,7 +80,7 @@ class ReplicaSource(DataSource):
                 name = key.removeprefix("replica.")
                 if not name.isdigit():
                     raise ValueError(f"option {key}: {name!r} is not a replica id")
-                found.append(ReplicaPartition(int(name), directory))
+                found += [ReplicaPartition(int(name), place) for place in directory.split(",")]
         if not found:
             raise ValueError(f"{self.name()}: give at least one option replica.<id> = a broker's log directory")
         return found

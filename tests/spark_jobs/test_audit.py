@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.topic import TopicPartition
 from spark_jobs.audit import Audit, audit, write_findings
 from spark_jobs.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding, verdict
 from spark_jobs.report import html_report, state, summary
-from tests.spark_jobs.replicas import Cluster, build_everything
+from tests.spark_jobs.replicas import END, Cluster, build_everything
 
 pytestmark = [
     pytest.mark.spark,
@@ -212,3 +214,25 @@ def test_a_directory_whose_checkpoint_is_damaged_is_inconclusive_as_a_whole(
     assert [(finding.kind, finding.wrong) for finding in result.findings] == [("UNREADABLE", 2)]
     assert "version 'garbage' is not 0" in result.findings[0].why
     assert "whole directory" in html_report(result)
+
+
+def test_a_broker_may_have_several_log_directories(spark: SparkSession, tmp_path: Path) -> None:
+    """One replica in each, and a copy in the making of the one in the other: that is no replica yet."""
+    cluster = Cluster(tmp_path)
+    cluster.add("orders")
+    cluster.add("flights")
+    first, second = cluster.directories[2], tmp_path / "2b"
+    second.mkdir()
+    cluster.path(2, "flights").rename(second / "flights-0")
+    (second / f"orders-0.{'0' * 32}-future").mkdir()
+    marks = dict(cluster.marks[2])
+    OffsetCheckpoint(first / HIGH_WATERMARK_CHECKPOINT).write({TopicPartition("orders", 0): END})
+    OffsetCheckpoint(second / HIGH_WATERMARK_CHECKPOINT).write(marks)
+    directories: dict[int, Path | tuple[Path, ...]] = {**cluster.directories, 2: (first, second)}
+    result = audit(spark, directories, level="index")
+    assert (result.verdict, result.compared, len(result.replicas)) == (CONSISTENT, 2, 6), result.findings
+    assert f"{first},{second}" in html_report(result)
+    max((second / "flights-0").glob("*.log")).write_bytes(b"")
+    result = audit(spark, directories, level="index")
+    assert result.verdict == DIVERGED
+    assert {finding.wrong for finding in result.findings} == {2}

@@ -29,6 +29,8 @@ def arguments(cluster: Cluster) -> list[str]:
         (["--replica", "one=/tmp", "--replica", "2=/tmp"], "not ID=DIR"),
         (["--replica", "/tmp"], "not ID=DIR"),
         (["--replica", "1="], "not ID=DIR"),
+        (["--replica", "1={dir}/1,", "--replica", "2={dir}/2"], "not ID=DIR"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2,{dir}/1"], "this directory is given twice"),
         (["--replica", "1={dir}/1", "--replica", "1={dir}/2"], "replica 1 is given twice"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/1"], "this directory is given twice"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/missing"], "missing is not a directory"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from spark_jobs.findings import Fault, Interval, Mismatch, Replica, View
 from spark_jobs.resolve import resolve
 
-DIRECTORIES = {replica: Path(f"/data/{replica}") for replica in (1, 2, 3)}
+DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3)}
 
 
 def replica(number: int, *, end: int = 100, mark: int = 100, start: int = 0) -> Replica:
