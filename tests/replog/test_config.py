@@ -36,6 +36,33 @@ def test_every_bad_setting_is_named_with_its_source() -> None:
         assert part in raised.value.message, raised.value.message
 
 
+def test_log_dirs_are_one_directory_or_several() -> None:
+    def log_dirs(value: object) -> tuple[Path, ...]:
+        return BrokerConfig.parse({"node.id": "1", "log.dirs": value}, "broker.properties").log_dirs
+
+    assert log_dirs("/a") == log_dirs(Path("/a")) == (Path("/a"),)
+    assert log_dirs("/b, /a,relative") == (Path("/b"), Path("/a"), Path("relative"))
+    config = BrokerConfig.parse({"node.id": "1", "log.dirs": "/b,/a"}, "broker.properties")
+    assert config.properties()["log.dirs"] == "/b,/a"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("", "has no name"),
+        ("/a,,/b", "has no name"),
+        ("/a,/b/../a/", "/a is there twice"),
+        ("/a/b,/a", "/a/b lies in /a"),
+        ("/a,/a/b/c", "/a/b/c lies in /a"),
+        (",".join(f"/d{number}" for number in range(101)), "at most 100 items"),
+    ],
+)
+def test_log_dirs_that_would_meet_are_refused(value: str, reason: str) -> None:
+    with pytest.raises(ReplogError) as raised:
+        BrokerConfig.parse({"node.id": "1", "log.dirs": value}, "broker.properties")
+    assert reason in raised.value.message
+
+
 @pytest.mark.parametrize("value", ["host", ":1", "host:", "host:x", "host:65536", "host:-1", "host:１"])
 def test_an_address_is_host_and_port(value: str) -> None:
     with pytest.raises(ValueError):

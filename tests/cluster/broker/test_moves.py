@@ -9,13 +9,14 @@ import pytest
 
 from cluster.broker import moves
 from replog.client import Admin
-from replog.client.records import decode_fetched
+from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import TopicPartition
 from tests.replog.log.batches import files_of
+from tests.replog.log.compaction.compacting import latest_of, records_of
 from tests.replog.log.verify.directories import faults
 
 from .conftest import InProcessCluster, batch, eventually
@@ -371,3 +372,54 @@ async def test_log_directories_are_described(cluster: InProcessCluster, monkeypa
         assert (moving.size, moving.offset_lag, moving.is_future) == (copy.size, 60 - copy.log_end_offset, True)
         only = (await admin.describe_log_dirs([1], ["u"]))[1]
         assert [tp for found in only for tp, _ in found.replicas] == [TopicPartition("u", 0)]
+
+
+async def test_a_compacted_log_is_not_compacted_while_it_moves_and_is_afterwards(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CL-5: a tombstone that goes after what it deletes was copied would bring that back."""
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1, log_cleaner_backoff_ms=20)
+    await cluster.create_topic(
+        "t", replication_factor=1, cleanup_policy="compact", segment_bytes="4000", min_cleanable_dirty_ratio="0.01"
+    )
+    target = other(cluster, 1)
+    await move(cluster, 1, target)
+    for number in range(40):
+        pairs = [(1000, b"k%d" % key, b"%d" % number + bytes(200), []) for key in range(5)]
+        assert (await cluster.produce(TP, bytes(encode_batch(pairs))))[0] is ErrorCode.NONE
+    await asyncio.sleep(0.3)
+    log = cluster.log(1, TP)
+    assert len(records_of(log)) == 200
+    go_on()
+    await eventually(lambda: place(cluster, 1) == target)
+    log = cluster.log(1, TP)
+    await eventually(lambda: len(records_of(log)) < 60, what=lambda: log.segments)
+    assert latest_of(log) == {b"k%d" % key: b"39" + bytes(200) for key in range(5)}
+    checkpoint = target / "cleaner-offset-checkpoint"
+    await eventually(lambda: checkpoint.exists() and "t 0 " in checkpoint.read_text())
+    here = other(cluster, 1)
+    await move(cluster, 1, here)
+    await eventually(lambda: place(cluster, 1) == here)
+    assert latest_of(cluster.log(1, TP)) == {b"k%d" % key: b"39" + bytes(200) for key in range(5)}
+    assert "t 0 " in (here / "cleaner-offset-checkpoint").read_text(), "clean as far as it was"
+
+
+async def test_the_loop_stays_free_while_a_replica_moves(cluster: InProcessCluster) -> None:
+    """A slice at a time, and rests: a produce elsewhere does not wait for the copy."""
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.create_topic("u", replication_factor=1)
+    for _ in range(20):
+        await cluster.produce(TP, batch(*[bytes(90)] * 10_000))
+    target = other(cluster, 1)
+    await move(cluster, 1, target)
+    loop, late = asyncio.get_running_loop(), []
+    while place(cluster, 1) != target:
+        before = loop.time()
+        await asyncio.sleep(0.001)
+        late.append(loop.time() - before)
+        assert (await cluster.produce(TopicPartition("u", 0), batch(b"meanwhile")))[0] is ErrorCode.NONE
+    late.sort()
+    assert len(late) > 3, "it was over before anything could be late"
+    assert late[len(late) // 2] < 0.1, late
