@@ -20,7 +20,7 @@ class PartitionState:
     elr: tuple[int, ...] = ()  # eligible leader replicas (ISR-15)
     last_known_leader: int = NO_LEADER  # remembered when ISR is empty
     recovering: bool = False  # elected uncleanly and not yet joined (ST-15)
-    adding: tuple[int, ...] = ()  # of `replicas`, while a reassignment is under way (CT-14)
+    adding: tuple[int, ...] = ()  # of `replicas`: these came since a reassignment began (CT-14)
     removing: tuple[int, ...] = ()  # of `replicas`: these leave when it completes
 
     @property

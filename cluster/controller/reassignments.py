@@ -80,7 +80,7 @@ def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> P
         raise ReplogError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{tp}: no reassignment is in progress")
     replicas = tuple(r for r in state.replicas if r not in state.adding)
     isr, elr = in_order(replicas, state.isr), in_order(replicas, state.elr)
-    wanted = replace(state, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
+    wanted = replace(state, replicas=replicas, isr=isr, adding=(), removing=())
     after = settle(state, wanted, situation)
     loses_all = not (isr or (elr and not state.isr))
     refused = after.leader == NO_LEADER or (was_unclean(state, after) and not situation.unclean_leader_election)
