@@ -16,6 +16,7 @@ class Fault(StrEnum):
     ISOLATE_FROM_CONTROLLER = "isolate a broker from the controller"
     ISOLATE_FROM_BROKERS = "isolate a leader from its followers"
     SPLIT = "split the cluster"
+    DUEL = "isolate leader after leader of two"
     BREAK_CONNECTIONS = "break connections"
     SLOW_LINK = "slow a link"
     SLOW_FOLLOWER = "slow a follower to about the lag limit"
@@ -55,6 +56,7 @@ NETWORK = (
     Fault.ISOLATE_FROM_CONTROLLER,
     Fault.ISOLATE_FROM_BROKERS,
     Fault.SPLIT,
+    Fault.DUEL,
     Fault.BREAK_CONNECTIONS,
     Fault.SLOW_LINK,
     Fault.SLOW_FOLLOWER,

@@ -24,7 +24,7 @@ from cluster.simulation.workload import Workload
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 
-FAULTS = (connections, controllers, crashes, disks, leadership)  # each registers its deeds
+FAULTS = (connections, controllers, crashes, disks, duels, leadership)  # each registers its deeds
 RELEVANT_EVENTS = 60
 RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
 ADMIN_TIMEOUT_MS = 3000

@@ -41,13 +41,14 @@ def check_exposure(partition: Partition, leader: Replica) -> None:
     """The high watermark has just risen: enough replicas are in sync (HW-2), and all that may be have it (HW-3)."""
     role = leader.leader
     assert role is not None
-    if len(role.isr) < role.min_insync_replicas:
+    needed = min(role.log.config.min_insync_replicas, len(role.replicas) + 1)  # PR-2
+    if len(role.isr) < needed:
         partition.fail(
             "HW-2",
             f"leader {leader.broker_id} exposes up to {leader.high_watermark} with {sorted(role.isr)} in sync; "
-            f"{role.min_insync_replicas} have to be",
+            f"{needed} have to be",
         )
-    for member in role.maximal_isr:
+    for member in leader.maximal_isr:
         known = role.replicas.get(member)
         if known is not None and known.log_end_offset < leader.high_watermark:
             partition.fail(

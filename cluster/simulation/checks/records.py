@@ -31,8 +31,25 @@ def follow_record(partition: Partition, new: PartitionState, image: MetadataImag
                 f"broker {new.leader}, neither in the ISR {list(old.isr)} nor eligible {list(old.elr)}, is elected as "
                 "if it were",
             )
+        _check_last_leader(partition, old, new.leader)
         lose_uncleanly(partition, new.leader_epoch, partition.replicas.get(new.leader))
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
+
+
+def _check_last_leader(partition: Partition, old: PartitionState, elected: int) -> None:
+    """INV-11: an unclean election forgives what a disk lost, and the last leader of all has nothing else to lose.
+
+    Whoever is elected because a topic allows it may lack anything (CT-8).
+    """
+    replica = partition.replicas.get(elected)
+    if elected != old.last_known_leader or replica is None or replica.losses or replica.failed:
+        return
+    if partition.lacks(replica, partition.committed_end, partition.committed):
+        partition.fail(
+            "INV-11",
+            f"the last leader, broker {elected}, is elected uncleanly; its disk lost nothing, and it lacks what was "
+            f"committed below {partition.committed_end}",
+        )
 
 
 def _was_proposed(partition: Partition, old: PartitionState, member: int) -> bool:

@@ -146,6 +146,27 @@ def test_inv_11_an_unclean_election_gives_up_what_the_new_leader_lacks(tmp_path:
         world.step(2)
 
 
+def test_inv_11_the_last_leader_lacks_what_its_disk_did_not_lose(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    world.record(NOBODY)
+    world.start(1, "0:0-2")
+    world.follow(1, NOBODY)
+    again = replace(state(epoch=2, partition_epoch=2, isr=(1,)), recovering=True)
+    with violates("INV-11", "the last leader, broker 1", "below 5"):
+        world.record(again)
+
+
+def test_inv_11_the_last_leader_lacks_what_its_disk_lost(tmp_path: Path) -> None:
+    """INV-11, nearly"""
+    world = three(tmp_path, "0:0-4")
+    world.record(NOBODY)
+    world.losses[1] = 1
+    world.start(1, "0:0-2")
+    world.follow(1, NOBODY)
+    world.record(replace(state(epoch=2, partition_epoch=2, isr=(1,)), recovering=True))
+    assert world.partition.unclean == {2: 3}
+
+
 def test_inv_11_an_unclean_election_that_does_not_say_so(tmp_path: Path) -> None:
     world = three(tmp_path, "0:0-4")
     world.record(NOBODY)
