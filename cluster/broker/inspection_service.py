@@ -71,11 +71,11 @@ class InspectionService:
     async def read_batch_headers(
         self, request: pb.ReadBatchHeadersRequest
     ) -> AsyncIterator[WithRecords[pb.ReadBatchHeadersResponse]]:
-        log = self._hosted(request.topic, request.partition).log
+        hosted = self._hosted(request.topic, request.partition)
         offset = request.from_offset
-        end = request.to_offset or log.log_end_offset
-        while offset < min(end, log.log_end_offset):
-            found = log.read(offset, PIECE_BYTES, Isolation.LOG_END, min_one_message=True)
+        end = request.to_offset or hosted.log.log_end_offset
+        while offset < min(end, hosted.log.log_end_offset):  # its log may be another one by then (§7.7)
+            found = hosted.log.read(offset, PIECE_BYTES, Isolation.LOG_END, min_one_message=True)
             view = memoryview(found.records)
             headers: list[memoryview] = []
             for position, header in iterate_batches(view):

@@ -200,7 +200,8 @@ class LogDirectories:
         current, future = home.logs[tp], target.futures[tp]
         future.log.update_high_watermark(current.high_watermark)
         future.log.maybe_increment_log_start_offset(current.log_start_offset)
-        future.log.epochs.replace(current.epochs.entries)
+        if future.log.epochs.entries != current.epochs.entries:
+            future.log.epochs.replace(current.epochs.entries)
         future.log.flush(current.recovery_point)
         target.checkpoint_all()
         cleaned = home.cleaned_offsets.get(tp)

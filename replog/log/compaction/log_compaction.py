@@ -48,7 +48,8 @@ class LogCompaction:
 
     def abort(self) -> None:
         """Make void whatever cleaning of this log is under way."""
-        self._segments.abort_cleaning()
+        with self._working:
+            self._segments.abort_cleaning()
 
     def is_void(self, task: CleanTask) -> bool:
         """Whether the log was truncated since, or the cleaning called off (CL-2)."""
