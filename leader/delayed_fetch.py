@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, check_leader_epoch, diverges
 from replog.log.log import Log
 from replog.log.offsets import Isolation, OffsetMetadata, OffsetSnapshot
@@ -65,7 +65,12 @@ class DelayedFetch(DelayedOperation):
             reader = self._lookup(row.topic_partition)
             if isinstance(reader, ErrorCode):
                 return self.force_complete()  # A to D: nobody serves it here any longer
-            available = self._available(reader, row, row.metadata)
+            try:
+                available = self._available(reader, row, row.metadata)
+            except ReplogError as error:
+                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                    raise
+                available = None  # D: its disk has failed, and the answer says so
             if available is None:
                 return self.force_complete()
             total += available

@@ -13,9 +13,11 @@ from leader.fetch_sizes import read_partitions
 from leader.partition import FollowerRead, PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
+from replog.log.errors import LogStorageError
 from replog.log.offsets import EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, fetch, leader_of, log_of, state
+from tests.replog.log.test_disk_failures import files_limited_to
 
 OTHER = TopicPartition("t", 1)
 EPOCH = 3
@@ -115,6 +117,14 @@ def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Pa
 def test_a_partition_that_left_completes_fe_12_a_to_d(leader: PartitionLeader, error: ErrorCode) -> None:
     parked = Parked({TP: leader})
     parked.leaders[TP] = error
+    assert parked.completes()
+
+
+def test_a_log_whose_disk_has_failed_completes_fe_12_d(leader: PartitionLeader) -> None:
+    """Before its broker has stopped for it (found by simulated disks, seed 3000)."""
+    parked = Parked({TP: leader})
+    with files_limited_to(100), pytest.raises(LogStorageError):
+        grow(leader, 300)
     assert parked.completes()
 
 
