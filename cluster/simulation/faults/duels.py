@@ -15,37 +15,39 @@ POLL_S = 0.02
 
 @deed(Fault.DUEL)
 async def duel(n: Nemesis) -> None:
-    """Two replicas of a partition stay eligible; whoever leads loses the others and the controller, and its clients
-    go on writing to it. So both logs get epochs of which the other has never heard (5.4, scenario F)."""
+    """Whoever leads loses the other brokers and the controller, and its clients go on writing to it; then whoever leads
+    next, and the one before comes back. Often only two stay eligible, so that both logs get epochs of which the other
+    has never heard (5.4, scenario F)."""
     tp = n.partition()
-    first, second = n.leader(tp), n.follower(tp)
-    others = [n.cluster.members[broker] for broker in _replicas(n, tp)]
-    n.begin(Fault.DUEL, partition=tp, brokers=f"{first.name},{second.name}")
-    isolated: dict[str, None] = {}
+    rivals = [n.leader(tp), n.follower(tp)]
+    only_two = n.chance.random() < 0.7
+    n.begin(Fault.DUEL, partition=tp, brokers=",".join(rival.name for rival in rivals) if only_two else "all")
+    cut: dict[BrokerMember, None] = {}
     try:
-        for member in others:
-            if member not in (first, second):
-                _cut(n, member, isolated)
-        await _until(n, lambda: _leads(n, tp) in (first, second) and _in_sync(n, tp) <= {first, second})
+        if only_two:
+            for member in _replicas(n, tp):
+                if member not in rivals:
+                    _cut(n, member, cut)
+            await _until(n, lambda: _leads(n, tp) in rivals and _in_sync(n, tp) <= set(rivals))
         for _ in range(n.chance.randint(2, 6)):
             leader = n.leader(tp)
-            rival = second if leader is first else first
             await asyncio.sleep(n.chance.random())
-            _cut(n, leader, isolated)
-            _mend(n, rival, isolated)
-            if not await _until(n, lambda: _leads(n, tp) is rival):  # noqa: B023 (awaited here)
+            _cut(n, leader, cut)
+            for member in [member for member in cut if member is not leader and (member in rivals or not only_two)]:
+                _mend(n, member, cut)
+            if not await _until(n, lambda: _leads(n, tp) not in (None, leader)):  # noqa: B023 (awaited here)
                 break
     except NotNow:
-        pass  # somebody else killed one of them
+        pass  # somebody else killed the leader
     finally:
         n.kernel.trace.add("mended", kind=Fault.DUEL.value, partition=tp)
-        for name in list(isolated):
-            _mend(n, n.cluster.members[int(name.rpartition("-")[2])], isolated)
+        for member in list(cut):
+            _mend(n, member, cut)
 
 
-def _replicas(n: Nemesis, tp: TopicPartition) -> tuple[int, ...]:
+def _replicas(n: Nemesis, tp: TopicPartition) -> list[BrokerMember]:
     state = n.cluster.last_image.partitions.get(tp)
-    return state.replicas if state is not None else ()
+    return [n.cluster.members[broker] for broker in state.replicas] if state is not None else []
 
 
 def _in_sync(n: Nemesis, tp: TopicPartition) -> set[BrokerMember]:
@@ -71,17 +73,18 @@ def _peers(n: Nemesis, member: BrokerMember) -> list[str]:
     return [CONTROLLER, *(other.name for other in n.cluster.members.values() if other is not member)]
 
 
-def _cut(n: Nemesis, member: BrokerMember, isolated: dict[str, None]) -> None:
-    isolated[member.name] = None
+def _cut(n: Nemesis, member: BrokerMember, cut: dict[BrokerMember, None]) -> None:
+    cut[member] = None
     for peer in _peers(n, member):
         n.kernel.network.block(member.name, peer)
         n.kernel.network.block(peer, member.name)
 
 
-def _mend(n: Nemesis, member: BrokerMember, isolated: dict[str, None]) -> None:
+def _mend(n: Nemesis, member: BrokerMember, cut: dict[BrokerMember, None]) -> None:
     """But for the links to those that are still cut off."""
-    if isolated.pop(member.name, "no") is None:
-        for peer in _peers(n, member):
-            if peer not in isolated:
-                n.kernel.network.heal(member.name, peer)
-                n.kernel.network.heal(peer, member.name)
+    del cut[member]
+    still = {other.name for other in cut}
+    for peer in _peers(n, member):
+        if peer not in still:
+            n.kernel.network.heal(member.name, peer)
+            n.kernel.network.heal(peer, member.name)
