@@ -1,5 +1,6 @@
 """A replica's copy in another log directory, by the follower's algorithm (7.7)."""
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -181,9 +182,12 @@ def test_it_goes_by_the_settings_of_the_current_log(current: Log, replica: Futur
     assert len(replica.log.segments) == 1
 
 
-@pytest.mark.parametrize("seed", range(15))
-def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Appends, elections, truncations, new starts, deletions, retention and restarts of the copy, in any order."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # nothing crashes here
     chance = random.Random(seed)
     current = open_log(tmp_path / "current", segment_bytes=300, retention_bytes=600)
     replica = following(current, tmp_path / "future")
