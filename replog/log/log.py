@@ -390,7 +390,7 @@ class Log:
             return None
         unflushed = self._segments.since(self.recovery_point)
         paths = [path for segment in unflushed if segment.base_offset < up_to for path in segment.paths]
-        begun = [segment.base_offset for segment in unflushed if self.recovery_point < segment.base_offset <= up_to]
+        begun = [segment.base_offset for segment in unflushed if self.recovery_point <= segment.base_offset <= up_to]
         paths += [self._snapshots.path(base_offset) for base_offset in begun]
         return FlushTask(self.directory, paths, up_to, self._segments.generation)
 
