@@ -40,8 +40,10 @@ class EpochCheck:
     def see(self, log: Path, position: int, header: BatchHeader) -> Iterator[Finding]:
         """A batch whose header can be trusted."""
         epoch = header.leader_epoch
+        if header.last_offset < self.log_start:
+            return
         self._epochs_seen |= epoch != NO_EPOCH
-        if not self._entries or header.last_offset < self.log_start:
+        if not self._entries:
             return
         said = {self._epoch_at(max(header.base_offset, self.log_start)), self._epoch_at(header.last_offset)}
         agrees = said == {epoch}

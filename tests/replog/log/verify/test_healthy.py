@@ -74,6 +74,16 @@ def test_a_log_start_inside_of_a_segment(data: Path) -> None:
     assert findings_in(data, deep=True) == []
 
 
+def test_a_log_start_at_the_log_end(data: Path) -> None:
+    """EP-5: of what is hidden a log that was opened again knows no epoch, as the simulator found."""
+    with broker(data) as log:
+        log.update_high_watermark(38)
+        log.maybe_increment_log_start_offset(38)
+    with broker(data) as log:
+        assert log.epochs.entries == ()
+    assert findings_in(data, deep=True) == []
+
+
 def test_a_log_start_that_no_checkpoint_tells(data: Path) -> None:
     """EP-5: after a crash, or of a partition's directory alone, the epochs show it."""
     settings = config(**SETTINGS)
