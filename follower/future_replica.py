@@ -48,6 +48,8 @@ class FutureReplica:
         if self._truncate_to is not None:
             self.log.truncate_to(self._truncate_to)
             self._truncate_to = None
+        if self.log.log_start_offset > self._current.log_start_offset:  # a truncation before a crash took it back
+            self.log.truncate_fully_and_start_at(self._current.log_start_offset)
         self.log.config = self._current.config
         request = self._follower.next_fetch(now_ms, max_bytes)
         if request is None:

@@ -157,6 +157,18 @@ def test_an_equal_end_is_not_enough(current: Log, tmp_path: Path) -> None:
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
+def test_a_copy_of_an_earlier_run_that_starts_too_late_starts_over(current: Log, tmp_path: Path) -> None:
+    """The current log was cut below its start, and a crash came before its copy heard of that."""
+    earlier = open_log(tmp_path / "future", segment_bytes=300)
+    earlier.truncate_fully_and_start_at(14)
+    append(earlier, *[PAIR] * 3, epoch=4)
+    earlier.close()
+    replica = following(current, tmp_path / "future")
+    assert replica.log.log_start_offset == 14
+    copy_all(replica)
+    assert files_of(replica.log.directory) == files_of(current.directory)
+
+
 def test_damage_is_noted_and_not_copied(current: Log, replica: FutureReplica) -> None:
     """FT-11: the copy waits, and has every batch before."""
     path = current.segments[1].path
