@@ -14,7 +14,7 @@ from replog.rpc.v1 import metadata_pb2 as pb
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
-_BOOL = TypeAdapter(bool)
+_BOOL, _INT = TypeAdapter(bool), TypeAdapter(int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,15 @@ def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[
 
 def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
     """The situation of a topic with these settings."""
-    min_isr = int(configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas))
     allowed = configs.get(UNCLEAN_LEADER_ELECTION)
     unclean = rules.unclean_leader_election if allowed is None else _BOOL.validate_strings(allowed)
-    return Situation(active, min_isr, rules.eligible_leader_replicas, unclean)
+    return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, unclean)
+
+
+def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
+    """Understands every way to write the number that settings may be written in: 2.0 is 2."""
+    written = configs.get(MIN_INSYNC_REPLICAS)
+    return rules.min_insync_replicas if written is None else _INT.validate_strings(written)
 
 
 def leads_something(image: MetadataImage, broker_id: int) -> bool:

@@ -6,7 +6,13 @@ A change names the settings that it sets or deletes; the others stay (Kafka's in
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cluster.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
+from cluster.controller.broker_events import (
+    MIN_INSYNC_REPLICAS,
+    Rules,
+    active_brokers,
+    min_insync_replicas,
+    situation_under,
+)
 from cluster.controller.elections import elect
 from cluster.controller.records import Decision, broker_config_record, partition_record, topic_record
 from cluster.metadata_image import MetadataImage
@@ -43,7 +49,7 @@ def alter_topic_configs(
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
     written = [topic_record(replace(topic, configs=configs))] if configs != topic.configs else []
-    if _minimum(configs, rules) > _minimum(topic.configs, rules):
+    if min_insync_replicas(configs, rules) > min_insync_replicas(topic.configs, rules):
         records = written + _settle(image, rules, topic, configs, even_unchanged=True)
     else:
         records = _settle(image, rules, topic, configs) + written
@@ -115,10 +121,6 @@ def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) ->
             f"{source}: index.interval.bytes={before.index_interval_bytes} cannot become "
             f"{after.index_interval_bytes}: the indexes of all segments follow from it; create another topic",
         )
-
-
-def _minimum(configs: Mapping[str, str], rules: Rules) -> int:
-    return int(configs.get(MIN_INSYNC_REPLICAS, rules.min_insync_replicas))
 
 
 def _settle(

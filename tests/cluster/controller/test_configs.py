@@ -52,6 +52,16 @@ def test_a_deleted_minimum_becomes_the_controllers_default_and_is_written_down(m
     assert cluster.image.topics["t"].configs == {"min.insync.replicas": "2"}, "no more than there are replicas"
 
 
+@pytest.mark.parametrize("written", ["2.0", " 2", "0_2", "+2"])
+def test_a_minimum_is_understood_however_it_is_written(three, written):
+    alter(three, min_insync_replicas=written)
+    three.expire(13)
+    three.expire(12)
+    assert (three.partition().isr, three.partition().elr) == ((11,), (12,)), "a minimum of 2"
+    alter(three, min_insync_replicas="1")
+    assert three.partition().elr == ()
+
+
 @pytest.mark.parametrize(
     ("topic", "settings", "delete", "code", "words"),
     [
