@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster.simulation.simulation import Outcome
 from replog.errors import ErrorCode, ReplogError
 
-BEGIN, END = "<!-- figures of `replog sim run --report` -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- figures, written by sim run with --report -->", "<!-- end of figures -->"
 
 
 @dataclass(slots=True)

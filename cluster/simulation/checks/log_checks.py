@@ -86,6 +86,8 @@ def _append(partition: Partition, replica: Replica, headers: list[BatchHeader]) 
                     f"broker {replica.broker_id}'s log goes on at offset {header.base_offset} with epoch "
                     f"{header.leader_epoch}, after {previous}",
                 )
+            if previous.next <= replica.log.log_start_offset:
+                previous = None  # a follower may keep another tail below its leader's log start, which nobody can read
         previous = partition.intern(header, previous, replica)
         chain.append(previous)
 

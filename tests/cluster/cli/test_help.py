@@ -27,6 +27,8 @@ COMMANDS = [
     "log dump",
     "log verify",
     "log rebuild-index",
+    "sim run",
+    "sim replay",
     "demo",
     "broker",
     "broker-config",

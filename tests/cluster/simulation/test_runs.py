@@ -1,4 +1,4 @@
-"""Seeds, old and new: whole clusters under faults, every invariant after every step (§13.3)."""
+"""Seeds, old and new: whole clusters under faults, every invariant after every step."""
 
 import os
 import subprocess
