@@ -18,7 +18,11 @@ SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
 
 
 class MetadataWatch:
-    """Applies every delta to `image` and then calls `on_change` with it, in version order."""
+    """Applies what changed to `image` and then calls `on_change` with it, in version order.
+
+    Changes that come in several deltas are applied in one piece: in between, a partition may be without its topic, or
+    with one of the same name that was deleted.
+    """
 
     def __init__(
         self,
@@ -30,6 +34,7 @@ class MetadataWatch:
         self._channel = channel
         self._image = image
         self._on_change = on_change
+        self._gathered = pb.MetadataDelta()  # what has come of changes that are not whole yet
         self._backoff = backoff
         self._moved = asyncio.Condition()
         self._first_latest: int | None = None  # the cluster's version when it was first heard of
@@ -46,7 +51,7 @@ class MetadataWatch:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _follow(self) -> None:
-        request = pb.WatchMetadataRequest(after_version=self._image.version)
+        request = pb.WatchMetadataRequest(after_version=max(self._image.version, self._gathered.version))
         deltas = self._channel.watch(methods.Controller["watch_metadata"], request)
         try:
             while True:
@@ -66,10 +71,14 @@ class MetadataWatch:
             await deltas.aclose()  # type: ignore[attr-defined]
 
     async def _apply(self, delta: pb.MetadataDelta) -> None:
-        if delta.records:
-            for record in delta.records:
+        self._gathered.MergeFrom(delta)
+        if delta.version < delta.latest_version:
+            return
+        whole, self._gathered = self._gathered, pb.MetadataDelta()
+        if whole.records:
+            for record in whole.records:
                 self._image.apply(record)
-            self._on_change(delta)
+            self._on_change(whole)
         async with self._moved:
             if self._first_latest is None:
                 self._first_latest = delta.latest_version

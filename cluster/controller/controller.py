@@ -165,9 +165,9 @@ class Controller:
             while self._active:
                 changed = self._changed
                 newer = self.state.records.after(sent)
+                latest = self.state.image.version
                 for records in _in_deltas(newer):
                     sent = records[-1].version
-                    latest = self.state.image.version
                     yield controller_pb2.MetadataDelta(version=sent, records=records, latest_version=latest)
                 if newer:
                     continue
