@@ -259,12 +259,14 @@ class Workload:
         self._scratch += 1
         topic = f"scratch{self._scratch}"
         self.history.deleted[topic] = None
-        for step, call in (
-            ("create", admin.create_topic(topic, 1, chance.choice((2, 3)))),
-            ("delete", admin.delete_topic(topic)),
-        ):
+        replicas = chance.choice((2, 3))
+        steps: dict[str, Callable[[], Awaitable[None]]] = {
+            "create": lambda: admin.create_topic(topic, 1, replicas),
+            "delete": lambda: admin.delete_topic(topic),
+        }
+        for step, call in steps.items():
             try:
-                await call
+                await call()
             except ReplogError as error:
                 self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
             else:
