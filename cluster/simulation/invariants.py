@@ -25,6 +25,8 @@ INVARIANTS = {
     "INV-21": "When faults end, replicas become equal, HW reaches LEO, and the ISR is everyone alive.",
     "INV-22": "An eligible leader replica holds everything that was ever committed.",
     "ST-7": "Where a follower was when it last fetched, it holds what its leader holds.",
+    "ST-13": "A leader has noted where its epoch begins before it serves.",
+    "CT-6": "Whoever is in sync or leads is active.",
     "HW-2": "Nothing is exposed while fewer than the minimum are in sync.",
     "HW-3": "The high watermark waits for every replica that may be in sync.",
     "ISR-3": "Whoever is proposed for the ISR has reached HW and the start of the epoch.",

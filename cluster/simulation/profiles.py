@@ -20,6 +20,7 @@ class Fault(StrEnum):
     BREAK_CONNECTIONS = "break connections"
     SLOW_LINK = "slow a link"
     SLOW_FOLLOWER = "slow a follower to about the lag limit"
+    SLOW_METADATA = "slow what the controller tells a broker"
 
     KILL = "kill a broker"
     KILL_AT_FILE_OPERATION = "kill a broker at a file operation"
@@ -42,6 +43,7 @@ class Fault(StrEnum):
 
     ELECT_PREFERRED = "elect preferred leaders"
     REASSIGN = "move a partition to other brokers"
+    HAND_ROUND = "hand leadership round"
 
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
@@ -60,6 +62,7 @@ NETWORK = (
     Fault.BREAK_CONNECTIONS,
     Fault.SLOW_LINK,
     Fault.SLOW_FOLLOWER,
+    Fault.SLOW_METADATA,
 )
 CRASHES = (
     Fault.KILL,
@@ -82,8 +85,16 @@ CONTROLLER = (
     Fault.PAUSE_CONTROLLER,
     Fault.STORE_FAILS,
 )
-LEADERSHIP = (Fault.ELECT_PREFERRED, Fault.REASSIGN, Fault.KILL_LEADERS, Fault.ROLLING_RESTART)
+LEADERSHIP = (
+    Fault.ELECT_PREFERRED,
+    Fault.REASSIGN,
+    Fault.HAND_ROUND,
+    Fault.KILL_LEADERS,
+    Fault.ROLLING_RESTART,
+)
 DISKS = (Fault.DISK_FULL, Fault.DISK_ERROR, Fault.WIPE_DISK, Fault.FLIP_BIT, Fault.POWER_LOSS)
+FAILOVER = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.BREAK_CONNECTIONS, Fault.DUEL, Fault.KILL_LEADERS, Fault.PAUSE)
+ISR = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.ISOLATE_FROM_CONTROLLER, Fault.ISOLATE_FROM_BROKERS, Fault.RESTART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,21 @@ PROFILES: dict[str, Profile] = {
         Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, Fault.KILL)),
         Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, Fault.KILL)),
         Profile("disks", "full and failing disks, lost disks, flipped bits", _at(3.0, *DISKS) | _at(1.0, Fault.KILL)),
+        Profile(
+            "failover",
+            "leader after leader, and brokers that hear of it late",
+            _at(8.0, Fault.HAND_ROUND, Fault.SLOW_METADATA) | _at(2.0, *FAILOVER),
+        ),
+        Profile(
+            "isr",
+            "followers around the lag limit, and answers about the ISR that come late",
+            _at(8.0, Fault.SLOW_FOLLOWER, Fault.SLOW_METADATA) | _at(3.0, *ISR) | _at(2.0, *CONTROLLER),
+        ),
+        Profile(
+            "power",
+            "power losses and kills",
+            _at(8.0, Fault.POWER_LOSS) | _at(3.0, Fault.KILL, Fault.KILL_AT_FILE_OPERATION, Fault.RESTART),
+        ),
         Profile("storm", "everything at once", _at(0.8, *Fault), brokers=(3, 7)),
         Profile("swarm", "each seed its own mix of kinds", _at(0.8, *Fault), swarm=True, brokers=(3, 7)),
         Profile(

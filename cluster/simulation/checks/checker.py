@@ -12,7 +12,7 @@ from cluster.simulation.checks.broker import BrokerCheck
 from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.quiescence import check_quiescence
-from cluster.simulation.checks.records import follow_record
+from cluster.simulation.checks.records import check_active, follow_record
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.checks.world import CONTROLLER, World
 from cluster.simulation.history import Outcome
@@ -87,6 +87,7 @@ class Checker:
                 self._recorded[tp] = state
                 follow_record(self._current[tp], state, image)
                 check_in_sync(self._current[tp])
+            check_active(self._current[tp], image)
 
     def _follow_topics(self, image: MetadataImage) -> None:
         for tp in [tp for tp in self._current if tp not in image.partitions]:

@@ -1,10 +1,15 @@
-"""Delayed operations of a live broker: none outlives its deadline, none is forgotten (INV-19)."""
+"""Delayed operations of a live broker: none outlives its deadline, none is forgotten or sleeps on (INV-19)."""
 
 from cluster.broker.delayed import DelayedOperations
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.simulation.checks.violation import Violation
+from leader.delayed_fetch import DelayedFetch
+from leader.delayed_produce import DelayedProduce
+from replog.errors import ErrorCode, ReplogError
+from replog.purgatory.operation import DelayedOperation
 
 SLACK_MS = 1000  # a broker that was paused first works off what is due; its clock may run a little fast
+WAKING_MS = 50  # far more than a loop takes to get round to what an event set off
 
 
 class Purgatories:
@@ -19,11 +24,16 @@ class Purgatories:
             "DeleteRecords": manager.record_deletions,
         }
         self._late: dict[str, tuple[int, int]] = {}  # by kind: the deadline, and when it was first seen to have passed
+        self._ready: dict[
+            DelayedOperation, tuple[int, int]
+        ] = {}  # since when each could be answered, in how many looks
 
     def check(self) -> None:
         now_ms = self._manager.clock.monotonic_ms()
+        ready, self._ready = self._ready, {}
         for kind, operations in self._kinds.items():
             self._check_none_forgotten(kind, operations)
+            self._check_none_sleeps(kind, operations, now_ms, ready)
             deadline_ms = operations._purgatory.next_deadline_ms()
             if deadline_ms is None or deadline_ms >= now_ms:
                 self._late.pop(kind, None)
@@ -37,6 +47,23 @@ class Purgatories:
                     f"broker {self._broker_id}: a {kind} due at {deadline_ms} ms is not answered at {now_ms}",
                 )
 
+    def _check_none_sleeps(
+        self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[DelayedOperation, tuple[int, int]]
+    ) -> None:
+        """What has come was told to whoever waits for it (PG-6): data, a high watermark, another role."""
+        for key, watched in operations._purgatory._watchers.items():
+            for operation in watched:
+                if operation.completed or operation in self._ready or not _could_be_answered(operation):
+                    continue
+                since_ms, looks = before.get(operation, (now_ms, 0))
+                if looks >= 2 and now_ms - since_ms > WAKING_MS:
+                    raise Violation(
+                        "INV-19",
+                        f"broker {self._broker_id}: what a {kind} on {key} waits for came {now_ms - since_ms} ms ago, "
+                        "and nobody has told it",
+                    )
+                self._ready[operation] = since_ms, looks + 1
+
     def _check_none_forgotten(self, kind: str, operations: DelayedOperations) -> None:
         for key, watched in operations._purgatory._watchers.items():
             for operation in watched:
@@ -45,3 +72,26 @@ class Purgatories:
                         "INV-19",
                         f"broker {self._broker_id}: a {kind} on {key} waits without a deadline, and nobody will end it",
                     )
+
+
+def _could_be_answered(operation: DelayedOperation) -> bool:
+    """As its `try_complete`, which would."""
+    if isinstance(operation, DelayedProduce):
+        return all(operation._check(produce) is not None for produce in operation._pending.values())
+    if not isinstance(operation, DelayedFetch):
+        return False
+    total = 0
+    for row in operation._rows:
+        if row.metadata is None:
+            continue
+        reader = operation._lookup(row.topic_partition)
+        if isinstance(reader, ErrorCode):
+            return True
+        try:
+            available = operation._available(reader, row, row.metadata)
+        except ReplogError:
+            return False  # its disk has failed, and the broker is about to stop
+        if available is None:
+            return True
+        total += available
+    return total >= operation._min_bytes

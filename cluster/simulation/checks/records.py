@@ -36,6 +36,17 @@ def follow_record(partition: Partition, new: PartitionState, image: MetadataImag
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
 
 
+def check_active(partition: Partition, image: MetadataImage) -> None:
+    """CT-6: whoever is fenced, or shuts down, is out of every ISR and leads nothing in the same commit."""
+    state = partition.state
+    if state is None:
+        return
+    for member in dict.fromkeys((*state.isr, *((state.leader,) if state.leader != NO_LEADER else ()))):
+        broker = image.broker(member)
+        if broker is None or not broker.active:
+            partition.fail("CT-6", f"broker {member}, which is {broker}, is in the ISR or leads")
+
+
 def _check_last_leader(partition: Partition, old: PartitionState, elected: int) -> None:
     """INV-11: an unclean election forgives what a disk lost, and the last leader of all has nothing else to lose.
 

@@ -60,6 +60,10 @@ def _act(partition: Partition, replica: Replica) -> None:
     elected = partition.recorded_leaders.get(epoch)
     if elected is not None and elected != replica.broker_id:
         partition.fail("INV-3", f"broker {replica.broker_id} leads in epoch {epoch}, for which {elected} was elected")
+    if replica.latest is None or replica.latest[0] != epoch:
+        partition.fail(
+            "ST-13", f"broker {replica.broker_id} leads in epoch {epoch}, and has not noted where that begins"
+        )
 
 
 def check_zombies(partition: Partition, replica: Replica) -> None:

@@ -97,6 +97,13 @@ async def slow_follower(n: Nemesis) -> None:
     await _slow(n, Fault.SLOW_FOLLOWER, follower, leader, LAG_MS / 1000 * n.chance.uniform(0.3, 1.1))
 
 
+@deed(Fault.SLOW_METADATA)
+async def slow_metadata(n: Nemesis) -> None:
+    """It learns late who leads and what became of its proposals, and its own heartbeats come in time."""
+    name = n.running_broker().name
+    await _slow(n, Fault.SLOW_METADATA, CONTROLLER, name, n.chance.choice((0.1, 0.5, 1.2)) * n.chance.random())
+
+
 async def _slow(n: Nemesis, kind: Fault, a: str, b: str, delay_s: float) -> None:
     n.begin(kind, a=a, b=b, delay_s=round(delay_s, 6))
     n.kernel.network.slow(a, b, (delay_s * 800, delay_s * 1200))

@@ -1,6 +1,9 @@
 """What administrators do at the wrong moment: elections, and replicas that move to other brokers."""
 
+import asyncio
+
 from cluster.simulation.nemesis import Nemesis, deed
+from cluster.simulation.plan import LAG_MS
 from cluster.simulation.profiles import Fault
 from replog.client.admin import Admin
 from replog.client.leadership import ElectionType
@@ -30,6 +33,24 @@ async def reassign(n: Nemesis) -> None:
         await n.for_a_while()
         n.kernel.trace.add("reassignment taken back", partition=tp)
         await _move(n, tp, None)
+
+
+@deed(Fault.HAND_ROUND)
+async def hand_round(n: Nemesis) -> None:
+    """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs."""
+    tp = n.partition()
+    n.begin(Fault.HAND_ROUND, partition=tp)
+
+    async def elect(admin: Admin) -> object:
+        return await admin.elect_leaders(ElectionType.PREFERRED, [tp])
+
+    for _ in range(n.chance.randint(2, 10)):
+        state = n.cluster.last_image.partitions.get(tp)
+        if state is None or state.reassigning:
+            return
+        await _move(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
+        await n.workload.administer_once("elect leaders", elect)
+        await asyncio.sleep(n.chance.random() * n.chance.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
 
 
 async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None) -> None:

@@ -123,11 +123,11 @@ def test_inv_20_a_broker_that_is_not_active_joins_the_isr(how: str, tmp_path: Pa
         world.record(state(partition_epoch=2))
 
 
-def test_inv_20_a_broker_that_is_not_active_stays_in_the_isr(tmp_path: Path) -> None:
-    """INV-20, nearly: what it leaves, and when, is another matter."""
+def test_ct_6_a_broker_that_is_not_active_stays_in_the_isr(tmp_path: Path) -> None:
     world = three(tmp_path, "0:0-4")
     world.register(3, broker_epoch=103, leaving=True)
-    world.record(state(partition_epoch=1, isr=(1, 3)))
+    with violates("CT-6", "broker 3"):
+        world.record(state(partition_epoch=1, isr=(1, 3)))
 
 
 @pytest.mark.parametrize(("fetched", "violated"), [(103, True), (104, False), (-1, False)])

@@ -1,8 +1,10 @@
 """Every wrong variant by its name."""
 
-from tests.cluster.simulation.variants import elections, replication, storage, truncation
+from tests.cluster.simulation.variants import clients, elections, replication, storage, truncation
 from tests.cluster.simulation.variants.variant import Variant
 
 VARIANTS: dict[str, Variant] = {
-    variant.name: variant for module in (truncation, replication, elections, storage) for variant in module.VARIANTS
+    variant.name: variant
+    for module in (truncation, replication, elections, storage, clients)
+    for variant in module.VARIANTS
 }

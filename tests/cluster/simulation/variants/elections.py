@@ -10,16 +10,16 @@ import cluster.controller.registration
 from cluster.broker.role_changes import RoleChanges
 from cluster.controller.alter_partition import Proposal
 from cluster.controller.cluster_state import ClusterState
+from cluster.controller.controller import Controller
+from cluster.controller.records import Decision, broker_record, number
 from leader.alter_partition_queue import AlterPartitionQueue
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
 from tests.cluster.simulation.variants.variant import Variant
 
 _refusal = cluster.controller.alter_partition.refusal
-_remove = cluster.controller.broker_events._remove
 _restart = cluster.controller.registration.restart
 _lead = RoleChanges._lead
-_follow = RoleChanges._follow
 
 
 def _refusal_of_any_incarnation(state: PartitionState, proposal: Proposal, brokers: dict[int, Broker]) -> ErrorCode:
@@ -85,10 +85,46 @@ def _ignores_smaller_epoch_changes(self: RoleChanges, tp: Any, state: PartitionS
         _lead(self, tp, state)
 
 
+def _completed_in_part(state: PartitionState) -> PartitionState:
+    changed = _completed(state)
+    return changed if changed is state else replace(changed, isr=state.isr)
+
+
+_completed = cluster.controller.elections._completed
+
+
+def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | None]:
+    unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
+    expired = [broker_id for broker_id in unfenced if self._sessions.left_ms(broker_id, now_ms) == 0]
+    records = [
+        record
+        for broker_id in expired
+        for record in cluster.controller.broker_events.fence(self.image, self._rules, self.image.brokers[broker_id])
+    ]
+    return Decision(records, expired[0] if expired else None)
+
+
+async def _announce_then_store(self: Controller, records: list[Any]) -> None:
+    version = self.state.image.version
+    number(records, version)
+    self.state.apply(records, self._clock.monotonic_ms())
+    self._wake_watchers()
+    try:
+        await self._in_store(self._store.commit, version, records)
+    except Exception as error:
+        self._fail(error)
+        raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
+
+
+def _fence_all_but_isr(image: Any, rules: Any, broker: Broker) -> Any:
+    fenced = replace(broker, fenced=True, in_controlled_shutdown=False)
+    return [broker_record(fenced)]
+
+
 VARIANTS = [
     Variant(
         "any-incarnation-joins",
-        "the controller takes fenced and reborn replicas into the ISR, and leaders propose them",
+        "the controller takes fenced and reborn replicas into the ISR",
         "§6.4 row 11, ISR-14 (KIP-841, KIP-903, KAFKA-13916, KAFKA-14139)",
         "swarm",
         ((cluster.controller.alter_partition, "refusal", _refusal_of_any_incarnation),),
@@ -97,21 +133,21 @@ VARIANTS = [
         "isr-by-membership",
         "the controller takes an ISR from a deposed leader",
         "ISR-13, W-I13",
-        "swarm",
+        "isr",
         ((cluster.controller.alter_partition, "refusal", _refusal_by_membership),),
     ),
     Variant(
         "no-partition-epoch-check",
         "the controller takes a proposal that was made before its own last change",
         "§6.4 row 6, W-I10",
-        "swarm",
+        "isr",
         ((cluster.controller.alter_partition, "refusal", _refusal_of_old_epoch),),
     ),
     Variant(
         "unclean-restart-stays-eligible",
-        "a broker that lost power stays in the in-sync sets",
+        "a broker that stopped uncleanly stays an eligible leader",
         "ISR-18",
-        "swarm",
+        "power",
         ((cluster.controller.registration, "restart", _clean_restart),),
     ),
     Variant(
@@ -139,14 +175,42 @@ VARIANTS = [
         "proposal-replaces-one-in-flight",
         "a second proposal takes the place of one that is under way, and its answer",
         "ISR-8 (KAFKA-12686)",
-        "swarm",
+        "isr",
         ((AlterPartitionQueue, "submit", _forget_in_flight),),
     ),
     Variant(
         "leader-misses-isr-changes",
         "a leader does not look at records that leave its epoch alone",
         "2.1, ISR-12 (KAFKA-12367)",
-        "swarm",
+        "isr",
         ((RoleChanges, "_lead", _ignores_smaller_epoch_changes),),
+    ),
+    Variant(
+        "reassigned-replica-stays-in-isr",
+        "a reassignment that completes leaves the replicas that it took away in the ISR",
+        "CT-15 (KAFKA-9672)",
+        "moves",
+        ((cluster.controller.elections, "_completed", _completed_in_part),),
+    ),
+    Variant(
+        "fenced-from-one-base",
+        "brokers whose sessions end together are fenced with records that do not know of each other",
+        "CT-6 (KAFKA-13173)",
+        "swarm",
+        ((ClusterState, "fence_next_expired", _fence_all_from_one_base),),
+    ),
+    Variant(
+        "fenced-stay-in-isr",
+        "a broker whose session ended stays in the in-sync sets and leads on",
+        "CT-6 (KAFKA-13916)",
+        "swarm",
+        ((cluster.controller.broker_events, "fence", _fence_all_but_isr),),
+    ),
+    Variant(
+        "announced-before-stored",
+        "the controller tells of its decisions before they are durable",
+        "§9.5",
+        "controller",
+        ((Controller, "_commit", _announce_then_store),),
     ),
 ]

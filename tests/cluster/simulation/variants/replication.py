@@ -2,19 +2,22 @@
 
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import leader.isr
 import leader.list_offsets
 import leader.partition
+from cluster.broker.broker import Broker
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import FollowerState
-from leader.isr import AfterRefusal, PendingShrink
+from leader.isr import AfterRefusal, Committed, PendingShrink
 from leader.partition import FollowerRead, PartitionLeader
 from replog.errors import ErrorCode
+from replog.fetch import PartitionRead
 from replog.log.batch import iterate_batches
 from replog.log.log import Log
-from replog.log.offsets import Isolation, TimestampAndOffset
+from replog.log.offsets import NO_EPOCH, Isolation, TimestampAndOffset
 from replog.metadata import PartitionState
 from tests.cluster.simulation.variants.variant import Variant
 
@@ -99,18 +102,24 @@ def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> Non
     before = dict(self.replicas)
     _begin_epoch(self, *arguments)
     for replica_id, follower in before.items():
-        known = _remembered.get((self.broker_id, self.topic_partition, replica_id), follower.log_end_offset)
+        known = _remembered.get(self.log, {}).get(replica_id, follower.log_end_offset)
         self.replicas[replica_id] = replace(self.replicas[replica_id], log_end_offset=known)
 
 
 def _record_and_remember(self: PartitionLeader, *arguments: Any) -> FollowerRead:
     read = _record_progress(self, *arguments)
     replica_id = arguments[0]
-    _remembered[self.broker_id, self.topic_partition, replica_id] = self.replicas[replica_id].log_end_offset
+    _remembered.setdefault(self.log, {})[replica_id] = self.replicas[replica_id].log_end_offset
     return read
 
 
-_remembered: dict[Any, int] = {}
+_remembered: WeakKeyDictionary[Log, dict[int, int]] = WeakKeyDictionary()
+
+
+def _begin_epoch_as_the_next(self: PartitionLeader, leader_epoch: int, *arguments: Any) -> None:
+    if self.leader_epoch != NO_EPOCH:
+        self.leader_epoch = leader_epoch - 1
+    _begin_epoch(self, leader_epoch, *arguments)
 
 
 def _become_leader_on_equal_record(self: PartitionLeader, state: PartitionState, *arguments: Any) -> bool:
@@ -159,19 +168,52 @@ def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advan
 
 _touched = ReplicaManager.touched
 
+
+def _not_told(self: Broker, hosted: Any) -> None:
+    """Whoever waits on the follower finds out at its deadline."""
+
+
+def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation, **options: Any) -> PartitionRead:
+    return _fetch_as_consumer(self, request, Isolation.LOG_END, **options)
+
+
+_fetch_as_consumer = PartitionLeader.fetch_as_consumer
+
+
+def _list_uncommitted(self: PartitionLeader, timestamp: int, isolation: Isolation, *arguments: Any) -> Any:
+    return _list_offset_of_leader(self, timestamp, Isolation.LOG_END, *arguments)
+
+
+_list_offset_of_leader = PartitionLeader.list_offset
+
+
+def _read_anywhere(self: PartitionLeader, client_rack: str, fetch_offset: int) -> int:
+    state, self.state = self.state, _everybody(self)
+    try:
+        return _read_replica(self, client_rack, fetch_offset)
+    finally:
+        self.state = state
+
+
+def _everybody(self: PartitionLeader) -> Committed:
+    return Committed(frozenset((self.broker_id, *self.replicas)))
+
+
+_read_replica = PartitionLeader._read_replica
+
 VARIANTS = [
     Variant(
         "hw-from-committed-isr",
         "the high watermark waits for the committed ISR alone while a replica is being added to it",
         "HW-3, ST-2",
-        "swarm",
+        "isr",
         ((leader.partition, "high_watermark_candidate", _candidate_of_committed),),
     ),
     Variant(
         "hw-without-laggards",
         "the high watermark no longer waits for members that are proposed to be dropped",
         "ST-2, W-H6",
-        "swarm",
+        "isr",
         ((leader.partition, "high_watermark_candidate", _candidate_without_laggards),),
     ),
     Variant(
@@ -192,7 +234,7 @@ VARIANTS = [
         "delayed-produce-without-epoch",
         "a waiting produce looks at offsets only, whoever wrote them",
         "PR-13, W-P12",
-        "swarm",
+        "failover",
         ((DelayedProduce, "_check", _check_without_epoch),),
     ),
     Variant(
@@ -220,7 +262,7 @@ VARIANTS = [
         "expand-below-epoch-start",
         "a replica joins the ISR at the high watermark, below the start of the epoch",
         "ISR-3, W-I1",
-        "swarm",
+        "isr",
         ((PartitionLeader, "_expand_isr", _expand_at_high_watermark),),
     ),
     Variant(
@@ -234,7 +276,7 @@ VARIANTS = [
         "old-offsets-after-election",
         "a new leader believes what it knew of its followers when it led before",
         "ST-11, HW-5",
-        "swarm",
+        "failover",
         (
             (PartitionLeader, "_begin_epoch", _begin_epoch_with_old_offsets),
             (PartitionLeader, "_record_progress", _record_and_remember),
@@ -244,21 +286,21 @@ VARIANTS = [
         "reset-on-equal-record",
         "the record that is applied already drops the proposal that is under way",
         "2.1, ST-12, ISR-9",
-        "swarm",
+        "isr",
         ((PartitionLeader, "become_leader", _become_leader_on_equal_record),),
     ),
     Variant(
         "revert-on-invalid-update-version",
         "a proposal whose fate is unknown counts as refused",
         "ISR-10, W-I4 (KAFKA-14144)",
-        "swarm",
+        "isr",
         ((leader.partition, "after_refusal", _refuse_nothing),),
     ),
     Variant(
         "partition-epoch-not-taken-over",
         "the partition epoch of an accepted proposal is forgotten",
         "ISR-9, ISR-12 (KAFKA-12367, KAFKA-13790)",
-        "swarm",
+        "isr",
         ((PartitionLeader, "on_alter_partition_result", _forget_partition_epoch),),
     ),
     Variant(
@@ -275,21 +317,21 @@ VARIANTS = [
         "no-epoch-start",
         "a leader serves before it has noted where its epoch begins",
         "ST-13, EP-3 (KAFKA-7415)",
-        "swarm",
+        "failover",
         ((Log, "assign_epoch_start", _no_start_of_epoch),),
     ),
     Variant(
         "end-offset-goes-back",
         "a new leader names its high watermark as the end before it has reached the epoch's start",
         "FE-22 (KIP-207, KAFKA-2334)",
-        "swarm",
+        "failover",
         ((leader.partition, "list_offset", _bound_at_once),),
     ),
     Variant(
         "purgatory-not-told-of-lost-leadership",
         "requests that wait on a leader that is none any more wait on",
         "§2.3 (KAFKA-2960, KAFKA-8571, KAFKA-9198)",
-        "swarm",
+        "failover",
         (
             (ReplicaManager, "role_changed", _nothing_waits),
             (ReplicaManager, "check_now", _nothing_waits),
@@ -301,5 +343,53 @@ VARIANTS = [
         "PG-6, PR-6 (KAFKA-6653, KAFKA-8334)",
         "swarm",
         ((ReplicaManager, "touched", _touch_for_appends_alone),),
+    ),
+    Variant(
+        "all-minimums-ignored",
+        "acks=all is appended, exposed and acknowledged with fewer in sync than the minimum",
+        "PR-3, PR-10 (C3), HW-2, ISR-16",
+        "swarm",
+        (
+            (PartitionLeader, "append", _append_unchecked),
+            (DelayedProduce, "_check", _check_without_minimum),
+            (leader.partition, "high_watermark_candidate", _candidate_without_minimum),
+        ),
+    ),
+    Variant(
+        "missed-epoch-unnoticed",
+        "a leader that is elected again trusts what it knew, although it missed an epoch in which another led",
+        "ST-11 (KAFKA-7164)",
+        "failover",
+        ((PartitionLeader, "_begin_epoch", _begin_epoch_as_the_next),),
+    ),
+    Variant(
+        "consumers-read-uncommitted",
+        "consumers are given records above the high watermark",
+        "FE-4",
+        "swarm",
+        ((PartitionLeader, "fetch_as_consumer", _read_uncommitted),),
+    ),
+    Variant(
+        "uncommitted-end-offset",
+        "clients are told the log end instead of the high watermark",
+        "FE-22",
+        "swarm",
+        ((PartitionLeader, "list_offset", _list_uncommitted),),
+    ),
+    Variant(
+        "consumer-on-follower-not-woken",
+        "a consumer that waits on a follower is not told of its high watermark",
+        "FE-14 (KAFKA-14334)",
+        "swarm",
+        ((Broker, "_on_follower_high_watermark", _not_told),),
+    ),
+    Variant(
+        "read-replica-outside-isr",
+        "a consumer is sent to any replica of its rack, in sync or not",
+        "FE-19 (KAFKA-14372)",
+        "swarm",
+        ((PartitionLeader, "_read_replica", _read_anywhere),),
+        unseen="the replica outside serves committed records only, and has to name its own high watermark: it is slow, "
+        "not wrong",
     ),
 ]

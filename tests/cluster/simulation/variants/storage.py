@@ -4,9 +4,13 @@ from typing import Any
 
 import replog.log.clean_shutdown
 import replog.log.manager
+import replog.log.recovery
 from replog.log.checkpoint import OffsetCheckpoint
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
+from replog.log.log import Log
 from replog.log.manager import LogManager
+from replog.log.producers.recovery import LoadingProducers
+from replog.log.producers.state import ProducerStateManager
 from tests.cluster.simulation.variants.variant import Variant
 
 _load = LogManager.load
@@ -19,6 +23,21 @@ def _trust_any_stop(self: LogManager, *arguments: Any) -> Any:
 
 def _epochs_in_memory(self: LeaderEpochCache) -> None:
     """They are lost with the process."""
+
+
+def _epochs_match(*_: Any) -> bool:
+    return True
+
+
+def _no_epochs(path: Any) -> LeaderEpochCache:
+    return LeaderEpochCache(path)
+
+
+def _epochs_but_zero(segments: Any) -> list[EpochEntry]:
+    return [entry for entry in _epochs_of(segments) if entry[0]]
+
+
+_epochs_of = replog.log.recovery.epochs_of
 
 
 def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
@@ -38,19 +57,97 @@ def _always_clean(directory: Any) -> tuple[bool, int]:
 
 _take_marker = replog.log.manager.take_marker
 
+
+def _append_unflushed(self: Log, last: Any) -> None:
+    self.log_end_offset = last.next_offset
+
+
+def _no_producers(self: LoadingProducers, segments: Any) -> ProducerStateManager:
+    state = _finish(self, segments)
+    state.clear(segments[-1].next_offset)
+    return state
+
+
+_finish = LoadingProducers.finish
+
+
 VARIANTS = [
     Variant(
         "no-recovery",
         "a log is believed after an unclean stop as after a clean one",
         "LD-5, SG-8",
-        "swarm",
+        "disks",
         ((LogManager, "load", _trust_any_stop),),
+        raises=True,
     ),
     Variant(
         "marker-left-behind",
         "the clean-shutdown marker of an earlier stop is still there after a crash",
         "FN-3, ISR-18",
-        "swarm",
+        "disks",
         ((replog.log.manager, "take_marker", _always_clean),),
+        raises=True,
+    ),
+    Variant(
+        "stale-epochs-believed",
+        "the epoch cache is not written in time, and what its file says is believed",
+        "LD-10, EP-9 (KAFKA-16541, KAFKA-7897)",
+        "crashes",
+        (
+            (LeaderEpochCache, "_write", _epochs_in_memory),
+            (replog.log.recovery, "epochs_match", _epochs_match),
+        ),
+    ),
+    Variant(
+        "epochs-lost-at-load",
+        "a log that is opened has no epoch cache, and none is made from its batches",
+        "LD-10 (KAFKA-15608, KAFKA-20961)",
+        "crashes",
+        (
+            (LeaderEpochCache, "load", staticmethod(_no_epochs)),
+            (replog.log.recovery, "epochs_match", _epochs_match),
+        ),
+    ),
+    Variant(
+        "epoch-zero-skipped",
+        "a lost epoch cache is made anew from the batches, but for those of epoch 0",
+        "LD-10 (KAFKA-10432)",
+        "crashes",
+        (
+            (LeaderEpochCache, "load", staticmethod(_no_epochs)),
+            (replog.log.recovery, "epochs_of", _epochs_but_zero),
+        ),
+    ),
+    Variant(
+        "epochs-only-in-memory",
+        "the epoch cache is not written, and lost with the process",
+        "EP-9 (KAFKA-16541)",
+        "crashes",
+        ((LeaderEpochCache, "_write", _epochs_in_memory),),
+        unseen="a cache that does not say what the batches say is rebuilt when the log is opened (LD-10); without that "
+        "it is `stale-epochs-believed`",
+    ),
+    Variant(
+        "high-watermarks-lost",
+        "no high watermark is checkpointed",
+        "HW-11 (KAFKA-1647)",
+        "crashes",
+        ((OffsetCheckpoint, "write", _no_high_watermarks),),
+        unseen="nobody cuts a log that has epochs to a checkpointed high watermark (FT-3); a leader finds it again "
+        "from its followers and names no end before (FE-22)",
+    ),
+    Variant(
+        "flush-messages-ignored",
+        "flush.messages=1 does not sync",
+        "LG-18",
+        "power",
+        ((Log, "_appended", _append_unflushed),),
+    ),
+    Variant(
+        "producers-forgotten",
+        "a log that is opened knows no producer, so that a retry is appended again",
+        "PS-10 (KAFKA-14034)",
+        "crashes",
+        ((LoadingProducers, "finish", _no_producers),),
     ),
 ]

@@ -2,23 +2,30 @@
 
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import follower.partition
 import leader.delayed_fetch
 import leader.partition
+import replog.log.log
+from cluster.broker.fetcher import Fetcher
 from follower.partition import FetchState, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, diverges, read_log
+from replog.log.batch import iterate_batches
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
-from tests.cluster.simulation.variants.variant import Variant
+from replog.topic import TopicPartition
+from tests.cluster.simulation.variants.variant import Changes, Variant
 
 _become_follower = PartitionFollower.become_follower
 _next_fetch = PartitionFollower.next_fetch
 _on_answer = PartitionFollower.on_answer
 _truncate = PartitionFollower._truncate
 _is_current = PartitionFollower._is_current
+_take_answers = Fetcher._take_answers
+_check_replicated_batches = replog.log.log.check_replicated_batches
 
 
 def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
@@ -48,17 +55,17 @@ def _fetch_unvalidated(self: PartitionFollower, *arguments: Any) -> FetchPartiti
 
 def _one_round(self: PartitionFollower, *arguments: Any) -> FollowerProgress:
     progress = _truncate(self, *arguments)
-    _cut_in_epoch[id(self)] = self.leader_epoch
+    _cut_in_epoch[self] = self.leader_epoch
     return progress
 
 
 def _fetch_after_one_round(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
     fetch = _next_fetch(self, *arguments)
-    return _unvalidated(fetch) if _cut_in_epoch.get(id(self)) == self.leader_epoch else fetch
+    return _unvalidated(fetch) if _cut_in_epoch.get(self) == self.leader_epoch else fetch
 
 
 def _is_current_after_one_round(self: PartitionFollower, request: FetchPartition) -> bool:
-    if _cut_in_epoch.get(id(self)) == self.leader_epoch:
+    if _cut_in_epoch.get(self) == self.leader_epoch:
         return _accepts_unvalidated(self, request)
     return _is_current(self, request)
 
@@ -67,7 +74,7 @@ def _leaders_word(leader: EpochEndOffset, local: EpochEndOffset, log_end_offset:
     return min(leader.end_offset, log_end_offset)
 
 
-_cut_in_epoch: dict[int, int] = {}
+_cut_in_epoch: WeakKeyDictionary[PartitionFollower, int] = WeakKeyDictionary()
 
 
 # no-leader-epoch-fencing
@@ -87,7 +94,7 @@ def _is_current_in_any_epoch(self: PartitionFollower, request: FetchPartition) -
 def _take_high_watermark_of_divergence(
     self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
 ) -> FollowerProgress:
-    if answer.diverging is not None and answer.high_watermark >= 0:
+    if _is_current(self, request) and answer.diverging is not None and answer.high_watermark >= 0:
         self._update_high_watermark(answer.high_watermark)
     return _on_answer(self, request, answer, now_ms)
 
@@ -118,6 +125,29 @@ def _keep_high_watermark(self: Log, offset: int) -> None:
 
 _truncate_fully = Log.truncate_fully_and_start_at
 
+
+def _answer_of_any_request(self: PartitionFollower, request: FetchPartition) -> bool:
+    return self.fetch_state is FetchState.FETCHING
+
+
+def _take_old_answers(self: Fetcher, response: Any) -> None:
+    for result in response.head.partitions:
+        named = self._named.get(TopicPartition(result.topic, result.partition))
+        if named is not None:
+            result.fetch_offset, result.leader_epoch = named[1].fetch_offset, named[1].current_leader_epoch
+    _take_answers(self, response)
+
+
+def _check_no_continuity(records: Any, log_end_offset: int, latest_epoch: int, *, holes: bool) -> Any:
+    first = next((header.base_offset for _, header in iterate_batches(records)), log_end_offset)
+    return _check_replicated_batches(records, first, 0, holes=holes)
+
+
+_OLD_ANSWERS: Changes = (
+    (PartitionFollower, "_is_current", _answer_of_any_request),
+    (Fetcher, "_take_answers", _take_old_answers),
+)
+
 VARIANTS = [
     Variant(
         "truncate-to-hw",
@@ -146,7 +176,7 @@ VARIANTS = [
         "no-leader-epoch-fencing",
         "fetches and answers of other leader epochs are taken for current ones",
         "FE-2, FT-8 (KIP-320, KAFKA-6880)",
-        "swarm",
+        "failover",
         (
             (leader.partition, "check_leader_epoch", _no_fence),
             (leader.delayed_fetch, "check_leader_epoch", _no_fence),
@@ -168,14 +198,14 @@ VARIANTS = [
         "hw-of-diverging-answer",
         "a follower takes the high watermark of an answer that says it diverged",
         "FT-9 (KAFKA-14704)",
-        "swarm",
+        "failover",
         ((PartitionFollower, "on_answer", _take_high_watermark_of_divergence),),
     ),
     Variant(
         "push-before-validation",
         "a follower takes a pushed high watermark before an answer of the epoch was accepted",
         "HW-9, HW-10",
-        "swarm",
+        "failover",
         ((PartitionFollower, "on_high_watermark", _take_any_push),),
     ),
     Variant(
@@ -198,5 +228,29 @@ VARIANTS = [
         "FT-22 (KAFKA-9491, KAFKA-3978, KAFKA-16452)",
         "swarm",
         ((Log, "truncate_fully_and_start_at", _keep_high_watermark),),
+    ),
+    Variant(
+        "leader-counts-other-epochs",
+        "a leader counts fetches of other leader epochs; followers still drop answers of other epochs",
+        "§10 rules 2 and 3, FE-2",
+        "failover",
+        (
+            (leader.partition, "check_leader_epoch", _no_fence),
+            (leader.delayed_fetch, "check_leader_epoch", _no_fence),
+        ),
+    ),
+    Variant(
+        "old-answers-are-appended",
+        "a follower takes whatever answer comes, and appends it wherever its log ends",
+        "FT-8, FT-13, INV-14, INV-16 (KAFKA-13161)",
+        "failover",
+        (*_OLD_ANSWERS, (replog.log.log, "check_replicated_batches", _check_no_continuity)),
+    ),
+    Variant(
+        "old-answers-count",
+        "a follower takes whatever answer comes; its log still refuses what does not continue it",
+        "FT-8 (KAFKA-13161)",
+        "failover",
+        _OLD_ANSWERS,
     ),
 ]

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+Changes = tuple[tuple[Any, str, Callable[..., Any]], ...]  # owner, attribute, new value
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:
@@ -14,11 +16,12 @@ class Variant:
     wrong: str  # what it does instead
     of: str  # rules that it breaks, and published defects of that shape
     profile: str  # of the simulator, the one most likely to catch it
-    changes: tuple[tuple[Any, str, Callable[..., Any]], ...]
+    changes: Changes
+    raises: bool = False  # what it does in life is to raise an exception
+    unseen: str = ""  # why no seed can catch it: what makes up for it, or what nobody promises
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Each change is (owner, attribute, new value)."""
         originals = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.changes]
         for owner, name, value in self.changes:
             setattr(owner, name, value)
