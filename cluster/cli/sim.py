@@ -11,7 +11,7 @@ from pathlib import Path
 from cluster.cli.options import Format
 from cluster.cli.output import note, print_rows
 from cluster.simulation.profiles import profile_named
-from cluster.simulation.report import Totals, write_report
+from cluster.simulation.report import Totals, check_report, write_report
 from cluster.simulation.runner import run_seeds, work_directory
 from cluster.simulation.simulation import Outcome, simulate
 
@@ -21,25 +21,35 @@ SHOWN_FAILURES = 5
 def run_many(
     seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, report: Path | None, as_json: bool
 ) -> bool:
-    """Whether any seed failed."""
+    """Whether any seed failed. An interrupt ends the run after what the seeds so far have come to was told."""
+    if report is not None:
+        check_report(report)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
     totals = Totals(profile, first_seed)
     failures: list[Outcome] = []
     started = time.monotonic()
-    with _progress(seeds) as advance:
-        wanted = range(first_seed, first_seed + seeds)
-        for outcome in run_seeds(wanted, profile_named(profile), jobs=jobs, keep=keep):
-            totals.add(outcome)
-            advance(len(totals.failed))
-            if outcome.failed:
-                failures.append(outcome)
-    totals.wall_s = time.monotonic() - started
+    try:
+        with _progress(seeds) as advance:
+            wanted = range(first_seed, first_seed + seeds)
+            for outcome in run_seeds(wanted, profile_named(profile), jobs=jobs, keep=keep):
+                totals.add(outcome)
+                advance(len(totals.failed))
+                if outcome.failed:
+                    failures.append(outcome)
+    finally:
+        totals.wall_s = time.monotonic() - started
+        _tell(totals, failures, as_json)
+    if report is not None:
+        write_report(report, totals, time.strftime("%Y-%m-%d"))
+    return bool(failures)
+
+
+def _tell(totals: Totals, failures: list[Outcome], as_json: bool) -> None:
     if as_json:
         print(json.dumps({**totals.plain(), "failures": [failure.plain() for failure in failures]}, indent=2))
     else:
         _print(totals, failures)
-    if report is not None:
-        write_report(report, totals, time.strftime("%Y-%m-%d"))
-    return bool(failures)
 
 
 def _print(totals: Totals, failures: list[Outcome]) -> None:

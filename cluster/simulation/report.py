@@ -70,11 +70,17 @@ class Totals:
         }
 
 
-def write_report(path: Path, totals: Totals, when: str) -> None:
-    """Put the figures between the two markers of a Markdown file. Raises INVALID_REQUEST when it has none."""
+def check_report(path: Path) -> str:
+    """Its text. Raises INVALID_REQUEST when it has no place for figures."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     if BEGIN not in text or END not in text:
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"{path} has no place for figures: lines {BEGIN} and {END}")
+    return text
+
+
+def write_report(path: Path, totals: Totals, when: str) -> None:
+    """Put the figures between the two markers of a Markdown file. Raises INVALID_REQUEST when it has none."""
+    text = check_report(path)
     lines = [f"Profile `{totals.profile}`, {when}:", "", *_table(("", ""), totals.figures()), ""]
     lines += _table(("what went wrong", "times"), {kind: f"{n:,}" for kind, n in sorted(totals.faults.items())})
     figures = "\n".join([BEGIN, *lines, END])

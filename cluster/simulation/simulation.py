@@ -105,7 +105,9 @@ class Simulation:
         outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
         outcome.faults = {kind.value: count for kind, count in sorted(self.cluster.faults.items())}
         outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
-        outcome.faults |= {f"files: {kind}": count for kind, count in sorted(kernel.disk.counts.items())}
+        outcome.faults |= {
+            f"files: {kind}": count for kind, count in sorted(kernel.disk.counts.items()) if kind != "fsyncs"
+        }
         return outcome
 
     def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
