@@ -46,6 +46,7 @@ class LogDirsService:
                 if replica.partition < 0:
                     raise ReplogError(ErrorCode.INVALID_REQUEST, f"partition {replica.partition} is negative")
                 tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
+                await self._check_room(tp, replica.log_dir)
                 self._moves.move(tp, replica.log_dir)
             except ReplogError as error:
                 result.error_code, result.error_message = wire_code(error.code), error.message
@@ -53,6 +54,17 @@ class LogDirsService:
                     self._manager.on_storage_error(error)
             results.append(result)
         return pb.AlterReplicaLogDirsResponse(replicas=results)
+
+    async def _check_room(self, tp: TopicPartition, directory: str) -> None:
+        """A copy that fills a disk up would stop the broker. Raises INVALID_REQUEST."""
+        assert self._logs is not None
+        size = self._logs.bytes_to_copy(tp, directory)
+        (described,) = await in_thread(partial(_file_systems, [Path(directory)]))
+        if size > described.usable_bytes >= 0:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"{tp} has {size:,} bytes, and {directory} has room for {described.usable_bytes:,}; make room there",
+            )
 
     async def describe_log_dirs(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
         if self._logs is None:

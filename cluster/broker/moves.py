@@ -83,7 +83,8 @@ class ReplicaMoves:
                     if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                         raise
                     if self._is_under_way(tp, move):
-                        self._manager.on_storage_error(error)
+                        remedy = f"the move of {tp} goes on then, unless {move.replica.log.directory} was deleted"
+                        self._manager.on_storage_error(ReplogError(error.code, f"{error.message}; {remedy}"))
             if not progressed:
                 self._wake.clear()
                 await self._pause()

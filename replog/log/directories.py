@@ -176,6 +176,13 @@ class LogDirectories:
             target.create_future(tp, topic_id, log.config)
             log.compaction.abort()  # what it removes must not have been copied before (CL-5)
 
+    def bytes_to_copy(self, tp: TopicPartition, directory: str) -> int:
+        """How many `move` would begin to copy; 0 if nothing new begins. Raises LOG_DIR_NOT_FOUND."""
+        target, home = self._named(directory), self._home(tp)
+        if home is None or target in (home, self._future_home(tp)):
+            return 0
+        return home.logs[tp].size
+
     def drop_future(self, tp: TopicPartition, now_ms: int) -> None:
         """Its future log, if there is one."""
         target = self._future_home(tp)

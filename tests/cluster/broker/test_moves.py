@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -348,6 +349,21 @@ async def test_where_a_replica_may_go_is_checked(cluster: InProcessCluster) -> N
         with pytest.raises(ReplogError, match="there is no broker 9; there are 1") as raised:
             await admin.describe_log_dirs([9])
         assert raised.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+async def test_a_replica_does_not_go_where_it_has_no_room(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 30)
+    size, here, there = cluster.log(1, TP).size, place(cluster, 1), other(cluster, 1)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=size, free=size - 1))
+    error = await move(cluster, 1, there)
+    assert error is not None
+    assert error.message == f"t-0 has {size:,} bytes, and {there} has room for {size - 1:,}; make room there"
+    assert future(cluster, 1) is None
+    assert await move(cluster, 1, here) is None, "it is there, and needs no room"
 
 
 async def test_log_directories_are_described(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
