@@ -92,7 +92,7 @@ class Settings(BaseModel):
                 elif fault["type"] == "missing":
                     faults.append(f"{name} is missing and has no default")
                 else:
-                    faults.append(f"{name}={fault['input']!r}: {fault['msg']}")
+                    faults.append(f"{name}={fault['input']!r}: {fault['msg'].removeprefix('Value error, ')}")
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"{source}: " + "; ".join(faults)) from None
 
     def properties(self) -> dict[str, Any]:

@@ -40,11 +40,13 @@ def validate_topic_name(name: str) -> str:
     elif len(name) > MAX_TOPIC_NAME_LENGTH:
         reason = f"has {len(name)} characters, more than {MAX_TOPIC_NAME_LENGTH}"
     elif not _LEGAL.fullmatch(name):
-        reason = "has characters other than ASCII letters, digits, '.', '_' and '-'"
+        reason = "has characters other than the legal ones"
     if reason:
         shown = name if len(name) <= 60 else name[:57] + "..."
         raise ReplogError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name {shown!r} {reason}; choose a name of 1 to 249 of them"
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"topic name {shown!r} {reason}; "
+            f"choose 1 to {MAX_TOPIC_NAME_LENGTH} ASCII letters, digits, '.', '_' and '-'",
         )
     return name
 

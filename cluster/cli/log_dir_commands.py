@@ -72,6 +72,8 @@ def log_dirs(
     """
 
     async def described(admin: Any) -> Any:
+        for name in topic or []:
+            await admin.describe_topic(name)  # raises if there is none
         brokers = broker or [found.broker_id for found in (await admin.describe_cluster()).brokers if not found.fenced]
         return await admin.describe_log_dirs(brokers, topic or [])
 

@@ -35,7 +35,7 @@ def print_rows(
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for key, heading in columns.items():
-        numeric = any(isinstance(row[key], int) for row in rows)
+        numeric = any(isinstance(row[key], int) and not isinstance(row[key], bool) for row in rows)
         table.add_column(heading, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(cell(row[key]) for key in columns))
@@ -50,6 +50,8 @@ def print_rows(
 
 
 def cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if value is None or value == -1:
         return "-"
     if isinstance(value, list | tuple):

@@ -103,8 +103,8 @@ def _confirmed(described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[
     if not leaderless:
         note("every partition asked for has a leader")
     for tp in leaderless:
-        complete = ",".join(map(str, described[tp].isr or described[tp].elr))
-        instead = f"broker {complete} has all that was acknowledged: start it instead if that can be done"
+        complete = " or ".join(map(str, described[tp].isr or described[tp].elr))
+        instead = f"start broker {complete} instead if that can be done: it has all that was acknowledged"
         note(f"{tp} has no leader; {instead if complete else 'no replica is known to have all that was acknowledged'}")
     if leaderless and not yes:
         if not sys.stdin.isatty():
@@ -200,7 +200,12 @@ def list_reassignments(
     topic: SomeTopic = None, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
 ) -> None:
     """List the partitions that are being moved: where they are, which brokers come, and which will leave."""
-    found = ask(bootstrap, lambda admin: admin.list_partition_reassignments())
+
+    async def under_way(admin: Any) -> dict[Any, Any]:
+        if topic is not None:
+            await admin.describe_topic(topic)  # raises if there is none
+        return await admin.list_partition_reassignments()  # type: ignore[no-any-return]
+
     rows = [
         {
             "topic": tp.topic,
@@ -209,7 +214,7 @@ def list_reassignments(
             "adding": list(moving.adding_replicas),
             "removing": list(moving.removing_replicas),
         }
-        for tp, moving in found.items()
+        for tp, moving in ask(bootstrap, under_way).items()
         if topic is None or tp.topic == topic
     ]
     print_rows(rows, {name: name for name in ("topic", "partition", "replicas", "adding", "removing")}, output)

@@ -44,12 +44,13 @@ async def _replicas(admin: Admin, tp: TopicPartition) -> tuple[int, ...]:
 
 async def _how_far(admin: Admin, tp: TopicPartition, adding: Sequence[int]) -> str:
     description = (await admin.describe_topic(tp.topic)).partitions[tp.partition]
-    offsets = await asyncio.to_thread(replica_offsets, tp.topic, await admin.describe_cluster())
+    offsets = await asyncio.to_thread(replica_offsets, tp.topic, await admin.describe_cluster(), lambda _: None)
     ends = {
         broker: found["log_end"] or 0 for (partition, broker), found in offsets.items() if partition == tp.partition
     }
     end = ends.get(description.leader)
-    far = [f"broker {b} is at offset {ends.get(b, 0):,}" + (f" of {end:,}" if end is not None else "") for b in adding]
+    of = f" of {end:,}" if end is not None else ""
+    far = [f"broker {b} {f'is at offset {ends[b]:,}{of}' if b in ends else 'has told nothing yet'}" for b in adding]
     return f"{tp}: {', '.join(far) or 'leaving'}; in sync: {_listed(description.isr)}"
 
 

@@ -1,5 +1,6 @@
 """How far every replica of a topic is, asked of the brokers themselves."""
 
+from collections.abc import Callable
 from typing import Any
 
 from cluster.cli.output import note
@@ -7,8 +8,13 @@ from cluster.cli.output import note
 UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
 
 
-def replica_offsets(topic: str, cluster: Any) -> dict[tuple[int, int], dict[str, int | None]]:
-    """(partition, broker) to offsets, as each broker of a ClusterDescription tells them of its own replicas."""
+def replica_offsets(
+    topic: str, cluster: Any, complain: Callable[[str], None] = note
+) -> dict[tuple[int, int], dict[str, int | None]]:
+    """(partition, broker) to offsets, as each broker of a ClusterDescription tells them of its own replicas.
+
+    `complain` hears of each broker that does not answer.
+    """
     from cluster.local import probe
     from replog.errors import ReplogError
     from replog.rpc.methods import Inspection
@@ -22,7 +28,7 @@ def replica_offsets(topic: str, cluster: Any) -> dict[tuple[int, int], dict[str,
         try:
             answer = probe.call(broker.address, Inspection["describe_replicas"], request, probe.CALL_TIMEOUT_S)
         except ReplogError as error:
-            note(f"no offsets from broker {broker.broker_id}: {error.message}")
+            complain(f"no offsets from broker {broker.broker_id}: {error.message}")
             continue
         for replica in answer.replicas:
             found[replica.partition, broker.broker_id] = {

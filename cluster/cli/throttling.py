@@ -16,12 +16,14 @@ async def throttled(admin: Admin, tp: TopicPartition, target: Sequence[int], rat
     """Let the brokers that are added copy `tp` with at most `rate` bytes per second, all of them and all its leaders.
 
     Other throttles of the topic stay; rates of the brokers involved are put back to what they were. When the move
-    outlasts the wait, or the wait is interrupted, the throttle stays and a note says so.
+    outlasts the wait, or the wait is interrupted, the throttle stays, and a note says how to take it away.
     """
     description = await admin.describe_topic(tp.topic)
     if not 0 <= tp.partition < len(description.partitions):
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {tp}")
-    present = description.partitions[tp.partition].replicas
+    partition = description.partitions[tp.partition]
+    adding = partition.adding_replicas  # by a move that is under way already
+    present = [broker for broker in partition.replicas if broker not in adding]
     listed = {  # leaders by those that may lead meanwhile, followers by those that come
         "leader": [f"{tp.partition}:{broker}" for broker in present],
         "follower": [f"{tp.partition}:{broker}" for broker in target if broker not in present],
@@ -35,12 +37,12 @@ async def throttled(admin: Admin, tp: TopicPartition, target: Sequence[int], rat
         yield
     except ReplogError as error:
         if error.code is ErrorCode.REQUEST_TIMED_OUT:
-            _stays(tp)
+            _stays(tp, involved)
             raise
         await _take_away(admin, tp.topic, listed, involved)
         raise
     except BaseException:
-        _stays(tp)
+        _stays(tp, involved)
         raise
     await _take_away(admin, tp.topic, listed, involved)
 
@@ -77,8 +79,11 @@ def _rate(side: str) -> str:
     return f"{side}.replication.throttled.rate"
 
 
-def _stays(tp: TopicPartition) -> None:
-    note(
-        f"the throttle of {tp} stays: see replog topic describe --topic {tp.topic} and replog broker-config, and take "
-        "it away with --delete-config when the move is done"
+def _stays(tp: TopicPartition, brokers: Iterable[int]) -> None:
+    lists, rates = (
+        " ".join(f"--delete-config {side}.replication.throttled.{what}" for side in SIDES)
+        for what in ("replicas", "rate")
     )
+    commands = [f"replog topic alter --topic {tp.topic} {lists}"]
+    commands += [f"replog broker-config --broker {broker} {rates}" for broker in brokers]
+    note("\n  ".join([f"the throttle of {tp} stays; take it away when the move is done:", *commands]))

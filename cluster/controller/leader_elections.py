@@ -54,8 +54,8 @@ def _check(tp: TopicPartition, before: PartitionState, after: PartitionState, el
         if election is Election.PREFERRED:
             raise ReplogError(
                 ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-                f"{tp}'s preferred replica, {before.replicas[0]}, is not alive and in sync {list(before.isr)}; "
-                "elect it when it is",
+                f"{tp}'s preferred replica, {before.replicas[0]}, is not alive and in sync "
+                f"(in sync: {list(before.isr) or 'none'}); start it, or wait until it has caught up",
             )
         raise ReplogError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

@@ -297,7 +297,7 @@ class Admin:
             response = await self._metadata.fetch()
             if not response.controller:
                 raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
-            return await self._metadata.channel(response.controller).call(method, request, self._timeout_s)
+            return await self._call("the controller", response.controller, method, request)
 
         return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -311,9 +311,17 @@ class Admin:
                 raise ReplogError(
                     ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}; there are {known}"
                 )
-            return await self._metadata.channel(brokers[broker_id]).call(method, request, self._timeout_s)
+            return await self._call(f"broker {broker_id}", brokers[broker_id], method, request)
 
         return await self._retry(call)
+
+    async def _call(self, who: str, address: str, method: Method, request: Any) -> Any:
+        try:
+            return await self._metadata.channel(address).call(method, request, self._timeout_s)
+        except ReplogError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            raise ReplogError(error.code, f"{who} does not answer; is it running? ({error.message})") from None
 
     async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
         """Until the deadline, then raise the last error."""

@@ -91,3 +91,6 @@ async def test_what_cannot_be_is_refused(cluster: InProcessCluster) -> None:
     status, _, err = await partition(cluster, "log-dirs", "--broker", 9)
     assert status != 0
     assert "there is no broker 9; there are 1" in err
+    status, out, err = await partition(cluster, "log-dirs", "--topic", "t", "--topic", "tt")
+    assert (status, out) == (1, "")
+    assert "topic 'tt' is not known" in err

@@ -60,6 +60,40 @@ def test_a_throttle_stays_only_while_the_move_goes_on(
     assert ("the throttle of t-0 stays" in capsys.readouterr().err) is stays
 
 
+def test_a_throttle_of_a_move_that_goes_on_is_taken_away_whole(pair: VirtualPair) -> None:
+    """What was added by then counts as added still."""
+    pair.create_topic(assignment=[(1,)])
+
+    async def move() -> None:
+        async with pair.admin() as admin:
+            with pytest.raises(ReplogError, match="for the test"):
+                async with throttled(admin, TP, [2], 1000):
+                    assert (await admin.alter_partition_reassignments({TP: [2]}))[TP] is None
+                    raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, "for the test")
+            async with throttled(admin, TP, [2], 1000):
+                assert topic_configs(pair) == {LEADERS: "0:1", FOLLOWERS: "0:2"}
+
+    pair.run(move())
+    assert topic_configs(pair) == {}
+
+
+def test_how_to_take_a_throttle_away_is_told_in_commands(pair: VirtualPair, capsys: pytest.CaptureFixture[str]) -> None:
+    pair.create_topic(assignment=[(1,)])
+
+    async def move() -> None:
+        async with pair.admin() as admin, throttled(admin, TP, [2], 1000):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pair.run(move())
+    rates = " ".join(f"--delete-config {name}" for name in RATES)
+    assert [line.strip() for line in capsys.readouterr().err.splitlines()[1:]] == [
+        f"replog topic alter --topic t --delete-config {LEADERS} --delete-config {FOLLOWERS}",
+        f"replog broker-config --broker 1 {rates}",
+        f"replog broker-config --broker 2 {rates}",
+    ]
+
+
 def test_a_partition_that_is_not_there_is_not_throttled(pair: VirtualPair) -> None:
     pair.create_topic(assignment=[(1,)])
 

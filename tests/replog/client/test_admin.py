@@ -104,3 +104,12 @@ async def test_a_cluster_that_is_away_is_an_error_at_the_deadline() -> None:
     async with Admin("127.0.0.1:1", timeout_ms=400) as admin:
         with pytest.raises(ReplogError, match=r"no broker answers.*127\.0\.0\.1:1"):
             await admin.list_topics()
+
+
+async def test_who_does_not_answer_is_named(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    address = cluster.brokers[1].address
+    await cluster.crash_broker(2)
+    async with Admin(address, timeout_ms=300) as admin:
+        with pytest.raises(ReplogError, match=r"NETWORK_EXCEPTION: broker 2 does not answer; is it running\? \("):
+            await admin.describe_log_dirs([2])
