@@ -131,7 +131,7 @@ def _elect(state: PartitionState, situation: Situation, election: Election) -> t
     if not eligible and state.last_known_leader in live:
         return state.last_known_leader, True  # ISR-17: every copy stopped uncleanly; this one is the best there is
     if election is Election.UNCLEAN and live:
-        return live[0], True
+        return min(live, key=lambda r: r in state.adding), True  # who is being added may have next to nothing yet
     return NO_LEADER, False
 
 

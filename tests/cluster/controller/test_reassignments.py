@@ -325,3 +325,14 @@ def test_a_reassignment_outlives_the_controller(five):
     five.state.load([r for r in five.history if not r.HasField("cluster")], five.now_ms)
     assert five.partition() == state
     assert state.reassigning
+
+
+def test_ct_8_an_unclean_election_prefers_a_replica_that_was_there_before():
+    """CT-8, divergence 23: the target comes first, but who is being added may not have copied anything yet."""
+    moving = reassignments.start(replace(BEFORE, isr=(11,)), (14, 15), EVERYONE)
+    assert moving.replicas == (14, 15, 11, 12, 13)
+    lost = remove_from_isr(moving, 11, active(12, 14, 15))
+    assert (lost.leader, lost.elr) == (-1, (11,))
+    assert elect(lost, active(12, 14, 15), Election.UNCLEAN).leader == 12
+    assert elect(lost, active(15), Election.UNCLEAN).leader == 15
+    assert remove_from_isr(moving, 11, active(12, 14, 15, unclean=True)).leader == 12
