@@ -21,7 +21,7 @@ def run(context: typer.Context) -> None:
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
     """
-    from cluster.demo.audit import MODULE, require_spark
+    from cluster.audit_process import MODULE, require_spark
 
     require_spark()
     sys.stdout.flush()

@@ -5,9 +5,9 @@ import json
 import sys
 from typing import Any, Literal, NamedTuple
 
+from cluster.cli.asking import partitions_of
 from cluster.cli.consume_command import RecordFormat
 from cluster.cli.output import note
-from cluster.cli.topics import partitions_of
 from replog.client import Consumer, Record
 from replog.topic import TopicPartition
 

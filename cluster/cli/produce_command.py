@@ -56,8 +56,8 @@ def produce(
     import asyncio
 
     from cluster import logging
+    from cluster.cli.asking import partitions_of
     from cluster.cli.produce_lines import Source, produce_lines
-    from cluster.cli.topics import partitions_of
     from replog.client import Producer
     from replog.topic import validate_topic_name
 

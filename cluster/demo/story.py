@@ -11,9 +11,9 @@ from typing import Any
 
 from rich.table import Table
 
+from cluster.audit_process import AuditRun, require_spark, run_audit
 from cluster.demo import dataset
 from cluster.demo.acknowledged import Acknowledged, compare
-from cluster.demo.audit import AuditRun, require_spark, run_audit
 from cluster.demo.corrupt import flip_payload_bit
 from cluster.demo.narrator import Narrator
 from cluster.demo.traffic import Tracker, produce_through_a_crash, read_back
