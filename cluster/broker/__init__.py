@@ -1,0 +1,18 @@
+"""The broker: it moves bytes and time around the roles of `leader` and `follower`, on one event loop.
+
+| Looking for | File |
+|---|---|
+| the process; start and stop in order | `process.py`, `broker.py` |
+| registration, heartbeats, controlled shutdown (CT-1 to CT-6, CT-13) | `lifecycle.py` |
+| the controller's metadata, and roles that follow from it | `metadata_watch.py`, `role_changes.py` |
+| the replicas hosted, and one of them | `replica_manager.py`, `partition.py` |
+| what clients ask; a produce; a consumer's fetch | `log_service.py`, `produce.py`, `consume.py` |
+| requests that wait, and answers on their way | `delayed.py`, `outbox.py` |
+| replication, the leader's side and the followers' | `replica_service.py`, `fetcher.py`, `fetcher_manager.py` |
+| ISR proposals on their way to the controller (ISR-8) | `alter_partition.py` |
+| log directories, and moves between them (7.7) | `log_dirs_service.py`, `moves.py` |
+| retention, checkpoints, compaction | `housekeeping.py`, `cleaning.py` |
+| producer ids for clients | `producer_ids.py` |
+| replicas as they lie on disk, for audits | `inspection_service.py` |
+| blocking work in threads | `threads.py` |
+"""

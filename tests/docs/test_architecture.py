@@ -29,3 +29,14 @@ def test_every_path_in_the_text_exists():
     paths = {path for path in re.findall(r"`([\w/.]+\.py)`", TEXT) if "/" in path}
     missing = sorted(path for path in paths if not (ROOT / path).is_file())
     assert not missing, missing
+
+
+@pytest.mark.parametrize(
+    "package", ["leader", "cluster/broker", "cluster/cli", "cluster/controller", "cluster/simulation"]
+)
+def test_a_package_with_a_table_has_all_of_its_files_in_it(package: str):
+    table = (ROOT / package / "__init__.py").read_text()
+    named = set(re.findall(r"`([\w*]+\.py)`", table))
+    files = {path.name for path in (ROOT / package).glob("*.py")} - {"__init__.py"}
+    assert files == {path.name for pattern in named for path in (ROOT / package).glob(pattern)}
+    assert all(list((ROOT / package).glob(pattern)) for pattern in named), named
