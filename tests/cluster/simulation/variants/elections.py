@@ -209,7 +209,7 @@ VARIANTS = [
     Variant(
         "announced-before-stored",
         "the controller tells of its decisions before they are durable",
-        "§9.5",
+        "§9",
         "controller",
         ((Controller, "_commit", _announce_then_store),),
     ),
