@@ -49,12 +49,12 @@ class ProducerSnapshots:
         self._latest = offset
 
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
-        """The newest usable snapshot in (log start, end], its offset first; else none as of the log start.
+        """The newest usable snapshot in [log start, end], its offset first; else none as of the log start.
 
         Those that cannot be used are removed (PS-7).
         """
         for offset in reversed(snapshot_offsets(self.directory)):
-            if not log_start_offset < offset <= end_offset:
+            if not log_start_offset <= offset <= end_offset:
                 continue
             try:
                 return offset, read_snapshot(self.path(offset))
@@ -64,9 +64,9 @@ class ProducerSnapshots:
         return log_start_offset, []
 
     def keep_only(self, log_start_offset: int, end_offset: int) -> None:
-        """Remove those that are not in (log start, end] (PS-8)."""
+        """Remove those that are not in [log start, end] (PS-8)."""
         offsets = snapshot_offsets(self.directory)
-        self._remove([offset for offset in offsets if not log_start_offset < offset <= end_offset])
+        self._remove([offset for offset in offsets if not log_start_offset <= offset <= end_offset])
 
     def remove_stray(self, bases: Sequence[int]) -> None:
         """Keep those of segment bases, and the latest one if it lies behind the last segment's (PS-9)."""
@@ -138,7 +138,6 @@ class LoadingProducers:
         else:
             self._snapshots.keep_only(self._log_start_offset, end)
             self._reach_end(segments)
-        self._state.forget_deleted(self._log_start_offset)
         self._snapshots.take(end, self._state)
         return self._state
 

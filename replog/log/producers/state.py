@@ -243,16 +243,6 @@ class ProducerStateManager:
             del self._producers[producer_id]
         return len(expired)
 
-    def forget_deleted(self, log_start_offset: int) -> None:
-        """Forget producers of whom no data is left: what restarts would otherwise carry on for ever (PS-11)."""
-        deleted = [
-            state.producer_id
-            for state in self._producers.values()
-            if state.txn_first_offset < 0 and state.batches and state.batches[-1].last_offset < log_start_offset
-        ]
-        for producer_id in deleted:
-            del self._producers[producer_id]
-
     # -- snapshots
 
     def snapshot_entries(self) -> list[ProducerSnapshotEntry]:

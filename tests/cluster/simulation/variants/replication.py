@@ -62,8 +62,9 @@ def _candidate_for_ineligible(*arguments: Any, **options: Any) -> int | None:
 
 def _check_without_epoch(self: DelayedProduce, produce: PendingProduce) -> ErrorCode | None:
     found = self._lookup(produce.topic_partition)
-    epoch = produce.leader_epoch if isinstance(found, ErrorCode) else found.leader_epoch
-    return _check(self, produce._replace(leader_epoch=epoch))
+    if isinstance(found, ErrorCode):
+        return None  # it may lead again
+    return _check(self, produce._replace(leader_epoch=found.leader_epoch))
 
 
 def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> ErrorCode | None:
@@ -229,10 +230,12 @@ VARIANTS = [
         "HW-6 (KAFKA-15021)",
         "swarm",
         ((leader.partition, "high_watermark_candidate", _candidate_for_ineligible),),
+        unseen="such a replica is waited for no longer than it counts as caught up, a lag period: a delay, and no "
+        "invariant bounds those",
     ),
     Variant(
         "delayed-produce-without-epoch",
-        "a waiting produce looks at offsets only, whoever wrote them",
+        "a waiting produce looks at offsets only, whoever led meanwhile and wrote them",
         "PR-13, W-P12",
         "failover",
         ((DelayedProduce, "_check", _check_without_epoch),),
@@ -243,6 +246,8 @@ VARIANTS = [
         "PR-10 (C3), W-P5",
         "swarm",
         ((DelayedProduce, "_check", _check_without_minimum),),
+        unseen="what lies below the high watermark was exposed with enough in sync (HW-2), and stays; without that "
+        "it is `all-minimums-ignored`",
     ),
     Variant(
         "no-min-isr-before-append",
@@ -250,6 +255,8 @@ VARIANTS = [
         "PR-3, W-P1",
         "swarm",
         ((PartitionLeader, "append", _append_unchecked),),
+        unseen="the high watermark waits until enough are in sync (HW-2), and the produce with it; without that it "
+        "is `all-minimums-ignored`",
     ),
     Variant(
         "ack-before-append",
@@ -302,6 +309,8 @@ VARIANTS = [
         "ISR-9, ISR-12 (KAFKA-12367, KAFKA-13790)",
         "isr",
         ((PartitionLeader, "on_alter_partition_result", _forget_partition_epoch),),
+        unseen="the record of the accepted change follows, and brings the epoch; without that it is "
+        "`leader-misses-isr-changes`",
     ),
     Variant(
         "zombie-fetches-count",

@@ -9,6 +9,7 @@ import leader.delayed_fetch
 import leader.partition
 import replog.log.log
 from cluster.broker.fetcher import Fetcher
+from cluster.broker.replica_service import ReplicaFetchSession
 from follower.partition import FetchState, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, diverges, read_log
@@ -101,6 +102,21 @@ def _take_high_watermark_of_divergence(
 
 def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: int) -> bool:
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
+
+
+def _push_to_all(self: ReplicaFetchSession) -> None:
+    for tp in self._moved:
+        self._told.setdefault(tp, (-1, -1))
+    parked = self._parked
+    self._parked = parked or _SOMETHING
+    try:
+        _push(self)
+    finally:
+        self._parked = parked
+
+
+_SOMETHING: Any = object()
+_push = ReplicaFetchSession._push
 
 
 def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> PartitionRead:
@@ -202,11 +218,24 @@ VARIANTS = [
         ((PartitionFollower, "on_answer", _take_high_watermark_of_divergence),),
     ),
     Variant(
-        "push-before-validation",
+        "pushed-before-validation",
+        "a leader pushes its high watermark at once, and a follower takes it before it knows that its log is the "
+        "leader's",
+        "HW-9, HW-10",
+        "failover",
+        (
+            (PartitionFollower, "on_high_watermark", _take_any_push),
+            (ReplicaFetchSession, "_push", _push_to_all),
+        ),
+    ),
+    Variant(
+        "push-taken-before-validation",
         "a follower takes a pushed high watermark before an answer of the epoch was accepted",
         "HW-9, HW-10",
         "failover",
         ((PartitionFollower, "on_high_watermark", _take_any_push),),
+        unseen="a leader pushes only after an answer that it gave in the epoch, and to whose fetch it found nothing "
+        "wrong with; without that it is `pushed-before-validation`",
     ),
     Variant(
         "divergence-below-log-start",
@@ -232,7 +261,7 @@ VARIANTS = [
     Variant(
         "leader-counts-other-epochs",
         "a leader counts fetches of other leader epochs; followers still drop answers of other epochs",
-        "§10 rules 2 and 3, FE-2",
+        "FE-2",
         "failover",
         (
             (leader.partition, "check_leader_epoch", _no_fence),

@@ -255,14 +255,16 @@ def test_ps_11_idle_producers_are_forgotten(log: Log) -> None:
     assert log.producers.remove_expired(10**6, 1000) == 2
 
 
-def test_a_restart_forgets_producers_of_whom_no_data_is_left(log: Log) -> None:
-    """PS-11: and nobody else."""
+@pytest.mark.parametrize("log_start_offset", [2, 3])
+def test_a_restart_remembers_producers_whose_data_was_deleted(log_start_offset: int, log: Log) -> None:
+    """PS-11: or a retry of what was appended and deleted meanwhile would be appended again."""
     produce(log, batch(0, 5, pid=1), batch(0, 5, pid=2), batch(0, 6, pid=2))
     log.update_high_watermark(3)
-    log.maybe_increment_log_start_offset(2)
+    log.maybe_increment_log_start_offset(log_start_offset)
     log.close()
-    again = Log.open(log.directory, log.config, clean=True, recovery_point=3, log_start_offset=2)
-    assert [known.producer_id for known in again.producers.snapshot_entries()] == [2]
+    again = Log.open(log.directory, log.config, clean=True, recovery_point=3, log_start_offset=log_start_offset)
+    assert [known.producer_id for known in again.producers.snapshot_entries()] == [1, 2]
+    assert send(again, 0, 6, pid=2) == (2, 2)
     again.close()
 
 
