@@ -95,8 +95,8 @@ class DelayedFetch(DelayedOperation):
             return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
         if self._is_throttled(row.topic_partition):
             return 0  # F2 and F3 bring nothing: the answer would be empty, and the follower would ask again at once
-        if start.on_older_segment(bound):
-            return None  # F2: a segment has rolled, or the reader is far behind
+        if start.on_older_segment(bound) or bound.on_older_segment(start):
+            return None  # F2: a segment has rolled, or the reader is far behind; or the log is a copy by now (7.7)
         if start.on_same_segment(bound):
             return min(bound.position_difference(start), request.max_bytes)  # F3
         return 0  # F5: the place of the bound, or of the reader, is unknown

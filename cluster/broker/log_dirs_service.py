@@ -48,10 +48,8 @@ class LogDirsService:
                 tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
                 await self._check_room(tp, replica.log_dir)
                 self._moves.move(tp, replica.log_dir)
-            except ReplogError as error:
+            except ReplogError as error:  # of the disk, too: nothing has happened to the replica
                 result.error_code, result.error_message = wire_code(error.code), error.message
-                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                    self._manager.on_storage_error(error)
             results.append(result)
         return pb.AlterReplicaLogDirsResponse(replicas=results)
 

@@ -5,6 +5,7 @@ has copied is fsynced in a thread; the swap itself is one step of the event loop
 """
 
 import asyncio
+import shutil
 from dataclasses import dataclass
 
 import structlog
@@ -14,6 +15,7 @@ from cluster.broker.threads import in_thread
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import LogDirectories
+from replog.log.errors import LogStorageError, storage_errors
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -21,6 +23,8 @@ log = structlog.get_logger()
 SLICE_BYTES = 128 << 10
 FLUSH_BYTES = 16 << 20
 PAUSE_S = 0.1  # when no move gets any further
+REST_S = 0.001  # at least, between two slices
+ROOM_BYTES = 64 << 20  # are left free, for the logs that are at home there
 
 
 @dataclass(slots=True)
@@ -44,13 +48,13 @@ class ReplicaMoves:
             if tp in manager.hosted:
                 self._begin(tp)
             else:
-                logs.drop_future(tp, manager.clock.wall_ms())
+                logs.drop_future(tp)
 
     def move(self, tp: TopicPartition, directory: str) -> None:
         """`LogDirectories.move`; REPLICA_NOT_AVAILABLE also for one that the cluster does not place here."""
         if self._logs.get(tp) is not None and tp not in self._manager.hosted:
             raise ReplogError(ErrorCode.REPLICA_NOT_AVAILABLE, f"the cluster does not place {tp} on this broker")
-        self._logs.move(tp, directory, self._manager.clock.wall_ms())
+        self._logs.move(tp, directory)
         future = self._logs.future(tp)
         if tp in self._moves and self._moves[tp].replica.log is future:
             return
@@ -73,7 +77,8 @@ class ReplicaMoves:
             self._moves[tp].replica.current_truncated(offset)
 
     async def run(self) -> None:
-        """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
+        """Until cancelled. Where the copy's directory has no room, or fails, the move is called off; a storage failure
+        that is more than the copy's is reported as the broker's, and any other defect ends the broker."""
         while True:
             progressed = False
             for tp, move in list(self._moves.items()):
@@ -82,9 +87,7 @@ class ReplicaMoves:
                 except ReplogError as error:
                     if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                         raise
-                    if self._is_under_way(tp, move):
-                        remedy = f"the move of {tp} goes on then, unless {move.replica.log.directory} was deleted"
-                        self._manager.on_storage_error(ReplogError(error.code, f"{error.message}; {remedy}"))
+                    self._on_storage_error(tp, move, error)
             if not progressed:
                 self._wake.clear()
                 await self._pause()
@@ -94,6 +97,23 @@ class ReplicaMoves:
             await self._wake.wait()
         else:
             await asyncio.sleep(PAUSE_S)
+
+    def _on_storage_error(self, tp: TopicPartition, move: _Move, error: ReplogError) -> None:
+        if tp not in self._manager.hosted:
+            return  # deleted meanwhile, and the directory renamed
+        current = self._logs.get(tp)
+        if current is None or current.failure is not None:  # in the middle of a swap, or not the copy's fault
+            self._manager.on_storage_error(error)
+        elif self._is_under_way(tp, move):
+            self._call_off(tp, error.message)
+
+    def _call_off(self, tp: TopicPartition, reason: str) -> None:
+        del self._moves[tp]
+        log.error("move called off", partition=str(tp), reason=reason)
+        try:
+            self._logs.drop_future(tp)
+        except ReplogError as error:
+            self._manager.on_storage_error(error)
 
     def _is_under_way(self, tp: TopicPartition, move: _Move) -> bool:
         return self._logs.future(tp) is move.replica.log
@@ -106,17 +126,31 @@ class ReplicaMoves:
             return True
         loop = asyncio.get_running_loop()
         started = loop.time()
-        progress = move.replica.copy(SLICE_BYTES, self._manager.clock.monotonic_ms())
+        self._check_room(move)
+        slice_bytes = min(SLICE_BYTES, self._manager.config.replica_fetch_max_bytes)
+        progress = move.replica.copy(slice_bytes, self._manager.clock.monotonic_ms())
         if progress.note:
             log.warning("moving", partition=str(tp), note=progress.note)
+        if move.replica.failure is not None:
+            self._call_off(tp, move.replica.failure)
+            return True
         move.unflushed_bytes += progress.appended_bytes
         if move.replica.caught_up and self._is_durable(tp, move):
             self._swap(tp)
         elif move.replica.caught_up or move.unflushed_bytes >= FLUSH_BYTES:
             await self._flush(move)
             return True
-        await asyncio.sleep(loop.time() - started)
+        await asyncio.sleep(max(loop.time() - started, REST_S))
         return move.replica.caught_up or progress.appended_bytes > 0 or progress.truncated_to is not None
+
+    @staticmethod
+    def _check_room(move: _Move) -> None:
+        """A copy that filled the disk would stop the broker, and again after each start."""
+        directory = move.replica.log.directory.parent
+        with storage_errors(directory):
+            free = shutil.disk_usage(directory).free
+        if free < ROOM_BYTES:
+            raise LogStorageError(f"{directory} has {free} bytes left, and {ROOM_BYTES} are to stay free")
 
     def _is_durable(self, tp: TopicPartition, move: _Move) -> bool:
         """Whether a crash after the swap costs no more than one before it."""

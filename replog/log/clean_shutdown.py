@@ -9,8 +9,11 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 MAX_BYTES = 4096
 
 
-def take_marker(directory: Path) -> tuple[bool, int]:
-    """Whether the last stop was orderly, and the broker epoch it had (-1 if not known); the marker is gone then.
+def take_marker(directory: Path, log_dirs: int) -> tuple[bool, int]:
+    """Whether the last stop was orderly, and the broker epoch it had; the marker is gone then.
+
+    The epoch is -1 if it is not known, or if the broker then had not `log_dirs` directories: replicas in another one
+    may be gone with it (ISR-18).
 
     It goes before anything is loaded, durably, so that a crash while loading counts as unclean.
     """
@@ -22,22 +25,25 @@ def take_marker(directory: Path) -> tuple[bool, int]:
         return False, -1
     path.unlink()
     fsync_directory(directory)
-    return True, _broker_epoch(content)
+    return True, _broker_epoch(content, log_dirs)
 
 
-def _broker_epoch(content: bytes) -> int:
+def _broker_epoch(content: bytes, log_dirs: int) -> int:
     """Only the marker's existence counts for recovery; what it says may be missing."""
     try:
         marker = json.loads(content)
     except (ValueError, RecursionError):
         return -1
-    epoch = marker.get("brokerEpoch") if isinstance(marker, dict) else None
+    if not isinstance(marker, dict) or marker.get("logDirs", log_dirs) != log_dirs:
+        return -1
+    epoch = marker.get("brokerEpoch")
     return epoch if type(epoch) is int and 0 <= epoch < 2**63 else -1
 
 
-def write_marker(directory: Path, broker_epoch: int) -> None:
-    """Everything is closed and durable: say so."""
+def write_marker(directory: Path, broker_epoch: int, log_dirs: int) -> None:
+    """Everything is closed and durable: say so. `log_dirs`: how many directories the broker has."""
     path = directory / CLEAN_SHUTDOWN
-    path.write_text(json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")))
+    marker = {"version": 0, "brokerEpoch": broker_epoch, "logDirs": log_dirs}
+    path.write_text(json.dumps(marker, separators=(",", ":")))
     fsync_path(path)
     fsync_directory(directory)

@@ -38,7 +38,13 @@ class LogDirectories:
         self._wishes: dict[TopicPartition, LogManager] = {}  # where replicas to come are to be created
         try:
             for directory in directories:
-                manager = LogManager(directory, cluster_id=cluster_id, node_id=node_id, randbytes=randbytes)
+                manager = LogManager(
+                    directory,
+                    cluster_id=cluster_id,
+                    node_id=node_id,
+                    randbytes=randbytes,
+                    log_dirs=len(directories),
+                )
                 manager.on_truncated = lambda tp, offset: self.on_truncated(tp, offset)
                 self.managers.append(manager)
         except ReplogError:
@@ -114,7 +120,7 @@ class LogDirectories:
                 if home is not None and tp in home.failed:
                     continue  # the broker does not start
                 if home in (None, manager) or tp in moving or home.topic_id(tp) != future.topic_id:
-                    manager.drop_future(tp, 0)  # of what is not here any longer
+                    manager.drop_future(tp)  # of what is not here any longer
                 moving[tp] = manager
 
     def _finish_swaps(self, report: Report) -> None:
@@ -146,14 +152,14 @@ class LogDirectories:
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:
         """`LogManager.delete`, of its future log too."""
-        self.drop_future(tp, now_ms)
+        self.drop_future(tp)
         home = self._home(tp)
         assert home is not None, f"{tp} is not here"
         home.delete(tp, now_ms)
 
     # -- moves
 
-    def move(self, tp: TopicPartition, directory: str, now_ms: int) -> None:
+    def move(self, tp: TopicPartition, directory: str) -> None:
         """Have the partition's log move to `directory`: from now on it has a future log there, to be filled.
 
         If it is there already, a move under way is called off. Raises LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if
@@ -169,7 +175,7 @@ class LogDirectories:
                 ErrorCode.REPLICA_NOT_AVAILABLE, f"{tp} is not on this broker; it will be created in {directory}"
             )
         if moving_to not in (None, target):
-            self.drop_future(tp, now_ms)
+            self.drop_future(tp)
         if target not in (home, moving_to):
             topic_id, log = home.topic_id(tp), home.logs[tp]
             assert topic_id is not None
@@ -183,11 +189,11 @@ class LogDirectories:
             return 0
         return home.logs[tp].size
 
-    def drop_future(self, tp: TopicPartition, now_ms: int) -> None:
+    def drop_future(self, tp: TopicPartition) -> None:
         """Its future log, if there is one."""
         target = self._future_home(tp)
         if target is not None:
-            target.drop_future(tp, now_ms)
+            target.drop_future(tp)
 
     def _named(self, directory: str) -> LogManager:
         for manager in self.managers:

@@ -59,11 +59,14 @@ Opened = Callable[[Path, TopicPartition], FutureLog | None]
 class LogManager:
     """Take the directory with `LogManager(...)`, `load` it, and give it back with `close` (or `abandon`)."""
 
-    def __init__(self, directory: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
+    def __init__(
+        self, directory: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes, log_dirs: int = 1
+    ) -> None:
         """Lock the directory (created if missing), check whose it is, and see how the last stop was.
 
-        `randbytes` is where the identifiers in names come from. Raises LogStorageError if the directory cannot be used
-        or another process has it, INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker.
+        `randbytes` is where the identifiers in names come from, `log_dirs` how many directories the broker has. Raises
+        LogStorageError if the directory cannot be used or another process has it, INCONSISTENT_CLUSTER_ID or
+        INVALID_CONFIG if it belongs to another broker.
         """
         self.directory = directory
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
@@ -73,6 +76,7 @@ class LogManager:
         self._topic_ids: dict[TopicPartition, bytes] = {}
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
+        self._log_dirs = log_dirs
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._loaded = False
         self._recovery_points = OffsetCheckpoint(directory / RECOVERY_POINT_CHECKPOINT)
@@ -88,7 +92,7 @@ class LogManager:
         try:
             verify_or_create(directory, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
             with storage_errors(directory):
-                self.clean, self.previous_broker_epoch = take_marker(directory)
+                self.clean, self.previous_broker_epoch = take_marker(directory, log_dirs)
         except ReplogError:
             os.close(self._lock)
             raise
@@ -261,18 +265,20 @@ class LogManager:
         """
         log = self._logs.pop(tp)
         del self._topic_ids[tp]
-        self._doom(tp, log, now_ms, deletion_id)
+        doomed = self._doom(tp, log, deletion_id)
+        self._doomed.append((doomed, now_ms, log.config.file_delete_delay_ms))
+        self.checkpoint_all()
         self.cleaned_offsets.forget(tp)
 
-    def _doom(self, tp: TopicPartition, log: Log, now_ms: int, deletion_id: str | None = None) -> None:
+    def _doom(self, tp: TopicPartition, log: Log, deletion_id: str | None = None) -> Path:
+        """Its directory's new name, durably that of a deletion."""
         log.abandon()
         tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
         doomed = self.directory / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)  # FN-1
         with storage_errors(log.directory):
             log.directory.rename(doomed)
             fsync_directory(self.directory)
-        self._doomed.append((doomed, now_ms, log.config.file_delete_delay_ms))
-        self.checkpoint_all()
+        return doomed
 
     # -- future logs (§7.7)
 
@@ -288,13 +294,18 @@ class LogManager:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, f"{self.directory / tp.directory_name} is in the way; move it away"
             )
-        future = FutureLog(self._new_log(name, topic_id, config), topic_id)
+        try:
+            future = FutureLog(self._new_log(name, topic_id, config), topic_id)
+        except LogStorageError:
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+            raise
         self._add_future(tp, future)
         return future.log
 
-    def drop_future(self, tp: TopicPartition, now_ms: int) -> None:
-        """As `delete`."""
-        self._doom(tp, self._futures.pop(tp).log, now_ms)
+    def drop_future(self, tp: TopicPartition) -> None:
+        """Take it away, and its files at once: nobody reads them, and they may be what has filled the disk."""
+        shutil.rmtree(self._doom(tp, self._futures.pop(tp).log), ignore_errors=True)
+        self.checkpoint_all()
 
     def promote_future(self, tp: TopicPartition) -> Log:
         """It is the partition's log now, and its directory gets the plain name, durably."""
@@ -384,7 +395,7 @@ class LogManager:
             self.checkpoint_all()
             if failure is None and (self.clean or (self._loaded and not self.failed)):
                 with storage_errors(self.directory):
-                    write_marker(self.directory, broker_epoch)
+                    write_marker(self.directory, broker_epoch, self._log_dirs)
         finally:
             self.abandon()
         if failure is not None:

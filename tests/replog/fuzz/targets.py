@@ -331,7 +331,7 @@ TARGETS: dict[str, Target] = {
         identity_seeds,
     ),
     "clean shutdown marker": Target(
-        as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent)), lambda: [b'{"version":0,"brokerEpoch":17}']
+        as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent, 1)), lambda: [b'{"version":0,"brokerEpoch":17}']
     ),
     "properties": Target(as_file("server.properties", load_properties), identity_seeds),
     "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),

@@ -48,7 +48,7 @@ def test_a_leader_epoch_has_31_bits(tmp_path: Path) -> None:
 def test_a_clean_shutdown_marker_may_hold_anything(tmp_path: Path, content: str) -> None:
     """1.4: only that it is there counts. Brackets nested this deep are more than the JSON reader takes."""
     (tmp_path / CLEAN_SHUTDOWN).write_text(content)
-    assert take_marker(tmp_path) == (True, -1)
+    assert take_marker(tmp_path, 1) == (True, -1)
 
 
 def test_a_base_offset_has_63_bits() -> None:

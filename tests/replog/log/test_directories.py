@@ -93,7 +93,7 @@ def test_a_new_log_goes_where_the_fewest_are(tmp_path: Path) -> None:
     places = [place_of(directories, number) for number in range(6)]
     assert places == ["a", "b", "c", "a", "b", "c"]
     directories.delete(TopicPartition("t", 1), 0)
-    directories.move(TopicPartition("t", 0), str(tmp_path / "b"), 0)
+    directories.move(TopicPartition("t", 0), str(tmp_path / "b"))
     assert place_of(directories, 7) == "a", "b has one, and one on its way"
 
 
@@ -124,9 +124,12 @@ def test_all_directories_are_one_to_the_broker(disks: tuple[Path, Path]) -> None
     assert [path.name for path in disks[1].iterdir() if path.is_dir()] == []
 
 
-@pytest.mark.parametrize("fault", ["no marker", "another epoch", "a new directory", "a replica is gone"])
+@pytest.mark.parametrize(
+    "fault", ["no marker", "another epoch", "a new directory", "a directory less", "a replica is gone"]
+)
 def test_a_stop_was_orderly_if_it_was_in_every_directory(disks: tuple[Path, Path], fault: str) -> None:
-    """FN-3, FN-4: each recovers by its own marker, and the controller hears the worst."""
+    """FN-3, FN-4, ISR-18: each recovers by its own marker, and the controller hears the worst. A directory that the
+    broker has no longer had replicas, too."""
     directories = start(*disks)
     directories.create(TP, ID, CONFIG)
     append(directories.create(OTHER, ID, CONFIG), PAIR)
@@ -138,9 +141,9 @@ def test_a_stop_was_orderly_if_it_was_in_every_directory(disks: tuple[Path, Path
         (two / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":6}')
     elif fault == "a new directory":
         two = two.with_name("three")
-    else:
+    elif fault == "a replica is gone":
         shutil.rmtree(two / "t-0")
-    again = start(disks[0], two)
+    again = start(disks[0]) if fault == "a directory less" else start(disks[0], two)
     assert again.previous_broker_epoch == -1
     assert again.managers[0].clean
 
@@ -179,7 +182,7 @@ def test_names_come_from_the_randomness_handed_in(tmp_path: Path) -> None:
         disks = tmp_path / run / "one", tmp_path / run / "two"
         directories = start(*disks, chance=9)
         directories.create(TP, ID, CONFIG)
-        directories.move(TP, str(disks[1]), 0)
+        directories.move(TP, str(disks[1]))
         directories.create(OTHER, ID, CONFIG)
         directories.delete(OTHER, 0)
         properties = [(disk / "meta.properties").read_text() for disk in disks]
@@ -197,7 +200,7 @@ def test_a_moved_log_is_the_same_log(disks: tuple[Path, Path]) -> None:
     directories = start(*disks)
     before = filled(directories)
     expected, watermark = told(before), before.high_watermark
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     copied(directories)
     log = directories.swap(TP, 0)
     assert directories.get(TP) is log
@@ -221,7 +224,7 @@ def test_a_copy_from_the_first_offset_has_the_same_files(disks: tuple[Path, Path
     """Divergence 2."""
     directories = start(*disks)
     append(directories.create(TP, ID, CONFIG), *[PAIR] * 30)
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     copied(directories, slice_bytes=1)
     log = directories.swap(TP, 0)
     (old,) = disks[0].glob("*-delete")
@@ -233,7 +236,7 @@ def test_how_far_a_log_is_clean_goes_with_it(disks: tuple[Path, Path]) -> None:
     directories = start(*disks)
     filled(directories)
     directories.cleaned_offsets(TP).raise_to(TP, 8)
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     copied(directories)
     directories.swap(TP, 0)
     assert directories.cleaned_offsets(TP).get(TP) == 8
@@ -246,7 +249,7 @@ def test_a_move_calls_off_the_cleaning_under_way(disks: tuple[Path, Path]) -> No
     log = filled(directories)
     task = log.compaction.task(log.compaction.cleanable(0, 0), 0, 1 << 20)
     assert not log.compaction.is_void(task)
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     assert log.compaction.is_void(task)
 
 
@@ -256,7 +259,7 @@ def test_where_a_log_may_move(disks: tuple[Path, Path]) -> None:
 
     def refused(tp: TopicPartition, directory: str) -> ErrorCode:
         with pytest.raises(ReplogError) as raised:
-            directories.move(tp, directory, 0)
+            directories.move(tp, directory)
         return raised.value.code
 
     assert refused(TP, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
@@ -265,16 +268,16 @@ def test_where_a_log_may_move(disks: tuple[Path, Path]) -> None:
     assert place(directories, OTHER) == disks[0], "as wished, not where the fewest are"
     (disks[1] / "t-0").mkdir()
     assert refused(OTHER, str(disks[1])) is ErrorCode.INVALID_REQUEST
-    directories.move(TP, f"{disks[1]}/../two/", 0)
+    directories.move(TP, f"{disks[1]}/../two/")
     assert directories.future(TP) is not None
-    directories.move(TP, str(disks[0]), 0)
+    directories.move(TP, str(disks[0]))
     assert directories.future(TP) is None, "called off"
 
 
 def test_copies_of_what_is_not_here_are_dropped_at_start(disks: tuple[Path, Path]) -> None:
     directories = start(*disks)
     filled(directories)
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     directories.close(1)
     shutil.rmtree(disks[0] / "a-b-12")
     again = start(*disks)
@@ -303,7 +306,7 @@ def restarted(directories: LogDirectories, *disks: Path) -> LogDirectories:
 def finish(directories: LogDirectories, target: Path) -> Log:
     """Go on with what the start found: a move under way, none, or a finished one."""
     if place(directories) != target:
-        directories.move(TP, str(target), 0)
+        directories.move(TP, str(target))
         copied(directories)
         directories.swap(TP, 0)
     log = directories.get(TP)
@@ -349,7 +352,7 @@ def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path
     """§7.7."""
 
     def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
-        directories.move(TP, str(target), 0)
+        directories.move(TP, str(target))
         copied(directories)
         return lambda: directories.swap(TP, 0)
 
@@ -360,7 +363,7 @@ def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path
 def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path) -> None:
     def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
         def work() -> None:
-            directories.move(TP, str(target), 0)
+            directories.move(TP, str(target))
             copied(directories, slice_bytes=10_000)
             directories.swap(TP, 0)
 
@@ -372,9 +375,9 @@ def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path
 @pytest.mark.usefixtures("quick_disk")
 def test_calling_a_move_off_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path) -> None:
     def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
-        directories.move(TP, str(target), 0)
+        directories.move(TP, str(target))
         copied(directories)
-        return lambda: directories.move(TP, str(place(directories)), 0)
+        return lambda: directories.move(TP, str(place(directories)))
 
     every_crash(tmp_path, prepare, least=7)
 
@@ -385,7 +388,7 @@ def test_each_step_of_a_swap_is_durable_before_the_next(
     """The order that the recovery of an interrupted swap relies on, at a loss of power too."""
     directories = start(*disks)
     filled(directories).flush()
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     future = copied(directories).log
     steps: list[str] = []
     rename, fsync = Path.rename, manager_module.fsync_directory
@@ -413,7 +416,7 @@ def test_a_swap_that_was_decided_is_finished_at_start_and_no_other(disks: tuple[
     """Only the identifier of the deleted directory says so."""
     directories = start(*disks)
     expected = told(filled(directories))
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     copied(directories)
     directories.abandon()
     (future,) = disks[1].glob("*-future")
@@ -424,7 +427,7 @@ def test_a_swap_that_was_decided_is_finished_at_start_and_no_other(disks: tuple[
     again.load(lambda tp: CONFIG, lines.append)
     assert f"finishing the move of a-b-12 to {disks[1]}" in lines
     assert told(again.logs[TP])[1] == expected[1]
-    again.move(TP, str(disks[0]), 0)
+    again.move(TP, str(disks[0]))
     copied(again)
     again.abandon()
     (disks[1] / "a-b-12").rename(disks[1] / f"a-b-12.{'0' * 32}-delete")
@@ -437,7 +440,7 @@ def test_os_level_names_are_those_of_kafka(disks: tuple[Path, Path]) -> None:
     """FN-1."""
     directories = start(*disks)
     filled(directories)
-    directories.move(TP, str(disks[1]), 0)
+    directories.move(TP, str(disks[1]))
     (name,) = (name for name in os.listdir(disks[1]) if "a-b" in name)
     assert name.startswith("a-b-12.")
     assert name.endswith("-future")

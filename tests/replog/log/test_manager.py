@@ -48,7 +48,7 @@ def test_an_orderly_stop_and_start(manager: LogManager, log: Log) -> None:
     log.maybe_increment_log_start_offset(3)
     manager.close(17)
     directory = manager.directory
-    assert (directory / MARKER).read_text() == '{"version":0,"brokerEpoch":17}'
+    assert (directory / MARKER).read_text() == '{"version":0,"brokerEpoch":17,"logDirs":1}'
     again = start(directory, load=False)
     assert (again.clean, again.previous_broker_epoch) == (True, 17)
     assert not (directory / MARKER).exists(), "gone before anything is loaded (FN-3)"

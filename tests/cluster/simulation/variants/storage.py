@@ -48,10 +48,10 @@ def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
 _write = OffsetCheckpoint.write
 
 
-def _always_clean(directory: Any) -> tuple[bool, int]:
-    clean, epoch = _take_marker(directory)
+def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
+    clean, epoch = _take_marker(directory, log_dirs)
     if clean:
-        replog.log.clean_shutdown.write_marker(directory, epoch)
+        replog.log.clean_shutdown.write_marker(directory, epoch, log_dirs)
     return clean, epoch
 
 

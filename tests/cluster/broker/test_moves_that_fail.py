@@ -1,0 +1,95 @@
+"""Moves between log directories whose disks have no room, or fail (7.7)."""
+
+import pytest
+
+from cluster.broker import moves
+from follower.future_replica import FutureReplica
+from replog.errors import ErrorCode
+from replog.log.errors import LogStorageError
+from replog.log.log import Log
+from replog.log.manager import FutureLog, LogManager
+from replog.topic import TopicPartition
+
+from .conftest import InProcessCluster, eventually
+from .moving import TP, fill, future, move, other, place, slowly, start
+
+
+@pytest.mark.parametrize("fault", ["no room", "no room any longer", "a failing disk"])
+async def test_a_directory_that_cannot_take_the_copy_only_ends_the_move(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The copy goes at once, and the broker goes on: else it would fill the disk again after each start."""
+    go_on = await slowly(monkeypatch)
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 30)
+    here, target = place(cluster, 1), other(cluster, 1)
+    copy = FutureReplica.copy
+
+    def failing(self: FutureReplica, max_bytes: int, now_ms: int) -> object:
+        copy(self, max_bytes, now_ms)
+        raise LogStorageError(f"{self.log.directory}: no space left on device")
+
+    if fault == "no room":
+        monkeypatch.setattr(moves, "ROOM_BYTES", 1 << 60)
+    assert await move(cluster, 1, target) is None
+    if fault != "no room":
+        await eventually(lambda: (found := future(cluster, 1)) is not None and found.log_end_offset >= 20)
+    if fault == "no room any longer":
+        monkeypatch.setattr(moves, "ROOM_BYTES", 1 << 60)
+    if fault == "a failing disk":
+        monkeypatch.setattr(FutureReplica, "copy", failing)
+    go_on()
+    await eventually(lambda: future(cluster, 1) is None)
+    assert not list(target.glob("t-0*"))
+    await fill(cluster, 1)
+    assert place(cluster, 1) == here
+    assert not cluster.brokers[1].failed
+    monkeypatch.undo()
+    assert await move(cluster, 1, target) is None
+    await eventually(lambda: place(cluster, 1) == target)
+
+
+@pytest.mark.parametrize("step", ["delete", "promote_future"])
+async def test_a_swap_that_stops_halfway_stops_the_broker_and_its_next_start_finishes_it(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """7.7: nothing may be written to a log whose directory is about to go, and no stop be told clean."""
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, 3)
+    target = other(cluster, 1)
+
+    def failing(self: LogManager, tp: TopicPartition, *_: object) -> None:
+        found = self._logs.pop(tp) if step == "delete" else self._futures.pop(tp)
+        assert isinstance(found, Log | FutureLog)
+        raise LogStorageError(f"{self.directory}: input/output error")
+
+    monkeypatch.setattr(LogManager, step, failing)
+    assert await move(cluster, 1, target) is None
+    await eventually(lambda: cluster.brokers[1].failed)
+    monkeypatch.undo()
+    await cluster.stop_broker(1)
+    await start(cluster, 1)
+    await eventually(lambda: place(cluster, 1) == target)
+    assert cluster.log(1, TP).log_end_offset == 6
+
+
+async def test_a_copy_that_cannot_be_begun_leaves_nothing(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    target = other(cluster, 1)
+
+    def failing(*_: object, **__: object) -> None:
+        raise LogStorageError(f"{target}: no space left on device")
+
+    monkeypatch.setattr(Log, "open", failing)
+    error = await move(cluster, 1, target)
+    assert error is not None
+    assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not list(target.glob("t-0*"))
+    monkeypatch.undo()
+    await fill(cluster, 1)
+    assert not cluster.brokers[1].failed
