@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim check format proto bench bench-storage bench-purgatory clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants check format proto bench bench-storage bench-purgatory clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ PROFILE := swarm
 
 sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds (SEEDS=200 PROFILE=swarm)
 	@$(BIN)/replog sim run --seeds $(SEEDS) --profile $(PROFILE) --jobs $$(nproc)
+
+sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (an hour)
+	@$(BIN)/python -m tests.cluster.simulation.catch --report docs/simulator.md
 
 check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
 	$(BIN)/ruff format --check .

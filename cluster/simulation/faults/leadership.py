@@ -2,6 +2,7 @@
 
 import asyncio
 
+from cluster.simulation.members import CONTROLLER
 from cluster.simulation.nemesis import Nemesis, deed
 from cluster.simulation.plan import LAG_MS
 from cluster.simulation.profiles import Fault
@@ -37,7 +38,8 @@ async def reassign(n: Nemesis) -> None:
 
 @deed(Fault.HAND_ROUND)
 async def hand_round(n: Nemesis) -> None:
-    """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs."""
+    """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs.
+    Some lose the connection to the controller, and when they have it again they have missed an epoch."""
     tp = n.partition()
     n.begin(Fault.HAND_ROUND, partition=tp)
 
@@ -49,6 +51,8 @@ async def hand_round(n: Nemesis) -> None:
         if state is None or state.reassigning:
             return
         await _move(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
+        if n.chance.random() < 0.3:
+            n.kernel.network.break_connections(n.cluster.members[n.chance.choice(state.replicas)].name, CONTROLLER)
         await n.workload.administer_once("elect leaders", elect)
         await asyncio.sleep(n.chance.random() * n.chance.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
 

@@ -4,6 +4,10 @@ import asyncio
 from pathlib import Path
 
 from cluster.simulation.checks.broker import PURGATORY_STEPS
+from leader.delayed_fetch import DelayedFetch, FetchRow
+from leader.delayed_produce import DelayedProduce, PendingProduce
+from replog.fetch import FetchPartition
+from replog.log.offsets import Isolation
 from replog.purgatory.operation import DelayedOperation
 from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
 from tests.leader.replicas import TP
@@ -17,10 +21,10 @@ class Waiting(DelayedOperation):
         pass
 
 
-def _steps(world: TinyWorld, after_ms: int) -> None:
+def _steps(world: TinyWorld, after_ms: int, broker_id: int = 1) -> None:
     world.clock.now_ms += after_ms
     for _ in range(PURGATORY_STEPS):
-        world.step(1)
+        world.step(broker_id)
 
 
 async def _park(world: TinyWorld) -> Waiting:
@@ -64,3 +68,59 @@ async def test_inv_19_an_operation_that_completed_may_linger_in_a_list(tmp_path:
     operation.force_complete()
     _steps(world, 60_000)
     await asyncio.sleep(0)
+
+
+def _produce(world: TinyWorld) -> DelayedProduce:
+    manager = world.brokers[1].manager  # type: ignore[union-attr]
+    end = world.hosted(1).log.log_end_offset
+    produce = DelayedProduce({0: PendingProduce(TP, end, 0)}, manager.leader, 5000, lambda _: None)
+    manager.produces.complete_or_watch(produce, [TP])
+    return produce
+
+
+async def test_inv_19_nobody_tells_a_produce_that_its_records_are_committed(tmp_path: Path) -> None:
+    """INV-19, by PG-6."""
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    _produce(world)
+    _steps(world, 100)
+    world.commit(1, 2, 3)
+    _steps(world, 0)
+    _steps(world, 40)  # nearly: it may be told yet
+    with violates("INV-19", "what a produce on t-0 waits for came 100 ms ago"):
+        _steps(world, 60)
+
+
+async def test_inv_19_a_produce_that_is_told_in_time(tmp_path: Path) -> None:
+    """INV-19, nearly"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    produce = _produce(world)
+    world.commit(1, 2, 3)
+    _steps(world, 40)
+    world.brokers[1].manager.check_now(TP)  # type: ignore[union-attr]
+    assert produce.completed
+    for _ in range(5):
+        _steps(world, 100)
+
+
+async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path: Path) -> None:
+    """INV-19, by PG-6 (KAFKA-14334)."""
+    world = three(tmp_path, "0:0-4")
+    manager = world.brokers[2].manager  # type: ignore[union-attr]
+    request = FetchPartition(fetch_offset=5, max_bytes=100)
+    follower = world.hosted(2).follower
+    assert follower is not None
+    read = follower.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, max_bytes=100, min_one=True)
+    fetch = DelayedFetch(
+        [FetchRow(TP, request, read.metadata)], Isolation.HIGH_WATERMARK, 1, manager.reader, 5000, lambda: None
+    )
+    manager.fetches.complete_or_watch(fetch, [TP])
+    for _ in range(5):
+        _steps(world, 100, 2)
+    world.append(1)
+    world.commit(1, 2, 3)
+    for _ in range(2):
+        _steps(world, 30, 2)
+    with violates("INV-19", "broker 2: what a fetch on t-0 waits for"):
+        _steps(world, 30, 2)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from leader.isr import Committed, IsrProposal, PendingExpand
+from replog.log.log import Log
 from replog.metadata import NO_LEADER, PartitionState
 from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
 from tests.leader.replicas import record, state
@@ -109,6 +110,15 @@ def test_inv_4_the_controllers_metadata_goes_back_to_an_older_copy(tmp_path: Pat
     image.version = version - 1
     with violates("INV-4", "metadata up to 2, and now 1"):
         world.checker.after_step(world.controller)
+
+
+def test_st_13_a_leader_has_not_noted_where_its_epoch_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = three(tmp_path, "0:0-4")
+    monkeypatch.setattr(Log, "assign_epoch_start", lambda *_: None)
+    elected = state(leader=2, epoch=1, partition_epoch=1)
+    world.record(elected)
+    with violates("ST-13", "broker 2 leads in epoch 1"):
+        world.lead(2, elected)
 
 
 # INV-20
