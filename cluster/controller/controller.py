@@ -95,15 +95,22 @@ class Controller:
         NOT_CONTROLLER when this controller is not active.
         """
         await self._deciding.acquire()
-        return await asyncio.shield(asyncio.ensure_future(self._carry_through(decision)))
-
-    async def _carry_through(self, decision: Callable[[int], Decision[A]]) -> A:
+        carried_through: asyncio.Future[None] | None = None
         try:
             self._check_active()
             decided = decision(self._clock.monotonic_ms())
-            if decided.records:
-                await self._commit(decided.records)
-            return decided.answer
+            if decided.records:  # most heartbeats change nothing, and need no task
+                carried_through = asyncio.ensure_future(self._carry_through(decided.records))
+        finally:
+            if carried_through is None:
+                self._deciding.release()
+        if carried_through is not None:
+            await asyncio.shield(carried_through)
+        return decided.answer
+
+    async def _carry_through(self, records: list[metadata_pb2.MetadataRecord]) -> None:
+        try:
+            await self._commit(records)
         finally:
             self._deciding.release()
 

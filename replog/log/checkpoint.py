@@ -78,6 +78,7 @@ class OffsetCheckpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._written: dict[TopicPartition, int] | None = None  # what the file holds, as far as this object wrote it
 
     def read(self) -> dict[TopicPartition, int]:
         """All offsets; raises DamagedCheckpoint if the file does not read as a checkpoint."""
@@ -87,5 +88,9 @@ class OffsetCheckpoint:
         }
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace all offsets, durably."""
+        """Replace all offsets, durably; nothing is done if they are those that were written last."""
+        if offsets == self._written:
+            return
+        self._written = None
         write_entries(self.path, [(tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items())])
+        self._written = dict(offsets)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
+from replog.log.errors import LogStorageError
 from replog.topic import TopicPartition
 
 T0 = TopicPartition("t", 0)
@@ -61,3 +62,24 @@ def test_what_is_written_is_read_back_and_no_temporary_file_stays(tmp_path: Path
     assert checkpoint.path.read_text() == "0\n3\na-b 0 0\nb 1 9223372036854775807\nt 0 7\n"
     assert checkpoint.read() == offsets
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+def test_offsets_that_were_written_already_are_not_written_again(tmp_path: Path) -> None:
+    checkpoint = OffsetCheckpoint(tmp_path / "checkpoint")
+    offsets = {T0: 5}
+    checkpoint.write(offsets)
+    first = checkpoint.path.stat().st_ino
+    checkpoint.write(dict(offsets))
+    assert checkpoint.path.stat().st_ino == first
+    offsets[T0] = 6
+    checkpoint.write(offsets)
+    assert checkpoint.read() == offsets
+
+
+def test_offsets_that_could_not_be_written_are_written_next_time(tmp_path: Path) -> None:
+    checkpoint = OffsetCheckpoint(tmp_path / "disk" / "checkpoint")
+    with pytest.raises(LogStorageError):
+        checkpoint.write({T0: 5})
+    checkpoint.path.parent.mkdir()
+    checkpoint.write({T0: 5})
+    assert checkpoint.read() == {T0: 5}
