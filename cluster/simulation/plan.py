@@ -8,8 +8,8 @@ from cluster.simulation.chance import Chance
 from cluster.simulation.profiles import Fault, Profile
 from replog.topic import TopicPartition
 
-SESSION_MS = 1500
-LAG_MS = 2000
+SESSION_MS = 1000
+LAG_MS = 1500
 MIN_INSYNC_REPLICAS = 2  # never less: what one replica alone acknowledged, one power loss may take
 FSYNC = {"flush.messages": "1"}
 
@@ -70,10 +70,10 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "replica.lag.time.max.ms": LAG_MS,
             "replica.fetch.wait.max.ms": chance.choice((200, 500)),
             "replica.fetch.backoff.ms": 200,
-            "replica.socket.timeout.ms": 2500,
+            "replica.socket.timeout.ms": 1500,
             "replica.fetch.max.bytes": chance.choice((300, 4096, 1 << 20)),
-            "replica.high.watermark.checkpoint.interval.ms": 1000,
-            "log.flush.offset.checkpoint.interval.ms": 2000,
+            "replica.high.watermark.checkpoint.interval.ms": chance.choice((1000, 5000)),
+            "log.flush.offset.checkpoint.interval.ms": chance.choice((2000, 10_000)),
             "log.retention.check.interval.ms": 2000,
             "log.cleaner.enable": False,
             "request.timeout.ms": 3000,

@@ -107,7 +107,7 @@ class Profile:
     swarm: bool = False  # each seed takes only some of the kinds, and of these more
     rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
     brokers: tuple[int, int] = (3, 5)
-    trouble_s: tuple[float, float] = (15.0, 40.0)
+    trouble_s: tuple[float, float] = (8.0, 20.0)
 
 
 def _at(rate: float, *kinds: Fault) -> dict[Fault, float]:
@@ -138,8 +138,8 @@ PROFILES: dict[str, Profile] = {
             "power losses and kills",
             _at(8.0, Fault.POWER_LOSS) | _at(3.0, Fault.KILL, Fault.KILL_AT_FILE_OPERATION, Fault.RESTART),
         ),
-        Profile("storm", "everything at once", _at(0.8, *Fault), brokers=(3, 7)),
-        Profile("swarm", "each seed its own mix of kinds", _at(0.8, *Fault), swarm=True, brokers=(3, 7)),
+        Profile("storm", "everything at once", _at(1.5, *Fault), brokers=(3, 7)),
+        Profile("swarm", "each seed its own mix of kinds", _at(1.5, *Fault), swarm=True, brokers=(3, 7)),
         Profile(
             "quick",
             "a short swarm on few brokers, for test suites",

@@ -19,8 +19,8 @@ from replog.topic import TopicPartition
 
 Acks = Literal["all", 1, 0]
 
-DELIVERY_TIMEOUT_MS = 6000
-REQUEST_TIMEOUT_MS = 1500
+DELIVERY_TIMEOUT_MS = 4000
+REQUEST_TIMEOUT_MS = 1000
 DRAIN_TIMEOUT_S = 30.0
 PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
     ("all", True, 8.0),
@@ -46,7 +46,7 @@ class Workload:
         self._producers: list[asyncio.Task[None]] = []
         self._readers: list[asyncio.Task[None]] = []
         self.clients: list[str] = []
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._scratch = 0
 
     # -- life cycles
@@ -62,7 +62,7 @@ class Workload:
 
     async def stop_producers(self) -> None:
         """Every record has its outcome when this returns."""
-        self._stopping = True
+        self._stop.set()
         await _all(self._producers)
 
     async def stop_readers(self) -> None:
@@ -75,6 +75,14 @@ class Workload:
             self.clients.append(name)
         return self._kernel.loop.spawn(SimulatedProcess(name), client(name, self._kernel.stream(name), *arguments))
 
+    async def _rest(self, seconds: float) -> None:
+        """No longer than until it is time to stop."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            pass
+
     @property
     def _now(self) -> float:
         return self._kernel.loop.time()
@@ -86,9 +94,9 @@ class Workload:
 
     async def _produce(self, name: str, chance: Random, acks: Acks, idempotent: bool, rate: float) -> None:
         number = life = 0
-        while not self._stopping:
+        while not self._stop.is_set():
             life += 1
-            ends = self._now + chance.uniform(5.0, 60.0)
+            ends = self._now + chance.uniform(3.0, 40.0)
             producer = Producer(
                 self._bootstrap,
                 acks=acks,
@@ -104,8 +112,9 @@ class Workload:
                 wall_clock_ms=self._wall_ms,
             )
             waiting: list[asyncio.Task[None]] = []
-            while not self._stopping and self._now < ends:
+            while not self._stop.is_set() and self._now < ends:
                 partition = chance.choice(self.partitions)
+                sent: list[tuple[Send, Delivery]] = []
                 for _ in range(chance.choice((1, 1, 2, 6))):
                     number += 1
                     value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(120))
@@ -119,17 +128,21 @@ class Workload:
                         self.history.failed(send, error, self._now)
                         self._told(send)
                     else:
-                        waiting.append(asyncio.create_task(self._settle(send, delivery)))
-                await asyncio.sleep(chance.expovariate(rate / 2.5))
+                        sent.append((send, delivery))
+                if sent:
+                    waiting.append(asyncio.create_task(self._settle(sent)))
+                await self._rest(chance.expovariate(rate / 2.5))
             await producer.close()
             await _all(waiting)
 
-    async def _settle(self, send: Send, delivery: Delivery) -> None:
-        try:
-            self.history.acknowledged(send, await delivery, self._now)
-        except ReplogError as error:
-            self.history.failed(send, error, self._now)
-        self._told(send)
+    async def _settle(self, sent: list[tuple[Send, Delivery]]) -> None:
+        """Records of one partition: their outcomes come in this order."""
+        for send, delivery in sent:
+            try:
+                self.history.acknowledged(send, await delivery, self._now)
+            except ReplogError as error:
+                self.history.failed(send, error, self._now)
+            self._told(send)
 
     def _told(self, send: Send) -> None:
         value = send.value.rstrip(b".").decode()
@@ -210,8 +223,10 @@ class Workload:
 
     async def _administer(self, name: str, chance: Random) -> None:
         admin = self._admin(chance)
-        while not self._stopping:
-            await asyncio.sleep(chance.expovariate(0.15))
+        while not self._stop.is_set():
+            await self._rest(chance.expovariate(0.3))
+            if self._stop.is_set():
+                break
             if chance.random() < 0.6:
                 partition = chance.choice(self.partitions)
                 known = [s.offset for s in self.history.sends if s.partition == partition and s.outcome is Outcome.OK]
@@ -271,7 +286,7 @@ class Workload:
                 self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
             else:
                 self._kernel.trace.add(f"topic {step}d", topic=topic)
-            await asyncio.sleep(chance.expovariate(1.0))
+            await self._rest(chance.expovariate(1.0))
 
     # -- the end
 
