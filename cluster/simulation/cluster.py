@@ -179,6 +179,8 @@ class SimulatedCluster:
             registered = self.last_image.broker(broker_id)
             if member.broker is None or registered is None or not registered.active:
                 reasons.append(f"{member.name} is {'fenced' if member.up else 'down'}")
+            elif member.broker._logs is not None:
+                reasons += [f"{member.name} still moves {tp}" for tp in member.broker._logs.futures]
         for tp, state in self.last_image.partitions.items():
             reasons += self._unsettled(tp, state)
         return reasons

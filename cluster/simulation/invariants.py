@@ -30,6 +30,7 @@ INVARIANTS = {
     "HW-2": "Nothing is exposed while fewer than the minimum are in sync.",
     "HW-3": "The high watermark waits for every replica that may be in sync.",
     "ISR-3": "Whoever is proposed for the ISR has reached HW and the start of the epoch.",
+    "7.7": "A replica that was moved to another log directory is what it was, and lies in one directory.",
     "defect": "A program that is right does not raise this.",
     "stuck": "Something always happens next.",
 }

@@ -10,6 +10,7 @@ from cluster.broker.broker import Broker
 from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import MetadataStore
+from cluster.simulation.checks.violation import Violation
 from cluster.simulation.clocks import ProcessClock
 from cluster.simulation.kernel import Kernel
 from cluster.simulation.process import DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
@@ -127,8 +128,11 @@ class BrokerMember(Member):
         self.disk_trouble = False  # since its start its disk has given it a reason to stop
 
     def replica(self, tp: TopicPartition) -> Path:
-        """Where it keeps that partition's log."""
-        return next(path for disk in self.disks if (path := disk / tp.directory_name).exists())
+        """Where it keeps that partition's log, and nowhere else."""
+        found = [path for disk in self.disks if (path := disk / tp.directory_name).exists()]
+        if len(found) != 1:
+            raise Violation("7.7", f"{self.name} has {tp} in {len(found)} directories: {', '.join(map(str, found))}")
+        return found[0]
 
     def start(self) -> None:
         self.disk_trouble = self.kernel.disk.failing(self.name)

@@ -63,7 +63,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
     fsync = chance.random() < 0.15
     return Plan(
         racks={broker: racks[broker % len(racks)] for broker in brokers},
-        disks=("disk1", "disk2") if chance.random() < 0.2 else ("disk1",),
+        disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
         topics=tuple(_topic(chance, f"t{number}", brokers, fsync) for number in range(chance.randint(1, 2))),
         broker_settings={
             "broker.heartbeat.interval.ms": 300,
@@ -76,6 +76,8 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "log.flush.offset.checkpoint.interval.ms": chance.choice((2000, 10_000)),
             "log.retention.check.interval.ms": 2000,
             "log.cleaner.enable": False,
+            "leader.replication.throttled.rate": chance.choice((2_000, 20_000)),
+            "follower.replication.throttled.rate": chance.choice((2_000, 20_000)),
             "request.timeout.ms": 3000,
         },
         controller_settings={

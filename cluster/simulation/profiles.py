@@ -44,6 +44,8 @@ class Fault(StrEnum):
     ELECT_PREFERRED = "elect preferred leaders"
     REASSIGN = "move a partition to other brokers"
     HAND_ROUND = "hand leadership round"
+    MOVE_LOG_DIR = "move replicas between log directories"
+    ALTER_SETTINGS = "alter settings of a topic"
 
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
@@ -95,6 +97,25 @@ LEADERSHIP = (
 DISKS = (Fault.DISK_FULL, Fault.DISK_ERROR, Fault.WIPE_DISK, Fault.FLIP_BIT, Fault.POWER_LOSS)
 FAILOVER = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.BREAK_CONNECTIONS, Fault.DUEL, Fault.KILL_LEADERS, Fault.PAUSE)
 ISR = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.ISOLATE_FROM_CONTROLLER, Fault.ISOLATE_FROM_BROKERS, Fault.RESTART)
+DIRECTORIES = (
+    Fault.KILL,
+    Fault.KILL_STARTING,
+    Fault.KILL_LEADERS,
+    Fault.POWER_LOSS,
+    Fault.RESTART,
+    Fault.DELETE_RECORDS_WHILE_DOWN,
+    Fault.ISOLATE_FROM_BROKERS,
+    Fault.REASSIGN,
+    Fault.DISK_FULL,
+)
+SETTINGS = (
+    Fault.KILL,
+    Fault.KILL_LEADERS,
+    Fault.ISOLATE_FROM_CONTROLLER,
+    Fault.ISOLATE_FROM_BROKERS,
+    Fault.SLOW_FOLLOWER,
+    Fault.PAUSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +129,7 @@ class Profile:
     rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
     brokers: tuple[int, int] = (3, 5)
     trouble_s: tuple[float, float] = (8.0, 20.0)
+    two_disks: float = 0.3  # how many seeds give their brokers two log directories
 
 
 def _at(rate: float, *kinds: Fault) -> dict[Fault, float]:
@@ -137,6 +159,17 @@ PROFILES: dict[str, Profile] = {
             "power",
             "power losses and kills",
             _at(8.0, Fault.POWER_LOSS) | _at(3.0, Fault.KILL, Fault.KILL_AT_FILE_OPERATION, Fault.RESTART),
+        ),
+        Profile(
+            "directories",
+            "replicas that move between log directories while brokers die",
+            _at(12.0, Fault.MOVE_LOG_DIR) | _at(2.0, *DIRECTORIES),
+            two_disks=1.0,
+        ),
+        Profile(
+            "settings",
+            "settings that are altered, and throttles, while leaders change",
+            _at(6.0, Fault.ALTER_SETTINGS) | _at(3.0, *SETTINGS),
         ),
         Profile("storm", "everything at once", _at(1.5, *Fault), brokers=(3, 7)),
         Profile("swarm", "each seed its own mix of kinds", _at(1.5, *Fault), swarm=True, brokers=(3, 7)),

@@ -12,7 +12,16 @@ from cluster.simulation.checks.checker import Checker
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.ending import Ending
-from cluster.simulation.faults import connections, controllers, crashes, disks, duels, leadership
+from cluster.simulation.faults import (
+    connections,
+    controllers,
+    crashes,
+    disks,
+    duels,
+    leadership,
+    log_dirs,
+    settings,
+)
 from cluster.simulation.invariants import INVARIANTS
 from cluster.simulation.kernel import WORLD, Kernel
 from cluster.simulation.loop import Stuck
@@ -24,7 +33,7 @@ from cluster.simulation.workload import Workload
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 
-FAULTS = (connections, controllers, crashes, disks, duels, leadership)  # each registers its deeds
+FAULTS = (connections, controllers, crashes, disks, duels, leadership, log_dirs, settings)  # they register deeds
 RELEVANT_EVENTS = 60
 RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
 ADMIN_TIMEOUT_MS = 3000

@@ -6,6 +6,7 @@ from cluster.simulation.checks.beliefs import check_beliefs, check_expansion, ch
 from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
 from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.log_checks import follow_log
+from cluster.simulation.checks.moves import follow_move
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.purgatories import Purgatories
 from cluster.simulation.checks.replica import Registrations, Replica
@@ -63,7 +64,8 @@ class BrokerCheck:
             log, leader = replica.log, hosted.leader
             role, entries = leader or hosted.follower, replica.epochs._entries
             if (
-                log.log_end_offset != replica.end
+                log is not hosted.log
+                or log.log_end_offset != replica.end
                 or log._high_watermark is not replica.place
                 or log.log_start_offset != replica.start
                 or (entries[-1] if entries else None) is not replica.latest
@@ -122,6 +124,8 @@ class BrokerCheck:
         """The last step changed this replica, or the place of its bounds was found."""
         if replica.failed or self._process.state is DEAD:
             return
+        if replica.log is not replica.hosted.log:
+            follow_move(self._partition(replica.hosted.topic_partition, replica.hosted.topic_id), replica)
         if replica.log.failure is not None:
             replica.failed = True
             return

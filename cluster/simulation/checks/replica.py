@@ -10,6 +10,7 @@ from leader.follower_state import FollowerState
 from leader.isr import IsrState
 from leader.partition import PartitionLeader
 from replog.log.epoch_cache import EpochEntry
+from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, OffsetMetadata
 from replog.metadata import NO_BROKER_EPOCH
 
@@ -61,8 +62,7 @@ class Replica:
         self.process = process
         self.hosted = hosted
         self.registered = registered
-        self.log = hosted.log
-        self.epochs, self.segments = hosted.log.epochs, hosted.log._segments
+        self.take_log(hosted.log)
         self.compacted = hosted.log.config.compacted
         self.chain = Chain()  # stays empty for a compacted log, whose replicas hold different batches (CL-10)
         self.failed = False
@@ -72,13 +72,18 @@ class Replica:
         self.place = UNSEEN  # of the high watermark, as the log has it
         self.high_watermark = -1
         self.start = -1
-        self.generation = -1  # of the log's truncations
         self.latest: EpochEntry | None = (-1, -1)
         self.leader: PartitionLeader | None = None
         self.role: PartitionLeader | PartitionFollower | None = None
         self.elected_with: Mapping[int, FollowerState] = {}  # what it knew of its followers then, as a leader
         self.epoch = NO_EPOCH
         self.state: IsrState | None = None  # the leader's
+
+    def take_log(self, log: Log) -> None:
+        """Nothing is known of its files yet."""
+        self.log = log
+        self.epochs, self.segments = log.epochs, log._segments
+        self.generation = -1  # of the log's truncations
 
     @property
     def presumes_to_lead(self) -> bool:
