@@ -44,6 +44,7 @@ _BROKER_SETTINGS = {
     "replica.fetch.backoff.ms": "200",
     "replica.lag.time.max.ms": "10000",
 }
+_FILE_HEAD = "# What is set here stays, but for addresses and the first of log.dirs. It holds from the next start on."
 
 Progress = Callable[[str], None]
 
@@ -281,14 +282,14 @@ class LocalCluster:
         (home / "data").mkdir(parents=True, exist_ok=True)
         kind = "controller" if member.name == CONTROLLER else "broker"
         path = home / f"{kind}.properties"
-        written = "".join(f"{name}={value}\n" for name, value in self._properties(state, member, path).items())
-        write_atomically(path, written.encode())
+        settings = [f"{name}={value}" for name, value in self._properties(state, member, path).items()]
+        write_atomically(path, "\n".join([_FILE_HEAD, *settings, ""]).encode())
         member.process = spawn(["-m", "cluster.cli", kind, "--config", str(path)], self.log_file(member))
         started.append(member)
         state.save(self.directory)
 
     def _properties(self, state: ClusterState, member: Member, path: Path) -> dict[str, str]:
-        """What the member's file held before stays, but for what the supervisor decides."""
+        """What the member's file held before stays, but for what the supervisor decides; `log.dirs` may be longer."""
         before = load_properties(path) if path.exists() else {}
         address = {"listeners": f"{HOST}:{member.port}"}
         if member.name == CONTROLLER:
@@ -302,8 +303,9 @@ class LocalCluster:
             "node.id": str(member.node_id),
             **address,
             "controller.listener": state.controller.address,
-            "log.dirs": str(path.parent / "data"),
         }
+        if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # of this directory, not of a copy's
+            decided["log.dirs"] = str(path.parent / "data")
         return {**_BROKER_SETTINGS, **before, **self._broker_settings, **decided}
 
     def _wait_until_serving(self, state: ClusterState, members: list[Member], deadline: float) -> None:

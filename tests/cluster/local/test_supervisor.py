@@ -1,6 +1,7 @@
 """A local cluster of real processes: up, down, crash, restart, pause, and starts that fail."""
 
 import os
+import shutil
 import signal
 import socket
 import time
@@ -103,6 +104,21 @@ def test_down_stops_everything_and_up_brings_the_same_cluster_back(tmp_path: Pat
     assert {member.state for member in cluster.status()} == {"stopped"}
     with cluster, SyncAdmin(cluster.bootstrap) as admin:
         assert admin.list_topics() == ["kept"]
+
+
+def test_settings_made_by_hand_stay_and_directories_of_a_copied_cluster_do_not(tmp_path: Path) -> None:
+    here, copied = tmp_path / "here", tmp_path / "copied"
+    with LocalCluster(here, brokers=1):
+        pass
+    file = here / "broker-1" / "broker.properties"
+    data, second = here / "broker-1" / "data", tmp_path / "second"
+    file.write_text(file.read_text().replace(f"log.dirs={data}", f"log.dirs={data},{second}") + "broker.rack=r9\n")
+    shutil.copytree(here, copied)
+    with LocalCluster(here) as cluster, SyncAdmin(cluster.bootstrap) as admin:
+        assert [found.log_dir for found in admin.describe_log_dirs([1])[1]] == [str(data), str(second)]
+        assert [broker.rack for broker in admin.describe_cluster().brokers] == ["r9"]
+    with LocalCluster(copied) as cluster, SyncAdmin(cluster.bootstrap) as admin:
+        assert [found.log_dir for found in admin.describe_log_dirs([1])[1]] == [str(copied / "broker-1" / "data")]
 
 
 def test_a_broker_that_does_not_stop_in_time_is_killed_and_named(one_broker: LocalCluster) -> None:
