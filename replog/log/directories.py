@@ -205,7 +205,8 @@ class LogDirectories:
     def swap(self, tp: TopicPartition, now_ms: int) -> Log:
         """The future log, which has every batch of the current one, takes its place; the old one is deleted.
 
-        The epochs go with it (KAFKA-15608), and so do the high watermark, the log start and how far it is clean.
+        The epochs go with it (KAFKA-15608), and so do the high watermark, the log start, the producers and how far it
+        is clean.
         """
         home, target = self._home(tp), self._future_home(tp)
         assert home is not None, f"{tp} is not here"
@@ -215,6 +216,7 @@ class LogDirectories:
         future.log.maybe_increment_log_start_offset(current.log_start_offset)
         if future.log.epochs.entries != current.epochs.entries:
             future.log.epochs.replace(current.epochs.entries)
+        future.log.take_producers(current)
         future.log.flush(current.recovery_point)
         target.checkpoint_all()
         cleaned = home.cleaned_offsets.get(tp)

@@ -421,6 +421,11 @@ class Log:
         self._segments.close()
         self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
 
+    def take_producers(self, of: "Log") -> None:
+        """Know the producers that a log of the same batches knows, those of whom no batch is left too (PS-11)."""
+        with self._working:
+            self._snapshots.add(self.producers.take_over(of.producers))
+
     def renamed(self, directory: Path) -> None:
         """The directory has this name from now on (§7.7)."""
         self.directory = self._working.directory = self._snapshots.directory = directory

@@ -37,16 +37,28 @@ class ProducerSnapshots:
         """
         if offset <= self._latest:
             return
+        self._write(offset, producers.snapshot_entries(), fsync=fsync)
+        self._latest = offset
+
+    def add(self, entries: Sequence[ProducerSnapshotEntry]) -> None:
+        """To every snapshot, durably: of producers that wrote before all of them."""
+        for offset in snapshot_offsets(self.directory) if entries else ():
+            try:
+                known = read_snapshot(self.path(offset))
+            except CorruptSnapshot:
+                continue
+            self._write(offset, [*known, *entries], fsync=True)
+
+    def _write(self, offset: int, entries: Sequence[ProducerSnapshotEntry], *, fsync: bool) -> None:
         fd = os.open(self.path(offset), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            write_exactly(fd, format_snapshot(producers.snapshot_entries()), 0)
+            write_exactly(fd, format_snapshot(entries), 0)
             if fsync:
                 os.fsync(fd)
         finally:
             os.close(fd)
         if fsync:
             fsync_directory(self.directory)
-        self._latest = offset
 
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
         """The newest usable snapshot in [log start, end], its offset first; else none as of the log start.

@@ -220,6 +220,30 @@ def test_a_moved_log_is_the_same_log(disks: tuple[Path, Path]) -> None:
     assert told(again.logs[TP])[:2] == (3, 28)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks: tuple[Path, Path], clean: bool) -> None:
+    """PS-11: a batch of theirs that is sent again is not appended again, by the next run neither."""
+    directories = start(*disks)
+    log = directories.create(TP, ID, CONFIG)
+    idempotent = [client_batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1)]
+    append(log, *idempotent, *[PAIR] * 12).flush()
+    log.update_high_watermark(26)
+    log.maybe_increment_log_start_offset(4)
+    directories.checkpoint_log_starts()
+    directories.move(TP, str(disks[1]))
+    copied(directories)
+    moved = directories.swap(TP, 0)
+    assert moved.append_as_leader(idempotent[0], leader_epoch=0, now_ms=0).first_offset == 0
+    append(moved, PAIR)
+    if clean:
+        directories.close(3)
+    else:
+        directories.abandon()
+    again = start(*disks).logs[TP]
+    assert again.append_as_leader(idempotent[1], leader_epoch=0, now_ms=0).first_offset == 1
+    assert again.log_end_offset == 28
+
+
 def test_a_copy_from_the_first_offset_has_the_same_files(disks: tuple[Path, Path]) -> None:
     """Divergence 2."""
     directories = start(*disks)
