@@ -48,6 +48,9 @@ class Workload:
         self.clients: list[str] = []
         self._stop = asyncio.Event()
         self._scratch = 0
+        self._racks = (
+            ("", *dict.fromkeys(plan.racks.values())) if plan.broker_settings["replica.selector.class"] else ("",)
+        )
 
     # -- life cycles
 
@@ -111,13 +114,14 @@ class Workload:
                 rng=chance,
                 wall_clock_ms=self._wall_ms,
             )
+            longest = chance.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
             waiting: list[asyncio.Task[None]] = []
             while not self._stop.is_set() and self._now < ends:
                 partition = chance.choice(self.partitions)
                 sent: list[tuple[Send, Delivery]] = []
                 for _ in range(chance.choice((1, 1, 2, 6))):
                     number += 1
-                    value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(120))
+                    value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(longest))
                     send = Send(
                         f"{name}.{life}", partition, value, -1 if acks == "all" else acks, idempotent, self._now
                     )
@@ -161,6 +165,7 @@ class Workload:
             auto_offset_reset="error",  # so that each reset is ours, and in the history
             fetch_max_wait_ms=500,
             max_partition_fetch_bytes=chance.choice((200, 2000, 1 << 20)),
+            client_rack=chance.choice(self._racks),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             transport=self._kernel.transport(),
             rng=chance,

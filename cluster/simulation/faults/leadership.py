@@ -39,22 +39,34 @@ async def reassign(n: Nemesis) -> None:
 @deed(Fault.HAND_ROUND)
 async def hand_round(n: Nemesis) -> None:
     """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs.
-    Some lose the connection to the controller, and when they have it again they have missed an epoch."""
+    Some that lead again have not heard that another led meanwhile (ST-11)."""
     tp = n.partition()
     n.begin(Fault.HAND_ROUND, partition=tp)
-
-    async def elect(admin: Admin) -> object:
-        return await admin.elect_leaders(ElectionType.PREFERRED, [tp])
-
     for _ in range(n.chance.randint(2, 10)):
         state = n.cluster.last_image.partitions.get(tp)
         if state is None or state.reassigning:
             return
-        await _move(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
-        if n.chance.random() < 0.3:
-            n.kernel.network.break_connections(n.cluster.members[n.chance.choice(state.replicas)].name, CONTROLLER)
-        await n.workload.administer_once("elect leaders", elect)
+        leader = n.cluster.members.get(state.leader)
+        if leader is not None and n.chance.random() < 0.3:
+            n.kernel.network.block(CONTROLLER, leader.name)
+            await _prefer(n, tp, [*(replica for replica in state.replicas if replica != state.leader), state.leader])
+            await asyncio.sleep(n.chance.random() * 0.3)
+            await _prefer(n, tp, [state.leader, *(replica for replica in state.replicas if replica != state.leader)])
+            n.kernel.network.break_connections(leader.name, CONTROLLER)
+            n.kernel.network.heal(CONTROLLER, leader.name)
+        else:
+            await _prefer(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
         await asyncio.sleep(n.chance.random() * n.chance.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
+
+
+async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:
+    """These replicas in this order, and the first that may leads."""
+
+    async def elect(admin: Admin) -> object:
+        return await admin.elect_leaders(ElectionType.PREFERRED, [tp])
+
+    await _move(n, tp, replicas)
+    await n.workload.administer_once("elect leaders", elect)
 
 
 async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None) -> None:
