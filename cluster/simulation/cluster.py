@@ -29,7 +29,7 @@ class SimulatedCluster:
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         self.kernel = kernel
         self.plan = plan
-        self.budget = DurabilityBudget(plan.fsync)
+        self.budget = DurabilityBudget(plan.fsync, self._irreplaceable)
         self.faults: Counter[Fault] = Counter()
         self.history = History()
         self.members: dict[int, BrokerMember] = {}
@@ -131,6 +131,14 @@ class SimulatedCluster:
         self.budget.harm(member.broker_id, self.last_image, by_power_loss=by_power_loss)
         self.losses[member.broker_id] += 1
 
+    def _irreplaceable(self, broker_id: int) -> bool:
+        """Whether it alone may have what was acknowledged, or may come to lead whatever its disk lost."""
+        if not self.plan.eligible_leader_replicas:
+            return True
+        image = self.image
+        states = [image and image.partitions.get(tp) for tp in self.plan.acknowledged_by_one]
+        return not all(state and set(state.isr) - {broker_id} for state in states)
+
     def release(self, member: Member) -> None:
         """Whoever worked on its disk is done."""
         member.held = False
@@ -186,7 +194,7 @@ class SimulatedCluster:
         return reasons
 
     def _unsettled(self, tp: TopicPartition, state: PartitionState) -> Iterator[str]:
-        if state.leader < 0 or set(state.isr) != set(state.replicas):
+        if state.leader < 0 or set(state.isr) != set(state.replicas) or state.recovering:
             yield f"{tp}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}, ELR {list(state.elr)}"
             return
         ends = {}

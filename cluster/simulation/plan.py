@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster.simulation.chance import Chance
 from cluster.simulation.profiles import Fault, Profile
@@ -10,7 +10,8 @@ from replog.topic import TopicPartition
 
 SESSION_MS = 1000
 LAG_MS = 1500
-MIN_INSYNC_REPLICAS = 2  # never less: what one replica alone acknowledged, one power loss may take
+MIN_INSYNC_REPLICAS = 2  # of most topics: what one replica alone acknowledged, one power loss may take
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FSYNC = {"flush.messages": "1"}
 
 
@@ -21,6 +22,7 @@ class TopicPlan:
     name: str
     assignment: tuple[tuple[int, ...], ...]
     configs: Mapping[str, str]
+    unclean: bool = False  # its partitions may have unclean elections, and lose what was committed
 
     @property
     def retained(self) -> bool:
@@ -51,20 +53,39 @@ class Plan:
     trouble_s: float
     fsync: bool  # every topic has flush.messages=1: power losses cost nothing
 
+    eligible_leader_replicas: bool = True  # else the last in sync is waited for (ISR-19)
+
+    def topic(self, tp: TopicPartition) -> TopicPlan:
+        return next(topic for topic in self.topics if topic.name == tp.topic)
+
     def replicas(self, tp: TopicPartition) -> tuple[int, ...]:
         """As first assigned."""
-        return next(topic.assignment[tp.partition] for topic in self.topics if topic.name == tp.topic)
+        return self.topic(tp).assignment[tp.partition]
+
+    @property
+    def acknowledged_by_one(self) -> list[TopicPartition]:
+        """Partitions of which one replica alone may have what was acknowledged."""
+        return [
+            TopicPartition(topic.name, number)
+            for topic in self.topics
+            if topic.configs["min.insync.replicas"] == "1"
+            for number in range(len(topic.assignment))
+        ]
 
 
 def draw(chances: Chance, profile: Profile) -> Plan:
-    chance = chances.stream("plan")
+    chance, rare = chances.stream("plan"), chances.stream("what is rare in plans")
     brokers = range(1, chance.randint(*profile.brokers) + 1)
     racks = chance.choice(([""], ["r1", "r2", "r3"]))
     fsync = chance.random() < 0.15
+    eligible_leader_replicas = rare.random() > 0.1
     return Plan(
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
-        topics=tuple(_topic(chance, f"t{number}", brokers, fsync) for number in range(chance.randint(1, 2))),
+        topics=tuple(
+            _unusual(rare, profile, _topic(chance, f"t{number}", brokers, fsync))
+            for number in range(chance.randint(1, 2))
+        ),
         broker_settings={
             "broker.heartbeat.interval.ms": 300,
             "replica.lag.time.max.ms": LAG_MS,
@@ -76,11 +97,14 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "log.flush.offset.checkpoint.interval.ms": chance.choice((2000, 10_000)),
             "log.retention.check.interval.ms": 2000,
             "log.cleaner.enable": False,
+            "replica.selector.class": RACK_AWARE if len(racks) > 1 and rare.random() < 0.7 else "",
             "leader.replication.throttled.rate": chance.choice((2_000, 20_000)),
             "follower.replication.throttled.rate": chance.choice((2_000, 20_000)),
             "request.timeout.ms": 3000,
         },
         controller_settings={
+            "eligible.leader.replicas.enable": eligible_leader_replicas,
+            "unclean.leader.election.interval.ms": 1000,
             "broker.session.timeout.ms": SESSION_MS,
             "min.insync.replicas": MIN_INSYNC_REPLICAS,
             "leader.imbalance.check.interval.seconds": chance.choice((3, 300)),
@@ -89,6 +113,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         faults=_mix(chance, profile),
         trouble_s=chance.uniform(*profile.trouble_s),
         fsync=fsync,
+        eligible_leader_replicas=eligible_leader_replicas,
     )
 
 
@@ -107,6 +132,19 @@ def _topic(chance: random.Random, name: str, brokers: range, fsync: bool) -> Top
     if fsync:
         configs |= FSYNC
     return TopicPlan(name, assignment, configs)
+
+
+def _unusual(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
+    """What most topics do not have."""
+    configs = dict(topic.configs)
+    if chance.random() < 0.1:
+        configs["min.insync.replicas"] = "1"
+    if chance.random() < 0.05:
+        configs["retention.ms"] = str(chance.choice((1000, 5000)))
+    unclean = chance.random() < profile.unclean
+    if unclean and chance.random() < 0.5:
+        configs["unclean.leader.election.enable"] = "true"
+    return replace(topic, configs=configs, unclean=unclean)
 
 
 def _weather(chance: random.Random) -> Weather:

@@ -44,6 +44,7 @@ class Fault(StrEnum):
     ELECT_PREFERRED = "elect preferred leaders"
     REASSIGN = "move a partition to other brokers"
     HAND_ROUND = "hand leadership round"
+    ELECT_UNCLEAN = "elect a leader that is not in sync"
     MOVE_LOG_DIR = "move replicas between log directories"
     ALTER_SETTINGS = "alter settings of a topic"
 
@@ -116,6 +117,16 @@ SETTINGS = (
     Fault.SLOW_FOLLOWER,
     Fault.PAUSE,
 )
+UNCLEAN = (
+    Fault.KILL,
+    Fault.KILL_LEADERS,
+    Fault.RESTART,
+    Fault.PAUSE,
+    Fault.CUT_ONE_WAY,
+    Fault.ISOLATE_FROM_CONTROLLER,
+    Fault.REASSIGN,
+    Fault.POWER_LOSS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +140,7 @@ class Profile:
     rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
     brokers: tuple[int, int] = (3, 5)
     trouble_s: tuple[float, float] = (8.0, 20.0)
+    unclean: float = 0.0  # how many topics may have unclean elections
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
 
 
@@ -156,6 +168,12 @@ PROFILES: dict[str, Profile] = {
             _at(8.0, Fault.SLOW_FOLLOWER, Fault.SLOW_METADATA) | _at(3.0, *ISR) | _at(2.0, *CONTROLLER),
         ),
         Profile(
+            "unclean",
+            "leaders that are not in sync are elected",
+            _at(12.0, Fault.ELECT_UNCLEAN) | _at(2.0, *UNCLEAN),
+            unclean=0.8,
+        ),
+        Profile(
             "power",
             "power losses and kills",
             _at(8.0, Fault.POWER_LOSS) | _at(3.0, Fault.KILL, Fault.KILL_AT_FILE_OPERATION, Fault.RESTART),
@@ -171,8 +189,8 @@ PROFILES: dict[str, Profile] = {
             "settings that are altered, and throttles, while leaders change",
             _at(6.0, Fault.ALTER_SETTINGS) | _at(3.0, *SETTINGS),
         ),
-        Profile("storm", "everything at once", _at(1.5, *Fault), brokers=(3, 7)),
-        Profile("swarm", "each seed its own mix of kinds", _at(1.5, *Fault), swarm=True, brokers=(3, 7)),
+        Profile("storm", "everything at once", _at(1.5, *Fault), brokers=(3, 7), unclean=0.1),
+        Profile("swarm", "each seed its own mix of kinds", _at(1.5, *Fault), swarm=True, brokers=(3, 7), unclean=0.15),
         Profile(
             "quick",
             "a short swarm on few brokers, for test suites",

@@ -21,6 +21,7 @@ from cluster.simulation.faults import (
     leadership,
     log_dirs,
     settings,
+    unclean,
 )
 from cluster.simulation.invariants import INVARIANTS
 from cluster.simulation.kernel import WORLD, Kernel
@@ -33,7 +34,17 @@ from cluster.simulation.workload import Workload
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 
-FAULTS = (connections, controllers, crashes, disks, duels, leadership, log_dirs, settings)  # they register deeds
+FAULTS = (
+    connections,
+    controllers,
+    crashes,
+    disks,
+    duels,
+    leadership,
+    log_dirs,
+    settings,
+    unclean,
+)  # they register deeds
 RELEVANT_EVENTS = 60
 RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
 ADMIN_TIMEOUT_MS = 3000
@@ -88,7 +99,7 @@ class Simulation:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
                 self.workload = Workload(kernel, self.plan, self.cluster.bootstrap, self.cluster.history)
-                self.checker = Checker(self.cluster)
+                self.checker = Checker(self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas)
                 kernel.loop.on_step = self.checker.after_step
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
                 failures, defects = kernel.loop.failures, self.trace.defects

@@ -24,9 +24,10 @@ from replog.topic import TopicPartition
 class Checker:
     """Raises `Violation`. `partitions` are keyed by name and topic id, for a name may come again."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, eligible_leader_replicas: bool = True) -> None:
         self.partitions: dict[tuple[TopicPartition, bytes], Partition] = {}
         self._world = world
+        self._eligible_leader_replicas = eligible_leader_replicas
         self._looks: dict[SimulatedProcess, Callable[[], None]] = {}
         self._current: dict[TopicPartition, Partition] = {}  # of the controller's topics
         self._recorded: dict[TopicPartition, PartitionState] = {}
@@ -87,7 +88,7 @@ class Checker:
                 self._recorded[tp] = state
                 follow_record(self._current[tp], state, image)
                 check_in_sync(self._current[tp])
-            check_active(self._current[tp], image)
+            check_active(self._current[tp], image, last_stays=not self._eligible_leader_replicas)
 
     def _follow_topics(self, image: MetadataImage) -> None:
         for tp in [tp for tp in self._current if tp not in image.partitions]:

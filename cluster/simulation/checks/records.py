@@ -36,10 +36,13 @@ def follow_record(partition: Partition, new: PartitionState, image: MetadataImag
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
 
 
-def check_active(partition: Partition, image: MetadataImage) -> None:
-    """CT-6: whoever is fenced, or shuts down, is out of every ISR and leads nothing in the same commit."""
+def check_active(partition: Partition, image: MetadataImage, *, last_stays: bool = False) -> None:
+    """CT-6: whoever is fenced, or shuts down, is out of every ISR and leads nothing in the same commit.
+
+    `last_stays`: the last one in sync stays in the ISR, and is waited for (ISR-19).
+    """
     state = partition.state
-    if state is None:
+    if state is None or (last_stays and state.leader == NO_LEADER and len(state.isr) == 1):
         return
     for member in dict.fromkeys((*state.isr, *((state.leader,) if state.leader != NO_LEADER else ()))):
         broker = image.broker(member)

@@ -40,3 +40,12 @@ def test_power_losses_are_free_where_everything_is_flushed_but_lost_disks_are_no
     budget.harm(2, _image())
     assert budget.may_harm(1, by_power_loss=True)
     assert not budget.may_harm(1)
+
+
+def test_whoever_may_be_the_only_one_with_what_was_acknowledged_is_not_harmed() -> None:
+    budget = DurabilityBudget(fsync=False, irreplaceable=lambda broker_id: broker_id == 2)
+    assert not budget.may_harm(2)
+    assert budget.may_harm(1)
+    budget = DurabilityBudget(fsync=True, irreplaceable=lambda _: True)
+    assert budget.may_harm(2, by_power_loss=True), "a loss of power takes nothing that was flushed"
+    assert not budget.may_harm(2)
