@@ -2,6 +2,7 @@
 
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.replica import Replica
+from replog.metadata import PartitionState
 
 
 def check_in_sync(partition: Partition) -> None:
@@ -69,13 +70,17 @@ def _check_own_view(partition: Partition, leader: Replica) -> None:
 
     Outside of the controller's ISR, which was checked, less is asked, and only of a view that is out of date: of
     a replica whose disk lost what it had no more than what is left, until it has copied again as much; nothing of one
-    that was taken from the assignment, because it deletes its log.
+    that was taken from the assignment, because it deletes its log, not even when it is being added again.
     """
     state = partition.state
     recorded = state.isr if state is not None else ()
     high_watermark = partition.bounded(leader.high_watermark, leader.epoch)
     for member in leader.maximal_isr:
-        if member == leader.broker_id or member in recorded or (state is not None and member not in state.replicas):
+        if (
+            member == leader.broker_id
+            or member in recorded
+            or (state is not None and _was_removed(state, member, leader))
+        ):
             continue
         replica, end = partition.replicas.get(member), high_watermark
         if replica is not None and replica.lost_below > replica.end:
@@ -86,3 +91,8 @@ def _check_own_view(partition: Partition, leader: Replica) -> None:
                 f"broker {member}, in the ISR as leader {leader.broker_id} of epoch {leader.epoch} knows it, lacks a "
                 f"record below the leader's high watermark {high_watermark}, or has another",
             )
+
+
+def _was_removed(state: PartitionState, member: int, leader: Replica) -> bool:
+    """Whether the assignment went on without it since this leader last heard (CT-9)."""
+    return member not in state.replicas or (member in state.adding and leader.epoch < state.leader_epoch)

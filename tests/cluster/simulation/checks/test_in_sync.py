@@ -1,5 +1,6 @@
 """Who must hold what: INV-5, INV-6, INV-7, INV-8, INV-11 and INV-22, broken by hand, and nearly broken."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from leader.isr import Committed
@@ -94,6 +95,10 @@ def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(
     broker.manager.hosted.clear()
     world.step(3)
     assert 3 not in world.partition.replicas
+    world.record(replace(state(leader=2, epoch=1, partition_epoch=2, isr=(1, 2)), adding=(3,)))
+    world.start(3)
+    world.follow(3, state(leader=2, epoch=1, partition_epoch=2, isr=(1, 2)))
+    assert world.partition.replicas[3].end == 0, "and it is being added again before that leader hears of anything"
 
 
 def test_inv_6_another_record_in_the_place_of_an_exposed_one(tmp_path: Path) -> None:
