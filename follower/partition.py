@@ -17,6 +17,7 @@ from follower.out_of_range import RestartAt, TruncateTo, recover_from_out_of_ran
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, check_leader_epoch, read_log
+from replog.log.batch import parse_header
 from replog.log.errors import UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
@@ -215,6 +216,13 @@ class PartitionFollower:
         return FollowerProgress(appended_bytes=len(answer.records), high_watermark_changed=changed)
 
     def _append(self, records: Buffer, leader_log_start: int) -> None:
+        end = self.log.log_end_offset
+        if end == leader_log_start and self.log.size and parse_header(records).leader_epoch != self.log.latest_epoch:
+            # The leader has nothing, no epoch either, from before this offset: it cannot tell whether this log is the
+            # same there. So nobody may read that any more, after a crash neither (INV-13).
+            self.log.update_high_watermark(end)
+            self.log.maybe_increment_log_start_offset(end)
+            self.log.on_recovery_point_lowered()  # which makes the log start durable, too
         try:
             self.log.append_as_follower(records)
         except UnexpectedAppendOffset as error:

@@ -321,3 +321,23 @@ def test_a_failed_partition_takes_no_pushed_high_watermark(follower: PartitionFo
 
 def test_records_built_for_tests_tell_where_they_belong() -> None:
     assert len(record(3, 7, size=300)) == 300
+
+
+def test_what_a_leader_cannot_vouch_for_is_hidden_for_good_before_anything_follows_it(tmp_path: Path) -> None:
+    """INV-13, FT-23: its log begins where this one ends, in a later epoch, after an unclean election and a deletion.
+
+    Else a crash before the next checkpoint of log starts would show what this log has below.
+    """
+    log = log_of(tmp_path, "0:0-4", high_watermark=3)
+    durable: list[tuple[int, int]] = []
+    log.on_recovery_point_lowered = lambda: durable.append((log.log_start_offset, log.log_end_offset))
+    follower = follower_of(log)
+    answer = FetchAnswer(high_watermark=6, log_start_offset=5, records=leader_batch(5, 1, b"a"))
+    follower.on_answer(asked(follower), answer, NOW_MS)
+    assert durable == [(5, 5)]
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (5, 6, ((1, 5),))
+    same = log_of(tmp_path / "same", "1:0-4", high_watermark=5)
+    same.on_recovery_point_lowered = lambda: durable.append((same.log_start_offset, same.log_end_offset))
+    follower = follower_of(same)
+    follower.on_answer(asked(follower), answer, NOW_MS)
+    assert len(durable) == 1, "of the epoch that the leader has: the same"
