@@ -87,7 +87,6 @@ class Ending:
         """Their bytes from the batch at `start` on (INV-13); segments may begin at different offsets, and retention may
         have taken some meanwhile."""
         logs = {directory: sorted(directory.glob(f"*{LOG_SUFFIX}")) for directory in directories}
-        start = max(start, *(int(files[0].stem) for files in logs.values()))  # retention went on until they stopped
         start = max([start, *(int(files[0].stem) for files in logs.values() if files)])
         contents = {directory: _bytes_from(files, start) for directory, files in logs.items()}
         if len(set(contents.values())) > 1:
