@@ -288,7 +288,7 @@ class Sender:
 
     async def _watch_deadlines(self) -> None:
         loop = asyncio.get_running_loop()
-        period_s = max(0.01, min(1.0, self._delivery_timeout_s / 20, self.request_timeout_s / 20))
+        period_s = max(0.01, min(1.0, self._delivery_timeout_s / 10, self.request_timeout_s / 10))
         while True:
             await asyncio.sleep(period_s)
             now = loop.time()
