@@ -149,7 +149,9 @@ def test_a_full_disk_refuses_what_takes_room_and_a_broken_one_every_change(host:
     assert max(written) < 10
     for refused, call, arguments in cases:
         assert error_of(call, *arguments) == (errno.ENOSPC if refused else 0)
+    assert host.do(shutil.disk_usage, host.home).free == 0
     host.disk.heal("broker-1")
+    assert host.do(shutil.disk_usage, host.home).free == 1 << 52, "whatever the machine has"
     assert error_of(append, host.home / "new", b"data") == 0
     assert not host.disk.failing("broker-1")
 
