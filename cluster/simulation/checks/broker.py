@@ -18,7 +18,7 @@ from replog.log.offsets import NO_EPOCH
 from replog.metadata import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 
-PURGATORY_STEPS = 64  # between two looks at the delayed operations
+PURGATORY_STEPS = 16  # between two looks at the delayed operations
 
 PartitionOf = dict[tuple[TopicPartition, bytes], Partition]
 

@@ -30,7 +30,7 @@ class Purgatories:
 
     def check(self) -> None:
         now_ms = self._manager.clock.monotonic_ms()
-        ready, self._ready = self._ready, {}
+        ready, self._ready = self._ready, dict[DelayedOperation, int]()
         for kind, operations in self._kinds.items():
             self._check_none_forgotten(kind, operations)
             self._check_none_sleeps(kind, operations, now_ms, ready)
@@ -48,21 +48,21 @@ class Purgatories:
                 )
 
     def _check_none_sleeps(
-        self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[DelayedOperation, tuple[int, int]]
+        self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[DelayedOperation, int]
     ) -> None:
-        """What has come was told to whoever waits for it (PG-6): data, a high watermark, another role."""
+        """What has come was told to whoever waits for it (PG-6): data, a high watermark, another role. Between two
+        looks the loop gets round to that."""
         for key, watched in operations._purgatory._watchers.items():
             for operation in watched:
                 if operation.completed or operation in self._ready or not _could_be_answered(operation):
                     continue
-                since_ms, looks = before.get(operation, (now_ms, 0))
-                if looks >= 2 and now_ms - since_ms > WAKING_MS:
+                since_ms = self._ready[operation] = before.get(operation, now_ms)
+                if now_ms - since_ms > WAKING_MS:
                     raise Violation(
                         "INV-19",
                         f"broker {self._broker_id}: what a {kind} on {key} waits for came {now_ms - since_ms} ms ago, "
                         "and nobody has told it",
                     )
-                self._ready[operation] = since_ms, looks + 1
 
     def _check_none_forgotten(self, kind: str, operations: DelayedOperations) -> None:
         for key, watched in operations._purgatory._watchers.items():

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from cluster.simulation.members import CONTROLLER
+from cluster.simulation.members import CONTROLLER, BrokerMember
 from cluster.simulation.nemesis import Nemesis, deed
 from cluster.simulation.plan import LAG_MS
 from cluster.simulation.profiles import Fault
@@ -48,15 +48,27 @@ async def hand_round(n: Nemesis) -> None:
             return
         leader = n.cluster.members.get(state.leader)
         if leader is not None and n.chance.random() < 0.3:
-            n.kernel.network.block(CONTROLLER, leader.name)
-            await _prefer(n, tp, [*(replica for replica in state.replicas if replica != state.leader), state.leader])
-            await asyncio.sleep(n.chance.random() * 0.3)
-            await _prefer(n, tp, [state.leader, *(replica for replica in state.replicas if replica != state.leader)])
-            n.kernel.network.break_connections(leader.name, CONTROLLER)
-            n.kernel.network.heal(CONTROLLER, leader.name)
+            await _lead_behind_back(n, tp, leader, n.chance.sample(state.replicas, len(state.replicas)))
         else:
             await _prefer(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
         await asyncio.sleep(n.chance.random() * n.chance.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
+
+
+async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember, replicas: list[int]) -> None:
+    """One that lags a little leads while the leader does not hear the controller, and then the leader again."""
+    others = [replica for replica in replicas if replica != leader.broker_id]
+    if not others:
+        return
+    heir = n.cluster.members[others[0]].name
+    n.kernel.network.slow(heir, leader.name, (100.0, 500.0))
+    await asyncio.sleep(n.chance.random() * 0.5)
+    n.kernel.network.block(CONTROLLER, leader.name)
+    await _prefer(n, tp, [*others, leader.broker_id])
+    await asyncio.sleep(n.chance.random() * 0.3)
+    await _prefer(n, tp, [leader.broker_id, *others])
+    n.kernel.network.break_connections(leader.name, CONTROLLER)
+    n.kernel.network.heal(CONTROLLER, leader.name)
+    n.kernel.network.slow(heir, leader.name, (0.0, 0.0))
 
 
 async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:

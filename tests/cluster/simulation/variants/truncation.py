@@ -216,6 +216,8 @@ VARIANTS = [
         "FT-9 (KAFKA-14704)",
         "failover",
         ((PartitionFollower, "on_answer", _take_high_watermark_of_divergence),),
+        unseen="the truncation that follows in the same step takes the high watermark back to where the logs part (LG-10); "
+        "nothing can look in between",
     ),
     Variant(
         "pushed-before-validation",
@@ -243,6 +245,8 @@ VARIANTS = [
         "FE-5, W-T13 (KAFKA-12996)",
         "swarm",
         ((leader.partition, "read_log", _diverges_below_log_start),),
+        unseen="a round more: the follower cuts its log, asks again below the leader's log start in an epoch that the "
+        "leader has, and is told that it is out of range",
     ),
     Variant(
         "trailing-epoch-kept",
