@@ -24,13 +24,11 @@ class Purgatories:
             "DeleteRecords": manager.record_deletions,
         }
         self._late: dict[str, tuple[int, int]] = {}  # by kind: the deadline, and when it was first seen to have passed
-        self._ready: dict[
-            DelayedOperation, tuple[int, int]
-        ] = {}  # since when each could be answered, in how many looks
+        self._ready: dict[DelayedOperation, int] = {}  # since when each could be answered, by now
 
     def check(self) -> None:
         now_ms = self._manager.clock.monotonic_ms()
-        ready, self._ready = self._ready, dict[DelayedOperation, int]()
+        ready, self._ready = self._ready, {}
         for kind, operations in self._kinds.items():
             self._check_none_forgotten(kind, operations)
             self._check_none_sleeps(kind, operations, now_ms, ready)

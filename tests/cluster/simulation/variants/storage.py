@@ -142,7 +142,7 @@ VARIANTS = [
         "LG-18",
         "power",
         ((Log, "_appended", _append_unflushed),),
-        unseen="after a power loss the others still have it, and when all of them lose power at once the unclean election "
+        unseen="after a power loss the others still have it; if all lose power at once, the unclean election "
         "that follows excuses what is lost; the tests of the log's disk do see it",
     ),
     Variant(

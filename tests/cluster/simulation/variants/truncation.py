@@ -216,7 +216,7 @@ VARIANTS = [
         "FT-9 (KAFKA-14704)",
         "failover",
         ((PartitionFollower, "on_answer", _take_high_watermark_of_divergence),),
-        unseen="the truncation that follows in the same step takes the high watermark back to where the logs part (LG-10); "
+        unseen="the truncation in the same step takes the high watermark back to where the logs part (LG-10); "
         "nothing can look in between",
     ),
     Variant(
