@@ -222,7 +222,19 @@ class Workload:
                 self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
             else:
                 self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
+            if chance.random() < 0.2:
+                await self._look_up_time(consumer, partition, self._wall_ms() - chance.randrange(10_000))
             await asyncio.sleep(chance.expovariate(1.5))
+
+    async def _look_up_time(self, consumer: Consumer, partition: TopicPartition, asked_ms: int) -> None:
+        """FE-22: what is found is as late as was asked for."""
+        try:
+            found = (await consumer.offsets_for_times({partition: asked_ms}, 5.0))[partition]
+        except ReplogError as error:
+            self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
+        else:
+            if found is not None and not (found.offset >= 0 and found.timestamp >= asked_ms):
+                self._kernel.trace.defect("found for a time", {"partition": partition, "asked_ms": asked_ms}, None)
 
     # -- administration
 
