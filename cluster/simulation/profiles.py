@@ -181,7 +181,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "directories",
             "replicas that move between log directories while brokers die",
-            _at(12.0, Fault.MOVE_LOG_DIR) | _at(2.0, *DIRECTORIES),
+            _at(40.0, Fault.MOVE_LOG_DIR) | _at(2.0, *DIRECTORIES),
             two_disks=1.0,
         ),
         Profile(

@@ -1,6 +1,7 @@
 """Replicas that move between their broker's log directories, and what happens to the broker meanwhile."""
 
 import asyncio
+from pathlib import Path
 
 from cluster.simulation.members import BrokerMember
 from cluster.simulation.nemesis import Nemesis, NotNow, deed
@@ -11,14 +12,14 @@ from replog.topic import TopicPartition
 
 @deed(Fault.MOVE_LOG_DIR)
 async def move_log_dir(n: Nemesis) -> None:
-    """Some of a broker's replicas, each to any of its directories: where it is already, a move is called off.
+    """A broker's replicas, each to another of its directories; sometimes to where it is, which calls a move off.
 
     Every other time the broker dies on the way: at one of its next changes of files, or because its power goes.
     """
     if len(n.cluster.plan.disks) < 2:
         raise NotNow
     member = n.running_broker()
-    moves = {tp: n.chance.choice(member.disks).as_posix() for tp in n.workload.partitions if n.chance.random() < 0.7}
+    moves = {tp: str(_target(n, member, tp)) for tp in n.workload.partitions}
     n.begin(Fault.MOVE_LOG_DIR, broker=member.name, moves={str(tp): to for tp, to in moves.items()})
     process, fate = member.process, n.chance.random()
     if fate < 0.35:
@@ -29,6 +30,11 @@ async def move_log_dir(n: Nemesis) -> None:
         if member.process is process and member.up and n.cluster.budget.may_harm(member.broker_id, by_power_loss=True):
             n.cluster.harm(member, by_power_loss=True)
             member.power_loss()
+
+
+def _target(n: Nemesis, member: BrokerMember, tp: TopicPartition) -> Path:
+    elsewhere = [disk for disk in member.disks if not (disk / tp.directory_name).exists()]
+    return n.chance.choice(elsewhere if n.chance.random() < 0.9 else member.disks)
 
 
 async def _move(n: Nemesis, member: BrokerMember, moves: dict[TopicPartition, str]) -> None:
