@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from replog.errors import ErrorCode, ReplogError
+from replog.topic import MAX_PARTITIONS
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
@@ -199,7 +200,7 @@ class ControllerConfig(Settings):
     broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
-    num_partitions: Annotated[int, Field(ge=1, le=100_000)] = 1
+    num_partitions: Annotated[int, Field(ge=1, le=MAX_PARTITIONS)] = 1
     eligible_leader_replicas_enable: bool = True  # ISR-15; without it ISR-19
     auto_leader_rebalance_enable: bool = True  # CT-12
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from replog.errors import ErrorCode, ReplogError
 
 MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: leaves room for "-<partition>.<32 hex>-delete" in a 255-character file name
-MAX_PARTITIONS = 100_000
+MAX_PARTITIONS = 10_000  # of one topic: as many as Kafka makes in one request; more would stop a controller for long
 MAX_PARTITION = 2**31 - 1
 DELETE_SUFFIX = "-delete"  # of a replica's directory that waits for its deletion
 FUTURE_SUFFIX = "-future"  # of a copy in the making, in another log directory
