@@ -201,3 +201,15 @@ def test_data_or_news_is_answered_at_once_fe_11(answer: FetchAnswer, max_wait_ms
 
 def test_a_fetch_of_nothing_is_answered_at_once_fe_11() -> None:
     assert read_partitions([], Partitions(0, 1).read, 1000).answers_at_once(max_wait_ms=500, min_bytes=1)
+
+
+def test_a_log_that_was_moved_completes_what_waits_on_places_of_the_old_one_7_7(
+    leader: PartitionLeader, tmp_path: Path
+) -> None:
+    """FE-12: its copy begins in the middle of an old segment, and rolls elsewhere."""
+    leader.log.roll()
+    parked = Parked({TP: leader}, min_bytes=1)
+    leader.log = log_of(tmp_path / "copy", "3:90-99", high_watermark=100)
+    assert not parked.completes(), "nothing new"
+    grow(leader, 300)
+    assert parked.completes()
