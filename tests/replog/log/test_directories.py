@@ -1,90 +1,22 @@
 """Several log directories of one broker, and logs that move between them (1.1, FN-1, FN-3, FN-4, §7.7)."""
 
 import os
-import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
-from replog.log import manager as manager_module
-from replog.log.batch import iterate_batches
 from replog.log.directories import LogDirectories
-from replog.log.epoch_cache import EpochEntry
 from replog.log.errors import InconsistentTopicId, LogStorageError
-from replog.log.log import Log
-from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
-from tests.replog.log.batches import append, client_batch, config, files_of
-from tests.replog.log.kills import killed_after
-
-TP = TopicPartition("a-b", 12)
-OTHER = TopicPartition("t", 0)
-ID = bytes(range(16))
-PAIR = client_batch(b"a", b"b")
-CONFIG = config(segment_bytes=300)
-
-
-def take(*disks: Path, chance: int = 1) -> LogDirectories:
-    return LogDirectories(disks, cluster_id="c", node_id=3, randbytes=random.Random(chance).randbytes)
-
-
-def start(*disks: Path, chance: int = 1) -> LogDirectories:
-    directories = take(*disks, chance=chance)
-    directories.load(lambda tp: CONFIG)
-    return directories
+from tests.replog.log.batches import append, client_batch, files_of
+from tests.replog.log.moving import CONFIG, ID, OTHER, PAIR, TP, copied, filled, place, start, take, told
 
 
 @pytest.fixture
 def disks(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "one", tmp_path / "two"
-
-
-def place(directories: LogDirectories, tp: TopicPartition = TP) -> Path:
-    log = directories.get(tp)
-    assert log is not None
-    return log.directory.parent
-
-
-def filled(directories: LogDirectories) -> Log:
-    """Four segments, three epochs, the last one without a record; offsets below 3 deleted."""
-    log = append(directories.create(TP, ID, CONFIG), *[PAIR] * 6, epoch=1)
-    append(log, *[PAIR] * 6, epoch=4)
-    log.assign_epoch_start(5)
-    log.update_high_watermark(20)
-    log.maybe_increment_log_start_offset(3)
-    directories.checkpoint_log_starts()
-    return log
-
-
-def copied(directories: LogDirectories, slice_bytes: int = 200) -> FutureReplica:
-    current, future = directories.get(TP), directories.future(TP)
-    assert current is not None
-    assert future is not None
-    replica = FutureReplica(TP, current, future, backoff_ms=1)
-    directories.on_truncated = lambda _tp, offset: replica.current_truncated(offset)
-    for now_ms in range(0, 4000, 10):
-        replica.copy(slice_bytes, now_ms)
-        if replica.caught_up:
-            return replica
-    raise AssertionError(f"{future.log_end_offset} of {current.log_end_offset}")
-
-
-def told(log: Log) -> tuple[int, int, tuple[EpochEntry, ...], list[bytes]]:
-    """All that a reader can know of a log."""
-    records = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data = log.read(offset, 1 << 20, Isolation.LOG_END, min_one_message=True).records
-        records += [bytes(data[at : at + header.size]) for at, header in iterate_batches(memoryview(data))]
-        offset = [header for _, header in iterate_batches(memoryview(data))][-1].next_offset
-    return log.log_start_offset, log.log_end_offset, log.epochs.entries, records
-
-
-# -- several directories
 
 
 def test_a_new_log_goes_where_the_fewest_are(tmp_path: Path) -> None:
@@ -311,153 +243,6 @@ def test_copies_of_what_is_not_here_are_dropped_at_start(disks: tuple[Path, Path
 
 
 # -- crashes
-
-
-@pytest.fixture
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A killed process loses nothing that it wrote, fsynced or not."""
-    monkeypatch.setattr(os, "fsync", lambda fd: None)
-
-
-def restarted(directories: LogDirectories, *disks: Path) -> LogDirectories:
-    directories.abandon()
-    again = start(*disks, chance=2)
-    plain = [disk for disk in disks if (disk / TP.directory_name).exists()]
-    assert len(plain) == 1, "never two directories of the plain name, and never none"
-    return again
-
-
-def finish(directories: LogDirectories, target: Path) -> Log:
-    """Go on with what the start found: a move under way, none, or a finished one."""
-    if place(directories) != target:
-        directories.move(TP, str(target))
-        copied(directories)
-        directories.swap(TP, 0)
-    log = directories.get(TP)
-    assert log is not None
-    assert place(directories) == target
-    return log
-
-
-def every_crash(
-    tmp_path: Path, prepare: Callable[[LogDirectories, Path], Callable[[], object]], least: int, step: int = 1
-) -> None:
-    """`prepare`, end what it returns after 0, 1, 2… changes of files, start; compare, finish the move, compare."""
-    ended_where = set()
-    for calls in range(0, 200, step):
-        disks = tmp_path / f"{calls}-one", tmp_path / f"{calls}-two"
-        directories = start(*disks)
-        log_start, log_end, (*epochs, _), records = told(filled(directories))
-        expected = log_start, log_end, tuple(epochs), records  # loading forgets an epoch without a record
-        work = prepare(directories, disks[1])
-        done = False
-        with killed_after(calls):
-            work()
-            done = True
-        again = restarted(directories, *disks)
-        log = again.get(TP)
-        assert log is not None
-        assert told(log) == expected, f"after {calls} changes of files"
-        ended_where.add((log.directory.parent == disks[1], again.future(TP) is not None))
-        assert told(finish(again, disks[1])) == expected
-        again.close(1)
-        last = start(*disks, chance=3)
-        assert told(last.logs[TP]) == expected
-        last.abandon()
-        if done:
-            assert calls >= least, "the work has become less; is it still all of it?"
-            assert len(ended_where) > 1
-            return
-    raise AssertionError("the work never ends")
-
-
-@pytest.mark.usefixtures("quick_disk")
-def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path) -> None:
-    """§7.7."""
-
-    def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
-        directories.move(TP, str(target))
-        copied(directories)
-        return lambda: directories.swap(TP, 0)
-
-    every_crash(tmp_path, prepare, least=14)
-
-
-@pytest.mark.usefixtures("quick_disk")
-def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path) -> None:
-    def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
-        def work() -> None:
-            directories.move(TP, str(target))
-            copied(directories, slice_bytes=10_000)
-            directories.swap(TP, 0)
-
-        return work
-
-    every_crash(tmp_path, prepare, least=60, step=3)
-
-
-@pytest.mark.usefixtures("quick_disk")
-def test_calling_a_move_off_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path) -> None:
-    def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
-        directories.move(TP, str(target))
-        copied(directories)
-        return lambda: directories.move(TP, str(place(directories)))
-
-    every_crash(tmp_path, prepare, least=7)
-
-
-def test_each_step_of_a_swap_is_durable_before_the_next(
-    disks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The order that the recovery of an interrupted swap relies on, at a loss of power too."""
-    directories = start(*disks)
-    filled(directories).flush()
-    directories.move(TP, str(disks[1]))
-    future = copied(directories).log
-    steps: list[str] = []
-    rename, fsync = Path.rename, manager_module.fsync_directory
-
-    def noted_rename(path: Path, target: Path) -> Path:
-        steps.append(
-            f"{path.parent.name}: {path.name[6:].partition('.')[2][32:]} to {target.name[6:].partition('.')[2][32:]}"
-        )
-        assert future.recovery_point == 24, "it is durable itself"
-        assert "a-b 12 24" in (disks[1] / "recovery-point-offset-checkpoint").read_text()
-        assert "a-b 12 3" in (disks[1] / "log-start-offset-checkpoint").read_text()
-        return rename(path, target)
-
-    def noted_fsync(directory: Path) -> None:
-        steps.append(f"{directory.name}: fsync")
-        fsync(directory)
-
-    monkeypatch.setattr(Path, "rename", noted_rename)
-    monkeypatch.setattr(manager_module, "fsync_directory", noted_fsync)
-    directories.swap(TP, 0)
-    assert steps == ["one:  to -delete", "one: fsync", "two: -future to ", "two: fsync"]
-
-
-def test_a_swap_that_was_decided_is_finished_at_start_and_no_other(disks: tuple[Path, Path]) -> None:
-    """Only the identifier of the deleted directory says so."""
-    directories = start(*disks)
-    expected = told(filled(directories))
-    directories.move(TP, str(disks[1]))
-    copied(directories)
-    directories.abandon()
-    (future,) = disks[1].glob("*-future")
-    identifier = future.name.removesuffix("-future")[-32:]
-    (disks[0] / "a-b-12").rename(disks[0] / f"a-b-12.{identifier}-delete")
-    lines: list[str] = []
-    again = take(*disks)
-    again.load(lambda tp: CONFIG, lines.append)
-    assert f"finishing the move of a-b-12 to {disks[1]}" in lines
-    assert told(again.logs[TP])[1] == expected[1]
-    again.move(TP, str(disks[0]))
-    copied(again)
-    again.abandon()
-    (disks[1] / "a-b-12").rename(disks[1] / f"a-b-12.{'0' * 32}-delete")
-    last = start(*disks)
-    assert (last.get(TP), last.future(TP)) == (None, None), "the replica was deleted, and its copy goes too"
-    assert not [path for disk in disks for path in disk.glob("a-b-12*") if not path.name.endswith("-delete")]
 
 
 def test_os_level_names_are_those_of_kafka(disks: tuple[Path, Path]) -> None:

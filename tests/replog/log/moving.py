@@ -1,0 +1,73 @@
+"""Logs that move between two log directories, for tests."""
+
+import random
+from pathlib import Path
+
+from follower.future_replica import FutureReplica
+from replog.log.batch import iterate_batches
+from replog.log.directories import LogDirectories
+from replog.log.epoch_cache import EpochEntry
+from replog.log.log import Log
+from replog.log.offsets import Isolation
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, config
+
+TP = TopicPartition("a-b", 12)
+OTHER = TopicPartition("t", 0)
+ID = bytes(range(16))
+PAIR = client_batch(b"a", b"b")
+CONFIG = config(segment_bytes=300)
+
+
+def take(*disks: Path, chance: int = 1) -> LogDirectories:
+    return LogDirectories(disks, cluster_id="c", node_id=3, randbytes=random.Random(chance).randbytes)
+
+
+def start(*disks: Path, chance: int = 1) -> LogDirectories:
+    directories = take(*disks, chance=chance)
+    directories.load(lambda tp: CONFIG)
+    return directories
+
+
+def place(directories: LogDirectories, tp: TopicPartition = TP) -> Path:
+    log = directories.get(tp)
+    assert log is not None
+    return log.directory.parent
+
+
+def filled(directories: LogDirectories) -> Log:
+    """Four segments, three epochs, the last one without a record; offsets below 3 deleted."""
+    log = append(directories.create(TP, ID, CONFIG), *[PAIR] * 6, epoch=1)
+    append(log, *[PAIR] * 6, epoch=4)
+    log.assign_epoch_start(5)
+    log.update_high_watermark(20)
+    log.maybe_increment_log_start_offset(3)
+    directories.checkpoint_log_starts()
+    return log
+
+
+def copied(directories: LogDirectories, slice_bytes: int = 200) -> FutureReplica:
+    current, future = directories.get(TP), directories.future(TP)
+    assert current is not None
+    assert future is not None
+    replica = FutureReplica(TP, current, future, backoff_ms=1)
+    directories.on_truncated = lambda _tp, offset: replica.current_truncated(offset)
+    for now_ms in range(0, 4000, 10):
+        replica.copy(slice_bytes, now_ms)
+        if replica.caught_up:
+            return replica
+    raise AssertionError(f"{future.log_end_offset} of {current.log_end_offset}")
+
+
+def told(log: Log) -> tuple[int, int, tuple[EpochEntry, ...], list[bytes]]:
+    """All that a reader can know of a log."""
+    records = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, 1 << 20, Isolation.LOG_END, min_one_message=True).records
+        records += [bytes(data[at : at + header.size]) for at, header in iterate_batches(memoryview(data))]
+        offset = [header for _, header in iterate_batches(memoryview(data))][-1].next_offset
+    return log.log_start_offset, log.log_end_offset, log.epochs.entries, records
+
+
+# -- several directories
