@@ -11,11 +11,11 @@ from tests.cluster.simulation.variants.variant import Variant
 SEEDS = 60  # from the known one on: the code changes, and with it what a seed does
 KNOWN = {
     "truncate-to-hw": 4,
-    "kip-101-only": 14,
-    "no-leader-epoch-fencing": 3,
-    "hw-from-committed-isr": 7,
-    "delayed-produce-without-epoch": 4,
-    "ack-before-append": 2,
+    "kip-101-only": 8,
+    "no-leader-epoch-fencing": 4,
+    "hw-from-committed-isr": 3,
+    "delayed-produce-without-epoch": 9,
+    "ack-before-append": 1,
 }
 REPORT = Path(__file__).parents[3] / "docs" / "simulator.md"
 
@@ -37,9 +37,10 @@ def test_what_a_variant_replaces_is_there_and_comes_back(variant: Variant) -> No
     assert [owner.__dict__[name] for owner, name, _ in variant.changes] == before
 
 
-def test_the_document_tells_what_became_of_every_variant() -> None:
+def test_the_document_tells_of_variants_that_there_are() -> None:
+    """Those that no seed can see all of them, the others once they were run."""
     table = REPORT.read_text().partition(BEGIN)[2].partition(END)[0]
-    assert [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")] == [
-        *(name for name, variant in VARIANTS.items() if not variant.unseen),
-        *(name for name, variant in VARIANTS.items() if variant.unseen),
-    ]
+    told = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert len(told) == len(set(told))
+    assert set(told) <= VARIANTS.keys()
+    assert {name for name, variant in VARIANTS.items() if variant.unseen} | KNOWN.keys() <= set(told)

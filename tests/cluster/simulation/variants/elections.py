@@ -93,6 +93,11 @@ def _completed_in_part(state: PartitionState) -> PartitionState:
 _completed = cluster.controller.elections._completed
 
 
+def _in_any_order(replicas: tuple[int, ...], brokers: Any) -> tuple[int, ...]:
+    members = dict.fromkeys(brokers)
+    return (*(r for r in replicas if r in members), *(r for r in sorted(members) if r not in replicas))
+
+
 def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | None]:
     unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
     expired = [broker_id for broker_id in unfenced if self._sessions.left_ms(broker_id, now_ms) == 0]
@@ -126,7 +131,7 @@ VARIANTS = [
         "any-incarnation-joins",
         "the controller takes fenced and reborn replicas into the ISR",
         "§6.4 row 11, ISR-14 (KIP-841, KIP-903, KAFKA-13916, KAFKA-14139)",
-        "swarm",
+        "isr",
         ((cluster.controller.alter_partition, "refusal", _refusal_of_any_incarnation),),
     ),
     Variant(
@@ -190,13 +195,16 @@ VARIANTS = [
         "a reassignment that completes leaves the replicas that it took away in the ISR",
         "CT-15 (KAFKA-9672)",
         "moves",
-        ((cluster.controller.elections, "_completed", _completed_in_part),),
+        (
+            (cluster.controller.elections, "_completed", _completed_in_part),
+            (cluster.controller.elections, "in_order", _in_any_order),
+        ),
     ),
     Variant(
         "fenced-from-one-base",
         "brokers whose sessions end together are fenced with records that do not know of each other",
         "CT-6 (KAFKA-13173)",
-        "swarm",
+        "network",
         ((ClusterState, "fence_next_expired", _fence_all_from_one_base),),
     ),
     Variant(

@@ -316,7 +316,7 @@ VARIANTS = [
         "zombie-fetches-count",
         "fetches of an earlier life of a follower are believed, and any replica may join",
         "ST-7, ISR-2, ISR-14 (KAFKA-14139)",
-        "swarm",
+        "crashes",
         (
             (PartitionLeader, "_is_zombie", _any_incarnation),
             (PartitionLeader, "_is_eligible", _anyone),

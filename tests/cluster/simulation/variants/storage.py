@@ -84,7 +84,7 @@ VARIANTS = [
         "marker-left-behind",
         "the clean-shutdown marker of an earlier stop is still there after a crash",
         "FN-3, ISR-18",
-        "disks",
+        "power",
         ((replog.log.manager, "take_marker", _always_clean),),
         raises=True,
     ),
