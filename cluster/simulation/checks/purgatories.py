@@ -9,6 +9,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.purgatory.operation import DelayedOperation
 
 SLACK_MS = 1000  # a broker that was paused first works off what is due; its clock may run a little fast
+NEVER_MS = 1 << 62
 WAKING_MS = 50  # far more than a loop takes to get round to what an event set off
 
 
@@ -52,7 +53,12 @@ class Purgatories:
         looks the loop gets round to that."""
         for key, watched in operations._purgatory._watchers.items():
             for operation in watched:
-                if operation.completed or operation in self._ready or not _could_be_answered(operation):
+                if operation.completed or operation in self._ready:
+                    continue
+                if self._is_held_back(operation):
+                    self._ready[operation] = NEVER_MS
+                    continue
+                if before.get(operation) != NEVER_MS and not _could_be_answered(operation):
                     continue
                 since_ms = self._ready[operation] = before.get(operation, now_ms)
                 if now_ms - since_ms > WAKING_MS:
@@ -61,6 +67,13 @@ class Purgatories:
                         f"broker {self._broker_id}: what a {kind} on {key} waits for came {now_ms - since_ms} ms ago, "
                         "and nobody has told it",
                     )
+
+    def _is_held_back(self, operation: DelayedOperation) -> bool:
+        """By a throttle (FE-23): that it lets something through again nobody tells, the deadline comes soon enough."""
+        hosted = self._manager.hosted
+        return isinstance(operation, DelayedFetch) and any(
+            row.topic_partition in hosted and hosted[row.topic_partition].leader_throttled for row in operation._rows
+        )
 
     def _check_none_forgotten(self, kind: str, operations: DelayedOperations) -> None:
         for key, watched in operations._purgatory._watchers.items():
