@@ -104,9 +104,8 @@ async def test_inv_19_a_produce_that_is_told_in_time(tmp_path: Path) -> None:
         _steps(world, 100)
 
 
-async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path: Path) -> None:
-    """INV-19, by PG-6 (KAFKA-14334)."""
-    world = three(tmp_path, "0:0-4")
+def _fetch(world: TinyWorld) -> None:
+    """A consumer's, from broker 2, and records that nobody tells it of."""
     manager = world.brokers[2].manager  # type: ignore[union-attr]
     request = FetchPartition(fetch_offset=5, max_bytes=100)
     follower = world.hosted(2).follower
@@ -120,7 +119,24 @@ async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_p
         _steps(world, 100, 2)
     world.append(1)
     world.commit(1, 2, 3)
+
+
+async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path: Path) -> None:
+    """INV-19, by PG-6 (KAFKA-14334)."""
+    world = three(tmp_path, "0:0-4")
+    _fetch(world)
     for _ in range(2):
         _steps(world, 30, 2)
     with violates("INV-19", "broker 2: what a fetch on t-0 waits for"):
         _steps(world, 30, 2)
+
+
+async def test_inv_19_a_fetch_that_a_throttle_holds_back_waits_for_its_deadline(tmp_path: Path) -> None:
+    """INV-19, nearly (FE-23); also once the throttle is gone."""
+    world = three(tmp_path, "0:0-4")
+    world.hosted(2).leader_throttled = True
+    _fetch(world)
+    _steps(world, 30, 2)
+    world.hosted(2).leader_throttled = False
+    for _ in range(5):
+        _steps(world, 100, 2)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.simulation.checks.checker import Checker
 from leader.isr import Committed, IsrProposal, PendingExpand
 from replog.log.log import Log
 from replog.metadata import NO_LEADER, PartitionState
@@ -138,6 +139,17 @@ def test_ct_6_a_broker_that_is_not_active_stays_in_the_isr(tmp_path: Path) -> No
     world.register(3, broker_epoch=103, leaving=True)
     with violates("CT-6", "broker 3"):
         world.record(state(partition_epoch=1, isr=(1, 3)))
+
+
+def test_ct_6_the_last_one_in_sync_is_waited_for_where_nobody_is_eligible_instead(tmp_path: Path) -> None:
+    """CT-6, nearly (ISR-19)"""
+    world = three(tmp_path, "0:0-4")
+    world.checker = Checker(world, eligible_leader_replicas=False)
+    world.register(3, broker_epoch=103, fenced=True)
+    world.record(state(partition_epoch=1, isr=(3,), leader=-1, epoch=1))
+    world.checker = Checker(world)
+    with violates("CT-6", "broker 3"):
+        world.record(state(partition_epoch=1, isr=(3,), leader=-1, epoch=1))
 
 
 @pytest.mark.parametrize(("fetched", "violated"), [(103, True), (104, False), (-1, False)])
