@@ -153,6 +153,7 @@ class SimulatedCluster:
         self.controller_member.die_at_commit = ""
         for member in self.members.values():
             self.kernel.disk.heal(member.name)
+            self.kernel.disk.spare(member.process)
             member.held = False
         for host in self.everyone():
             host.resume()

@@ -69,6 +69,10 @@ class Disk:
         """Kill it in the middle of its Nth change of a file from now, the first being 1."""
         self._kill_at[process] = operation
 
+    def spare(self, process: SimulatedProcess) -> None:
+        """It will not be killed at a change any more."""
+        self._kill_at.pop(process, None)
+
     def fail(self, host: str, error: int) -> None:
         """ENOSPC for all that takes room, or EIO for every change, until `heal`."""
         self._errors[host] = error
