@@ -157,23 +157,22 @@ class RoleChanges:
         """makeLeader; no follower append may follow the epoch bump, so the fetch stops first (§2.3 step 3)."""
         hosted = self._host(tp)
         self._fetchers.stop(tp)
-        if hosted.leader is None:
-            hosted.leader = PartitionLeader(
-                tp,
-                self._broker_id,
-                hosted.log,
-                self._image,
-                replica_lag_time_max_ms=self._manager.config.replica_lag_time_max_ms,
-            )
-        old_epoch = hosted.leader.leader_epoch
-        hosted.leader.become_leader(state, self._broker_epoch, self._manager.clock.monotonic_ms())
-        hosted.follower = None
-        if hosted.leader.leader_epoch != old_epoch:
+        leader = hosted.leader or PartitionLeader(
+            tp,
+            self._broker_id,
+            hosted.log,
+            self._image,
+            replica_lag_time_max_ms=self._manager.config.replica_lag_time_max_ms,
+        )
+        old_epoch = leader.leader_epoch
+        leader.become_leader(state, self._broker_epoch, self._manager.clock.monotonic_ms())
+        hosted.leader, hosted.follower = leader, None  # not before: nobody produces to a leader without its epoch
+        if leader.leader_epoch != old_epoch:
             if state.recovering:
                 log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
             log.info("leading", partition=str(tp), epoch=state.leader_epoch, from_offset=hosted.log.log_end_offset)
         self._manager.role_changed(tp)
-        self._manager.propose(tp, hosted.leader)
+        self._manager.propose(tp, leader)
 
     def _follow(self, tp: TopicPartition, state: PartitionState) -> None:
         """makeFollower; fetching starts again where the leader epoch rose or the leader's address is new (§2.2)."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,23 @@ async def test_a_metadata_change_that_cannot_be_applied_ends_the_broker_instead_
     await delete_topic(cluster, "t")
     await eventually(lambda: cluster.brokers[2].failed)
     assert not cluster.brokers[1].failed
+
+
+async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(cluster: InProcessCluster) -> None:
+    """ST-13: a produce that comes before the broker stops is refused, and not appended in no epoch."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    await eventually(lambda: TP in follower.manager.hosted)
+    (follower.manager.hosted[TP].log.directory / "leader-epoch-checkpoint.tmp").mkdir()
+    state = follower._image.partitions[TP]
+    follower._image.partitions[TP] = replace(
+        state, leader=follower.config.node_id, leader_epoch=state.leader_epoch + 1, partition_epoch=9
+    )
+    assert follower._roles is not None
+    follower._roles.apply_image()
+    assert follower.failed
+    assert follower.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_broker_that_stops_starts_no_fetcher_any_more(
