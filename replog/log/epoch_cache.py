@@ -45,26 +45,24 @@ class LeaderEpochCache:
             self.assign_all([(epoch, start_offset)])
 
     def assign_all(self, starts: Iterable[EpochEntry]) -> None:
-        """`assign` each, with one write at most."""
-        changed = False
+        """`assign` each, with one write at most; nothing is noted if that fails."""
+        entries = list(self._entries)
         for epoch, start in starts:
             if epoch < 0 or start < 0:
                 raise ValueError(f"leader epoch {epoch} at offset {start}: neither may be negative")
-            if self._entries:
-                last_epoch, last_start = self._entries[-1]
-                if epoch == last_epoch and start >= last_start:
-                    continue
-                while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start):
-                    self._entries.pop()
-            self._entries.append((epoch, start))
-            changed = True
-        if changed:
-            self._write()
+            if entries and epoch == entries[-1][0] and start >= entries[-1][1]:
+                continue
+            while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start):
+                entries.pop()
+            entries.append((epoch, start))
+        if entries != self._entries:
+            self.replace(entries)
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
-        """Take `entries` in place of all others, durably."""
-        self._entries = list(entries)
-        self._write()
+        """Take `entries` in place of all others, durably; the others stay if that fails."""
+        taken = list(entries)
+        self._write(taken)
+        self._entries = taken
 
     def truncate_from_end(self, offset: int) -> None:
         """Forget the epochs that begin at or after `offset` (EP-4); nothing for a negative one."""
@@ -121,5 +119,5 @@ class LeaderEpochCache:
             entries[: slot + 1] = [(entries[slot][0], start)]
         return tuple(entries)
 
-    def _write(self) -> None:
-        write_entries(self.path, self._entries)
+    def _write(self, entries: list[EpochEntry]) -> None:
+        write_entries(self.path, entries)

@@ -6,6 +6,7 @@ import pytest
 
 from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
+from replog.log.errors import LogStorageError
 
 C = ((2, 10), (4, 15), (7, 40))
 Entries = tuple[EpochEntry, ...]
@@ -152,3 +153,13 @@ def test_a_file_whose_columns_do_not_grow_is_damaged(tmp_path: Path, content: st
     (tmp_path / "leader-epoch-checkpoint").write_text(content)
     with pytest.raises(DamagedCheckpoint, match=r"does not follow|is not a 64-bit number"):
         cache_of(tmp_path, ())
+
+
+def test_an_epoch_that_the_disk_did_not_take_is_not_known(tmp_path: Path) -> None:
+    """EP-3: a leader would go on in an epoch that nobody finds after a crash."""
+    cache = LeaderEpochCache(tmp_path / "leader-epoch-checkpoint")
+    cache.assign(1, 10)
+    (tmp_path / "leader-epoch-checkpoint.tmp").mkdir()
+    with pytest.raises(LogStorageError):
+        cache.assign(2, 20)
+    assert cache.entries == ((1, 10),)

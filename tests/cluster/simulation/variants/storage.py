@@ -21,7 +21,7 @@ def _trust_any_stop(self: LogManager, *arguments: Any) -> Any:
     return _load(self, *arguments)
 
 
-def _epochs_in_memory(self: LeaderEpochCache) -> None:
+def _epochs_in_memory(self: LeaderEpochCache, _entries: Any) -> None:
     """They are lost with the process."""
 
 
