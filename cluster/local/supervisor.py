@@ -163,13 +163,6 @@ class LocalCluster:
             broker.process = None
             state.save(self.directory)
 
-    def kill_all(self) -> None:
-        """SIGKILL to every process at once, the controller too: as a power switch, without the page cache lost."""
-        with self._locked():
-            state = self.state
-            _stop(state, state.members, 0.0)
-            state.save(self.directory)
-
     def pause(self, broker_id: int) -> None:
         """SIGSTOP: the process lives and says nothing, as a very long garbage collection would. Back once it stands."""
         process = self._signal(self.state.broker(broker_id), signal.SIGSTOP)

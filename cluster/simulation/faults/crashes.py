@@ -133,7 +133,7 @@ async def clock_jump(n: Nemesis) -> None:
 
 
 @deed(Fault.DELETE_RECORDS_WHILE_DOWN)
-async def delete_records_whiledown(n: Nemesis) -> None:
+async def delete_records_while_down(n: Nemesis) -> None:
     """The follower comes back to a leader whose log starts after its own end."""
     tp = n.partition()
     member = n.follower(tp)

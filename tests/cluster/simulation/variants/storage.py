@@ -143,7 +143,7 @@ VARIANTS = [
         "power",
         ((Log, "_appended", _append_unflushed),),
         unseen="after a power loss the others still have it; if all lose power at once, the unclean election "
-        "that follows excuses what is lost; the tests of the log's disk do see it",
+        "that follows excuses what is lost; the tests of the log's appends do see it",
     ),
     Variant(
         "producers-forgotten",
