@@ -10,7 +10,6 @@ from cluster.controller.broker_events import (
     MIN_INSYNC_REPLICAS,
     Rules,
     active_brokers,
-    min_insync_replicas,
     situation_under,
 )
 from cluster.controller.elections import elect
@@ -34,8 +33,7 @@ def alter_topic_configs(
 
     Where a lower min.insync.replicas lets a partition commit again, its eligible leader replicas are forgotten in the
     same commit: they will not have what is committed from then on (ISR-15, ISR-16). Where unclean elections are allowed
-    from now on, partitions without a leader have one at once (CT-12). With a higher minimum every partition goes to its
-    next epoch: a leader that does not know the new minimum yet, and would commit by the old one, cannot change its ISR.
+    from now on, partitions without a leader have one at once (CT-12).
     Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REQUEST.
     """
     name = validate_topic_name(request.topic)
@@ -49,10 +47,7 @@ def alter_topic_configs(
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
     written = [topic_record(replace(topic, configs=configs))] if configs != topic.configs else []
-    if min_insync_replicas(configs, rules) > min_insync_replicas(topic.configs, rules):
-        records = written + _settle(image, rules, topic, configs, even_unchanged=True)
-    else:
-        records = _settle(image, rules, topic, configs) + written
+    records = _settle(image, rules, topic, configs) + written
     return _decision(image, records, configs, validate_only=request.validate_only)
 
 
@@ -124,15 +119,13 @@ def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) ->
 
 
 def _settle(
-    image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str], *, even_unchanged: bool = False
+    image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str]
 ) -> list[metadata_pb2.MetadataRecord]:
     """What the new settings make of the topic's partitions."""
     situation = situation_under(configs, rules, active_brokers(image))
     records = []
     for number, state in image.partitions_of(topic.name).items():
         changed = elect(state, situation)
-        if changed is state and even_unchanged:
-            changed = replace(state, partition_epoch=state.partition_epoch + 1)
         if changed is not state:
             records.append(partition_record(TopicPartition(topic.name, number), topic.topic_id, changed))
     return records
