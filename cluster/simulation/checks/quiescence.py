@@ -8,21 +8,6 @@ from cluster.simulation.checks.replica import Replica
 from cluster.simulation.checks.world import World
 
 
-def settled(world: World, partitions: Iterable[Partition]) -> str | None:
-    """What is not yet as it must be in the end; None when all is. Cheap enough to wait with."""
-    image = world.image
-    if image is None:
-        return "there is no controller"
-    for broker_id, broker in world.brokers.items():
-        registered = image.broker(broker_id)
-        if broker is not None and (registered is None or not registered.active):
-            return f"broker {broker_id} is not active: {registered}"
-    for partition in partitions:
-        if not partition.deleted and partition.state is not None and (why := _unsettled(world, partition)) is not None:
-            return f"{partition.topic_partition}: {why}"
-    return None
-
-
 def _unsettled(world: World, partition: Partition) -> str | None:
     state = partition.state
     assert state is not None
