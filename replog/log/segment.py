@@ -351,7 +351,10 @@ class Segment:
             raise CorruptIndex(f"{times.path} does not have the greatest timestamp up to offset {offset}")
 
     def truncate_to(self, offset: int) -> int:
-        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed."""
+        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed.
+
+        Durably: what a crash brought back might fit before later segments, and pass for what was appended since.
+        """
         found = self.translate(offset)
         if found is None:  # a hole follows
             self.unseal()
@@ -359,6 +362,7 @@ class Segment:
         position, header = found
         removed = self.size - position
         os.ftruncate(self.fd(), position)
+        os.fsync(self.fd())
         self.index.truncate_to(header.base_offset)
         self.transaction_index.truncate_to(header.base_offset)
         self.unseal()

@@ -100,7 +100,11 @@ class Segments:
         self._segments.append(new_segment(self._directory, base_offset))
 
     def truncate_to(self, offset: int) -> None:
-        """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active."""
+        """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active.
+
+        Durably, but for the names of the segments behind that one: their directory is synced with the epochs before
+        a batch of another epoch is appended (EP-9), and until then what a crash brings back lies behind a gap (LD-6).
+        """
         self._cancel_swap()
         self.generation += 1
         kept = bisect_right(self._segments, offset, key=_base)

@@ -1,4 +1,5 @@
-"""The real log over simulated disks: whatever moment the power goes, what was flushed is there."""
+"""The real log over simulated disks: whatever moment the power goes, what was flushed is there, and nothing is that a
+truncation had cut off."""
 
 import errno
 import random
@@ -8,12 +9,14 @@ import pytest
 
 from cluster.simulation.process import Killed
 from replog.config import TopicConfig
+from replog.log.batch import iterate_batches
 from replog.log.errors import LogStorageError
+from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.log.manager import LogManager
 from replog.topic import TopicPartition
 from tests.cluster.simulation.hosts import Host
-from tests.replog.log.batches import config, leader_batch
+from tests.replog.log.batches import config, leader_batch, open_log
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 
@@ -40,7 +43,7 @@ class Replicas:
         known, end = self.batches[tp], log.log_end_offset
         assert end >= self.flushed[tp], f"{tp}: the log ends at {end}, {self.flushed[tp]} were flushed"
         content = b"".join(path.read_bytes() for path in sorted(log.directory.glob("*.log")))
-        assert content[: sum(map(len, known[: self.flushed[tp]]))] == b"".join(known[: self.flushed[tp]])
+        assert b"".join(known).startswith(content), f"{tp}: something came back that a truncation had cut off (LG-10)"
         batches = []
         while content:
             size = 12 + int.from_bytes(content[8:12])
@@ -69,9 +72,12 @@ class Replicas:
             elif deed < 0.9:
                 log.roll()
             else:
-                offset = self.chance.randint(max(0, len(batches) - 3), len(batches))
+                offset = self.chance.choice((0, *range(max(0, len(batches) - 8), len(batches) + 1)))
                 self.flushed[tp] = min(self.flushed[tp], offset)
-                log.truncate_to(offset)
+                if offset or self.chance.random() < 0.5:
+                    log.truncate_to(offset)
+                else:
+                    log.truncate_fully_and_start_at(0)
                 del batches[offset:]
 
 
@@ -102,6 +108,35 @@ def test_two_hundred_power_losses_take_nothing_that_was_flushed(tmp_path: Path, 
             host.do(replicas.open)
             host.loop.kill(host.process)
         assert host.disk.counts.get("names that could not be lost", 0) == 0
+
+
+def test_what_was_cut_off_never_stands_before_or_behind_what_was_appended_since(tmp_path: Path) -> None:
+    """LG-10: such a log would end in an epoch that its leader has, and pass for a copy of the leader's (FE-5)."""
+    for seed in range(120):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        host = Host(directory, seed)
+        cut, partition = seed % 12, host.home / "t-0"
+
+        def diverge_and_follow(partition: Path, cut: int) -> None:
+            log = open_log(partition, segment_bytes=4 * len(leader_batch(0, 1, b"x")))
+            for offset in range(12):
+                log.append_as_follower(leader_batch(offset, 1, b"x"))
+            log.flush()
+            fsync_directory(partition.parent)
+            log.truncate_to(cut)
+            for offset in range(cut, 12):
+                log.append_as_follower(leader_batch(offset, 2, b"y"))
+
+        with host.disk:
+            host.do(diverge_and_follow, partition, cut)
+            host.lose_power(seed)
+            log = host.do(lambda path: open_log(path, clean=False), partition)
+            content = b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
+            epochs = [header.leader_epoch for _, header in iterate_batches(content)]
+            assert len(epochs) == log.log_end_offset >= cut
+            assert epochs == ([1] * cut + [2] * 12)[: len(epochs)], f"seed {seed}, cut at {cut}"
+            host.loop.kill(host.process)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
