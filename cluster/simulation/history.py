@@ -83,7 +83,10 @@ class Latest:
 
 @dataclass(slots=True)
 class Deletion:
-    """A DeleteRecords; unless it FAILED, records below `offset` may be gone from `invoked_s` on. -1: all committed."""
+    """A DeleteRecords; unless it FAILED, records below `offset` may be gone from `invoked_s` on.
+
+    -1: those below the high watermark of whichever leader did it, each time that one did it (`committed_deleted`).
+    """
 
     client: str
     partition: TopicPartition
@@ -119,6 +122,7 @@ class History:
     retained: dict[str, None] = field(default_factory=dict)  # topics with retention: their log start grows by itself
     deleted: dict[str, None] = field(default_factory=dict)  # topics that were deleted, or may have been
     unclean: dict[TopicPartition, None] = field(default_factory=dict)  # an unclean election may have lost records
+    committed_deleted: dict[TopicPartition, int] = field(default_factory=dict)  # how far deletions up to -1 went
 
     def acknowledged(self, send: Send, where: RecordMetadata, now_s: float) -> None:
         """Call it in the same step in which the producer's answer came."""

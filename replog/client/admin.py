@@ -199,7 +199,11 @@ class Admin:
         )
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition."""
+        """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition.
+
+        The high watermark is the leader's at that moment. A request whose answer is lost is sent again, and deletes
+        then what was committed meanwhile, too; or the retry's answer tells less than the first try deleted.
+        """
 
         def request(_leader: Leader, partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(

@@ -92,6 +92,8 @@ class _Facts:
             return True
         if partition.topic in history.retained:
             return offset < self.log_starts.get(partition, 1 << 62)
+        if offset < history.committed_deleted.get(partition, -1):
+            return True
         return any(_covers(deletion, partition, offset) for deletion in history.deletions)
 
     def promised(self) -> Iterator[Send]:
@@ -100,12 +102,9 @@ class _Facts:
 
 
 def _covers(deletion: Deletion, partition: TopicPartition, offset: int) -> bool:
-    """-1: up to the high watermark of that time, which nobody was told unless it succeeded."""
-    if deletion.partition != partition or deletion.outcome is Outcome.FAILED:
-        return False
-    if deletion.offset >= 0:
-        return offset < deletion.offset
-    return deletion.outcome is not Outcome.OK or offset < deletion.low_watermark
+    """Of -1 the answer says too little: that of a retry is not about the first try, which another leader
+    may have done, with a higher high watermark; and a copy of the request may come after the answer."""
+    return deletion.partition == partition and deletion.outcome is not Outcome.FAILED and offset < deletion.offset
 
 
 def _bad_offsets(history: History) -> Iterator[Anomaly]:
@@ -116,6 +115,10 @@ def _bad_offsets(history: History) -> Iterator[Anomaly]:
     for told in history.latest:
         if told.offset < 0:
             yield Anomaly("bad-offset", told.partition, f"{told.client} was told the end offset {told.offset}")
+    for done in history.deletions:
+        if done.outcome is Outcome.OK and done.low_watermark < max(0, done.offset):
+            text = f"{done.client} deleted up to {done.offset}, and was told the low watermark {done.low_watermark}"
+            yield Anomaly("bad-offset", done.partition, text)
     for operation in history.reads:
         if isinstance(operation, Poll):
             for record in operation.records:

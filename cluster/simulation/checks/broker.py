@@ -6,12 +6,14 @@ from cluster.simulation.checks.beliefs import check_beliefs, check_expansion, ch
 from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
 from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.log_checks import follow_log
+from cluster.simulation.checks.log_starts import check_log_start
 from cluster.simulation.checks.moves import follow_move
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.purgatories import Purgatories
 from cluster.simulation.checks.replica import Registrations, Replica
 from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
 from cluster.simulation.checks.world import WatchedBroker
+from cluster.simulation.history import History
 from cluster.simulation.process import DEAD, SimulatedProcess
 from leader.isr import IsrState
 from replog.log.offsets import NO_EPOCH
@@ -33,12 +35,14 @@ class BrokerCheck:
         process: SimulatedProcess,
         partitions: PartitionOf,
         losses: Mapping[int, int],
+        history: History,
     ) -> None:
         self._broker_id = broker_id
         self._manager = broker.manager
         self._process = process
         self._partitions = partitions
         self._losses = losses
+        self._history = history
         self._hosted = broker.manager.hosted
         self._replicas: list[Replica] = []
         self._image = broker.manager.image
@@ -126,10 +130,11 @@ class BrokerCheck:
             return
         if replica.log is not replica.hosted.log:
             follow_move(self._partition(replica.hosted.topic_partition, replica.hosted.topic_id), replica)
+        partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
+        check_log_start(partition, replica, self._history)
         if replica.log.failure is not None:
             replica.failed = True
             return
-        partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
         state, high_watermark = replica.state, replica.high_watermark
         led_in = replica.epoch if replica.leader is not None else NO_EPOCH
         rewritten = follow_log(partition, replica)

@@ -63,7 +63,9 @@ class Checker:
         else:
             for broker_id, broker in self._world.brokers.items():
                 if broker is not None and self._world.process_of(broker_id) is process:
-                    check = BrokerCheck(broker_id, broker, process, self.partitions, self._world.losses)
+                    check = BrokerCheck(
+                        broker_id, broker, process, self.partitions, self._world.losses, self._world.history
+                    )
                     look = check.after_step
         if look is None and process.name.startswith("broker"):
             return lambda: None  # its broker is not made yet

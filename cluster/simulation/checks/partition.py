@@ -26,6 +26,7 @@ class Partition:
         self.committed_at_election: dict[int, int] = {}  # by epoch
         self.highest = 0  # any high watermark a leader ever had; unclean elections do not lower this one
         self.highest_of_epoch: dict[int, int] = {}
+        self.highest_start = 0  # the highest log start that was asked for, or that retention left
         self.unclean: dict[int, int] = {}  # by epoch of each unclean election, up to where its leader kept the log
 
     def intern(self, header: BatchHeader, previous: Batch | None, replica: Replica) -> Batch:

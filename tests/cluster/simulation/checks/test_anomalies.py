@@ -51,9 +51,9 @@ class Story:
         last = records[-1][0] + 1 if records else start
         self.history.drained[TP] = Drained(TP, start, last if end is None else end, records)
 
-    def deleted(self, offset: int, outcome: Outcome = Outcome.OK, low_watermark: int = -1) -> None:
-        deletion = Deletion("admin-1", TP, offset, self._tick(), outcome, low_watermark)
-        self.history.deletions.append(deletion)
+    def deleted(self, offset: int, outcome: Outcome = Outcome.OK, low_watermark: int | None = None) -> None:
+        told = -1 if outcome is not Outcome.OK else offset if low_watermark is None else low_watermark
+        self.history.deletions.append(Deletion("admin-1", TP, offset, self._tick(), outcome, told))
 
     def latest(self, offset: int, invoked_s: float, completed_s: float, client: str = "client-1") -> None:
         self.history.latest.append(Latest(client, TP, offset, invoked_s, completed_s))
@@ -119,26 +119,35 @@ def test_lost_write_nearly(excuse: str, story: Story) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "outcome", "low_watermark", "lost"),
+    ("offset", "outcome", "lost"),
     [
-        (1, Outcome.OK, 1, True),  # record 1 is above
-        (2, Outcome.OK, 2, False),
-        (2, Outcome.UNKNOWN, -1, False),
-        (2, Outcome.PENDING, -1, False),
-        (2, Outcome.FAILED, -1, True),
-        (-1, Outcome.OK, 1, True),
-        (-1, Outcome.OK, 2, False),
-        (-1, Outcome.PENDING, -1, False),
+        (1, Outcome.OK, True),  # record 1 is above
+        (2, Outcome.OK, False),
+        (2, Outcome.UNKNOWN, False),
+        (2, Outcome.PENDING, False),
+        (2, Outcome.FAILED, True),
     ],
 )
-def test_lost_write_below_a_deletion(
-    offset: int, outcome: Outcome, low_watermark: int, lost: bool, story: Story
-) -> None:
+def test_lost_write_below_a_deletion(offset: int, outcome: Outcome, lost: bool, story: Story) -> None:
     """What a deletion may have taken is excused, and nothing else."""
     story.all_sent(3)
     story.polled((2, 2))
     story.polled((0, 0), client="consumer-2")
-    story.deleted(offset, outcome, low_watermark)
+    story.deleted(offset, outcome)
+    assert story.anomalies == (["lost-write"] if lost else [])
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN, Outcome.PENDING])
+@pytest.mark.parametrize(("done", "lost"), [({}, True), ({TP: 1}, True), ({TP: 2}, False), ({OTHER: 2}, True)])
+def test_lost_write_below_a_deletion_of_all_that_is_committed(
+    outcome: Outcome, done: dict[TopicPartition, int], lost: bool, story: Story
+) -> None:
+    """How far leaders went decides, and not what the client knows: another try, or a copy, may have gone further."""
+    story.all_sent(3)
+    story.polled((2, 2))
+    story.polled((0, 0), client="consumer-2")
+    story.deleted(-1, outcome, low_watermark=1)
+    story.history.committed_deleted = done
     assert story.anomalies == (["lost-write"] if lost else [])
 
 
@@ -342,6 +351,15 @@ def test_bad_offset_of_a_read_and_of_an_end(story: Story) -> None:
     story.polled((-1, 0))
     story.latest(-1, 0.0, 1.0)
     assert story.anomalies == ["bad-offset", "bad-offset"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "low_watermark", "bad"), [(3, 3, False), (3, 4, False), (3, 2, True), (-1, 0, False), (-1, -1, True)]
+)
+def test_bad_offset_of_a_deletion(offset: int, low_watermark: int, bad: bool, story: Story) -> None:
+    """It is answered when no live replica has the records any longer (FT-23)."""
+    story.deleted(offset, low_watermark=low_watermark)
+    assert story.anomalies == (["bad-offset"] if bad else [])
 
 
 # latest

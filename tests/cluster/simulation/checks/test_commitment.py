@@ -187,5 +187,6 @@ def test_what_a_leader_exposes_is_committed_batch_by_batch_whatever_its_log_star
     world.record(state(isr=(1,)))
     log = world.start(1, "0:7-9")
     log._high_watermark = OffsetMetadata(7)
+    world.partition.highest_start = 7  # a leader's
     world.lead(1, state(isr=(1,)))
     assert (world.partition.committed_end, str(world.partition.committed)) == (10, "0:7-9")

@@ -176,6 +176,7 @@ def test_inv_11_a_member_lacks_what_a_leader_exposed_that_is_dead(tmp_path: Path
 def test_a_member_need_not_have_what_lies_below_its_log_start(tmp_path: Path) -> None:
     """INV-5, INV-6, INV-8, nearly: deleted records."""
     world = three(tmp_path, "0:0-4")
+    world.partition.highest_start = 5  # a leader's
     world.hosted(2).log.truncate_fully_and_start_at(5)
     world.step(2)
 

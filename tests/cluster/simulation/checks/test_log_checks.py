@@ -37,6 +37,7 @@ def test_inv_1_a_high_watermark_beyond_the_log_end(tmp_path: Path) -> None:
 def test_inv_1_a_log_start_beyond_the_high_watermark(tmp_path: Path) -> None:
     world = three(tmp_path, "0:0-4")
     log = world.hosted(1).log
+    world.partition.highest_start = 6  # it is no matter of who asked for it
     log.maybe_increment_log_start_offset(5)
     world.step(1)  # nearly
     log.log_start_offset = 6
@@ -106,7 +107,7 @@ def test_inv_13_a_log_that_begins_later_shows_what_lies_before_when_another_come
     world = TinyWorld(tmp_path)
     recorded = state(leader=2, epoch=1, isr=(2,))
     world.record(recorded)
-    world.partition.highest = 5  # so much a leader had
+    world.partition.highest = world.partition.highest_start = 5  # so much a leader had
     world.start(1, "0:4-4", "1:5-5")
     world.start(3, "1:5-6")
     for broker_id in (3, 1):  # the one that begins at 5 first
@@ -153,7 +154,8 @@ def test_inv_16_an_empty_log_that_begins_anew_at_any_offset(tmp_path: Path) -> N
     """INV-16, nearly"""
     world = _in_epoch(tmp_path, 0, "0:0-4")
     world.hosted(1).log.truncate_fully_and_start_at(70)
-    world.partition.highest = world.partition.highest_of_epoch[0] = 70  # so much a leader had
+    partition = world.partition
+    partition.highest = partition.highest_of_epoch[0] = partition.highest_start = 70  # so much a leader had
     world.step(1)
     assert str(world.partition.replicas[1].chain) == "∅"
 
@@ -203,7 +205,7 @@ def test_inv_15_nothing_is_asked_below_the_log_start(tmp_path: Path) -> None:
     world.partition.highest = 6
     log = world.hosted(1).log
     log.update_high_watermark(6)
-    world.partition.highest_of_epoch[2] = 6
+    world.partition.highest_of_epoch[2] = world.partition.highest_start = 6
     for start in (1, 3, 4, 6):
         log.maybe_increment_log_start_offset(start)
         world.step(1)
