@@ -31,10 +31,16 @@ class HostedPartition:
 
     def replace_log(self, log: Log) -> None:
         """Play the role on this log, which has what the old one had (7.7)."""
+        log.on_failure = self.log.on_failure
         self.log = log
         for role in (self.leader, self.follower):
             if role is not None:
                 role.log = log
+
+    @property
+    def is_offline(self) -> bool:
+        """Its disk has failed: it plays its role no more (§1.4)."""
+        return self.log.failure is not None
 
     @property
     def leader_epoch(self) -> int:

@@ -68,19 +68,21 @@ class ReplicaManager:
         if hosted is None:
             known = tp in self.image.partitions
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if hosted.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         return hosted.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def leader_for_epoch(self, tp: TopicPartition, current_leader_epoch: int | None) -> PartitionLeader | ErrorCode:
         """As `leader`, but the epoch is fenced before leadership is looked at, on a follower too (FE-2)."""
         hosted = self.hosted.get(tp)
-        if hosted is not None and hosted.follower is not None:
+        if hosted is not None and hosted.follower is not None and not hosted.is_offline:
             return hosted.follower.check_leader_only(current_leader_epoch)
         return self.leader(tp)
 
     def reader(self, tp: TopicPartition) -> PartitionLeader | PartitionFollower | ErrorCode:
         """The role, be it the follower's, that serves a consumer which may be sent to followers (FE-20)."""
         hosted = self.hosted.get(tp)
-        follower = hosted.follower if hosted is not None else None
+        follower = hosted.follower if hosted is not None and not hosted.is_offline else None
         return self.leader(tp) if follower is None else follower
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
@@ -135,6 +137,11 @@ class ReplicaManager:
         """The partition is gone: whatever waits on it is answered before a topic of the same name takes its place,
         in which the same offsets and epochs mean other records."""
         self._check((self.produces, self.fetches, self.record_deletions), tp)
+
+    def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
+        """The disk failed, whoever met that: the broker stops, and whatever waits on the partition is told (§1.4)."""
+        self.on_storage_error(error)
+        self.touched(tp, high_watermark_advanced=True)
 
     def role_changed(self, tp: TopicPartition) -> None:
         """Waiting requests find out now, not at their timeout, that this broker leads no more (§2.3 step 6)."""

@@ -151,6 +151,7 @@ class RoleChanges:
             found = self._logs.get(tp) or self._logs.create(tp, topic.topic_id, config)
             hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, found)
             hosted.configure(config, self._broker_id)
+            found.on_failure = lambda error: self._manager.went_offline(tp, error)
         return hosted
 
     def _lead(self, tp: TopicPartition, state: PartitionState) -> None:

@@ -1,6 +1,6 @@
 """What the log refuses, under Kafka's names (storage errors, section 12)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,10 +131,11 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 class DiskWork:
-    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one."""
+    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one, and told."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
         self.directory = directory
+        self._on_failure = on_failure
         self.failure: LogStorageError | None = None
 
     def __enter__(self) -> None:
@@ -143,10 +144,15 @@ class DiskWork:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LogStorageError):
-            self.failure = error
+            self._fail(error)
         elif isinstance(error, OSError):
-            self.failure = storage_error(self.directory, error)
-            raise self.failure from error
+            failure = storage_error(self.directory, error)
+            self._fail(failure)
+            raise failure from error
+
+    def _fail(self, failure: LogStorageError) -> None:
+        self.failure = failure
+        self._on_failure(failure)
 
 
 def storage_error(path: Path, error: OSError) -> LogStorageError:

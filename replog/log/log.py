@@ -63,7 +63,8 @@ class Log:
         self._writer = LogWriter(loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
-        self._working = DiskWork(directory)
+        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # is told of disk errors, whoever met them
+        self._working = DiskWork(directory, lambda failure: self.on_failure(failure))
         self.compaction = LogCompaction(self, self._segments, self._working)
 
     @classmethod

@@ -8,6 +8,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import TopicPartition
 
+from .broken import break_files
 from .conftest import InProcessCluster, batch, eventually
 
 TP = TopicPartition("t", 0)
@@ -142,7 +143,7 @@ async def test_a_failing_disk_stops_the_broker_and_the_others_carry_on(cluster: 
     await cluster.create_topic("t")
     await cluster.produce(TP, batch(b"one"))
     broken = cluster.leader(TP)
-    cluster.log(broken, TP).abandon()  # from now on it answers as after an I/O error
+    break_files(cluster.log(broken, TP))
     error, _, _ = await cluster.produce(TP, batch(b"two"))
     assert error is ErrorCode.KAFKA_STORAGE_ERROR
     await eventually(lambda: cluster.brokers[broken].failed)

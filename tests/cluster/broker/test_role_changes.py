@@ -49,7 +49,8 @@ async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(clust
     assert follower._roles is not None
     follower._roles.apply_image()
     assert follower.failed
-    assert follower.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert follower.manager.hosted[TP].leader is None
+    assert follower.manager.leader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_a_broker_that_stops_starts_no_fetcher_any_more(
