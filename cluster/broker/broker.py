@@ -113,6 +113,7 @@ class Broker:
             randbytes=self._chance.randbytes,
         )
         self._logs = logs
+        logs.on_failure = self._fail  # be it a read that met the error: nobody is served from a failed disk (§9.2)
         await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
         if logs.failed:
             faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
@@ -166,7 +167,6 @@ class Broker:
             self._clock,
             self._backoff(),
             self._on_follower_high_watermark,
-            self._fail,
             self.manager.follower_quota,
         )
 
@@ -229,6 +229,7 @@ class Broker:
         await self._controller.close()
         if self._logs is not None:
             if clean and not self._failure.done():
+                self._logs.on_failure = lambda _: None  # it raises it
                 self._logs.close(self._lifecycle.broker_epoch)
             else:
                 self._logs.abandon()

@@ -68,8 +68,6 @@ def _append(
         clock = manager.clock
         appended = leader.append(records, acks=acks, wall_ms=clock.wall_ms(), now_ms=clock.monotonic_ms())
     except ReplogError as error:
-        if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            manager.on_storage_error(error)
         return ProduceResult(error.code, error.message), None
     manager.touched(tp, appended.high_watermark_advanced)
     info = appended.info

@@ -35,6 +35,7 @@ class LogDirectories:
         """Take every directory, or none: raises what `LogManager` does."""
         self.managers: list[LogManager] = []
         self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None
+        self.on_failure: Callable[[ReplogError], None] = lambda _: None  # a log's disk failed; not a future log's
         self._wishes: dict[TopicPartition, LogManager] = {}  # where replicas to come are to be created
         try:
             for directory in directories:
@@ -46,6 +47,7 @@ class LogDirectories:
                     log_dirs=len(directories),
                 )
                 manager.on_truncated = lambda tp, offset: self.on_truncated(tp, offset)
+                manager.on_failure = lambda error: self.on_failure(error)
                 self.managers.append(manager)
         except ReplogError:
             self.abandon()

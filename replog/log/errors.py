@@ -1,6 +1,6 @@
 """What the log refuses, under Kafka's names (storage errors, section 12)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,11 +131,15 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 class DiskWork:
-    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one."""
+    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one.
 
-    def __init__(self, directory: Path) -> None:
+    `on_failure` hears of it, whoever gets the error and whatever he makes of it.
+    """
+
+    def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
         self.directory = directory
         self.failure: LogStorageError | None = None
+        self._on_failure = on_failure
 
     def __enter__(self) -> None:
         if self.failure is not None:
@@ -143,10 +147,15 @@ class DiskWork:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LogStorageError):
-            self.failure = error
+            self._failed(error)
         elif isinstance(error, OSError):
-            self.failure = storage_error(self.directory, error)
-            raise self.failure from error
+            failure = storage_error(self.directory, error)
+            self._failed(failure)
+            raise failure from error
+
+    def _failed(self, error: LogStorageError) -> None:
+        self.failure = error
+        self._on_failure(error)
 
 
 def storage_error(path: Path, error: OSError) -> LogStorageError:

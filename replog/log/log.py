@@ -63,7 +63,8 @@ class Log:
         self._writer = LogWriter(loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
-        self._working = DiskWork(directory)
+        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # whoever met the error
+        self._working = DiskWork(directory, lambda error: self.on_failure(error))
         self.compaction = LogCompaction(self, self._segments, self._working)
 
     @classmethod

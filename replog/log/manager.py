@@ -71,6 +71,7 @@ class LogManager:
         self.directory = directory
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
         self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None  # not of future logs
+        self.on_failure: Callable[[ReplogError], None] = lambda _: None  # a log's disk failed; not a future log's
         self.cleaned_offsets = CleanedOffsets(directory / CLEANER_CHECKPOINT, threading.Lock())
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
@@ -214,6 +215,7 @@ class LogManager:
 
     def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
         log.on_recovery_point_lowered = partial(self._truncated, tp, log)
+        log.on_failure = lambda error: self.on_failure(error)
         self._logs[tp] = log
         self._topic_ids[tp] = topic_id
 

@@ -142,7 +142,9 @@ async def test_a_failing_disk_stops_the_broker_and_the_others_carry_on(cluster: 
     await cluster.create_topic("t")
     await cluster.produce(TP, batch(b"one"))
     broken = cluster.leader(TP)
-    cluster.log(broken, TP).abandon()  # from now on it answers as after an I/O error
+    active = cluster.log(broken, TP)._segments.active
+    active.close()  # it is opened again when it is written to
+    active.path.unlink()
     error, _, _ = await cluster.produce(TP, batch(b"two"))
     assert error is ErrorCode.KAFKA_STORAGE_ERROR
     await eventually(lambda: cluster.brokers[broken].failed)

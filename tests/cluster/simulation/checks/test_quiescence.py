@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from cluster.simulation.checks.quiescence import settled
+from replog.log.errors import LogStorageError
 from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
 from tests.leader.replicas import state
 
@@ -64,3 +67,12 @@ def test_inv_21_is_not_asked_before_the_controller_and_all_brokers_are_back(tmp_
     assert "broker 2 is not active" in str(_why(world))
     world.image = None
     assert _why(world) == "there is no controller"
+
+
+def test_inv_21_a_log_that_has_failed_is_no_rest(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    log = world.hosted(1).log
+    log.directory.joinpath("leader-epoch-checkpoint.tmp").mkdir()
+    with pytest.raises(LogStorageError):
+        log.maybe_increment_log_start_offset(3)
+    assert "broker 1 serves a log that has failed" in str(_why(world))
