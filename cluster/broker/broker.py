@@ -166,7 +166,6 @@ class Broker:
             self._clock,
             self._backoff(),
             self._on_follower_high_watermark,
-            self._fail,
             self.manager.follower_quota,
         )
 
@@ -227,13 +226,15 @@ class Broker:
         await self._fetchers.close()
         await self._server.stop(SERVER_GRACE_S)
         await self._controller.close()
-        if self._logs is not None:
-            if clean and not self._failure.done():
-                self._logs.close(self._lifecycle.broker_epoch)
-            else:
-                self._logs.abandon()
-        if self._failure.done():
-            self._failure.exception()  # has been logged; marks it as seen
+        try:
+            if self._logs is not None:
+                if clean and not self._failure.done():
+                    self._logs.close(self._lifecycle.broker_epoch)
+                else:
+                    self._logs.abandon()
+        finally:
+            if self._failure.done():
+                self._failure.exception()  # has been logged; marks it as seen
 
     @property
     def failed(self) -> bool:

@@ -41,7 +41,6 @@ class Fetcher:
         clock: Clock,
         backoff: Backoff,
         on_high_watermark: OnProgress,
-        on_storage_error: Callable[[ReplogError], None],
         quota: ReplicationQuota,
     ) -> None:
         self._config = config
@@ -50,7 +49,6 @@ class Fetcher:
         self._clock = clock
         self._backoff = backoff
         self._on_high_watermark = on_high_watermark
-        self._on_storage_error = on_storage_error
         self._quota = quota
         self._partitions: dict[TopicPartition, HostedPartition] = {}  # in fetch order (FE-10)
         self._named: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}  # the stream's session, with topic ids
@@ -87,8 +85,6 @@ class Fetcher:
                 reason = "the leader ended the stream"
             except ReplogError as error:
                 reason = str(error)
-                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                    self._on_storage_error(error)
             except Exception as error:
                 log.exception("fetcher failed", leader=self._channel.address)
                 reason = repr(error)
@@ -192,10 +188,8 @@ class Fetcher:
         return True
 
     def _partition_failed(self, tp: TopicPartition, follower: PartitionFollower, error: Exception) -> None:
-        """One partition's trouble, whatever it is, is not the others' (FT-12)."""
-        if isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-            self._on_storage_error(error)
-        else:
+        """One partition's trouble, whatever it is, is not the others' (FT-12); a disk's ends the broker."""
+        if not isinstance(error, ReplogError) or error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             log.exception("replication failed", partition=str(tp), leader=self._channel.address, exc_info=error)
             follower.on_defect(repr(error))
 

@@ -20,6 +20,8 @@ def _unsettled(world: World, partition: Partition) -> str | None:
             continue
         if replica is None:
             return f"broker {broker_id} hosts no replica"
+        if replica.log.failure is not None:
+            return f"broker {broker_id} serves a log that has failed: {replica.log.failure}"
         if replica.epoch != state.leader_epoch:
             return f"broker {broker_id} is in epoch {replica.epoch}, the controller in {state.leader_epoch}"
         if replica.high_watermark != replica.end or replica.end != partition.replicas[state.leader].end:

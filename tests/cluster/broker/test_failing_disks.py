@@ -1,12 +1,14 @@
 """A disk that fails while the broker runs (§1.4), in virtual time: whoever meets that, the partition is led no more."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
+from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import log_pb2 as pb
@@ -103,3 +105,18 @@ def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair: VirtualPair
     assert pair.brokers[2].failed
     assert manager.leader_for_epoch(TP, 9) is ErrorCode.KAFKA_STORAGE_ERROR
     assert manager.reader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_copy_from_the_beginning_meets_it(pair: VirtualPair) -> None:
+    pair.kill(2)
+    shutil.rmtree(pair.directory / "broker-2")
+    break_files(pair.log(1))
+    pair.start(2)
+    assert pair.loop.run_until(lambda: pair.brokers[1].failed, pair.loop.time() + 5)
+
+
+def test_a_stop_that_the_disk_fails_raises_it(pair: VirtualPair) -> None:
+    (pair.log(1).directory / segment_file_name(pair.log(1).log_end_offset, SNAPSHOT_SUFFIX)).mkdir()
+    with pytest.raises(ReplogError, match=SNAPSHOT_SUFFIX):
+        pair.run(pair.brokers[1].stop(), pair.processes[1])
+    assert pair.brokers[1].failed

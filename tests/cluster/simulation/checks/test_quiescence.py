@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from replog.log.errors import LogStorageError
 from tests.cluster.simulation.checks.tiny import three, violates
 from tests.leader.replicas import state
 
@@ -48,4 +51,14 @@ def test_inv_21_files_that_do_not_hold_what_was_appended(tmp_path: Path) -> None
     data[17] ^= 1  # the CRC of the first batch
     path.write_bytes(data)
     with violates("INV-21", "broker 3's files hold"):
+        world.checker.at_the_end()
+
+
+def test_inv_21_a_log_that_has_failed_is_no_rest(tmp_path: Path) -> None:
+    world = three(tmp_path, "0:0-4")
+    log = world.hosted(1).log
+    log.directory.joinpath("leader-epoch-checkpoint.tmp").mkdir()
+    with pytest.raises(LogStorageError):
+        log.maybe_increment_log_start_offset(3)
+    with violates("INV-21", "broker 1 serves a log that has failed"):
         world.checker.at_the_end()
