@@ -55,6 +55,7 @@ class Batch:
         "created",
         "data",
         "error",
+        "in_doubt",
         "last_error",
         "may_be_appended",
         "number",
@@ -76,6 +77,7 @@ class Batch:
         self.data: bytearray | None = None  # once built
         self.attempts = 0  # sends that failed
         self.may_be_appended = False
+        self.in_doubt = False  # it may be in the log under the number that it has
         self.last_error: ReplogError | None = None
         self.settled = asyncio.Event()
         self.base_offset = -1
@@ -86,6 +88,12 @@ class Batch:
         if self.data is None:
             self.data = self.records.build()
         return self.data
+
+    def number_anew(self) -> None:
+        """It is to get another number, and what was answered to the last one says nothing of that."""
+        self.sequence = None
+        self.attempts = 0
+        self.refused = self.in_doubt = False
 
 
 class Delivery:
@@ -333,15 +341,14 @@ class Accumulator:
         """
         numbered = queue.numbered()
         if numbered and numbered[0].refused:
-            appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.may_be_appended]
+            appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.in_doubt]
             for batch in appended:
                 self.settle(batch)
             if not appended and all(batch.refused for batch in numbered):
                 logger.warning("%s: the log does not take sequence %s", queue.partition, numbered[0].sequence)
                 sequences.broken = True
                 for batch in numbered:
-                    batch.sequence = None
-                    batch.attempts = 0
+                    batch.number_anew()
         if not queue.numbered():
             sequences.mend()
 

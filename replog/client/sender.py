@@ -141,7 +141,6 @@ class Sender:
             error = ReplogError(error_code(result.error_code), result.error_message or "refused")
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
                 queue.sequences.known_by(stream)
-                batch.refused = True
                 passing = passing or error
                 self._failed_once(batch, error)
             elif error.retriable:
@@ -183,7 +182,9 @@ class Sender:
     def _failed_once(batch: Batch, error: ReplogError) -> None:
         batch.attempts += 1
         batch.last_error = error
-        batch.may_be_appended |= error.code not in DEFINITE
+        batch.refused = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        batch.in_doubt |= error.code not in DEFINITE
+        batch.may_be_appended |= batch.in_doubt
 
     def _go_on(self, queue: PartitionQueue, error: ReplogError | None) -> None:
         """The queue's next batches can go; after an error they wait for a backoff."""

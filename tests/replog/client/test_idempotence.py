@@ -45,7 +45,7 @@ class Harness:
         """An answer for batches of one partition, or that it was lost."""
         (queue,) = {self.queue_of(batch) for batch in batches}
         for batch in batches:
-            batch.may_be_appended = True
+            batch.in_doubt = True
         for batch in batches if appended else ():
             self.accumulator.settle(batch)
             assert queue.sequences is not None

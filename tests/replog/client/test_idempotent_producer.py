@@ -59,19 +59,23 @@ class _CutStream:
 
 
 class Refusals:
-    """What the leaders are asked to append, and an error for what `refuse` picks."""
+    """An error for what `refuse` picks of what leaders are asked to append, or `leave_open` once it is appended."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.refuse: Callable[[list[bytes | None]], ErrorCode | None] = lambda values: None
+        self.leave_open = self.refuse
         self.refused: list[ErrorCode] = []
         append = PartitionLeader.append
 
         def appended(leader: PartitionLeader, records: Buffer, **options: Any) -> LeaderAppend:
+            values = [record.value for record in decode(records)]
             try:
-                code = self.refuse([record.value for record in decode(records)])
-                if code is not None:
+                if (code := self.refuse(values)) is not None:
                     raise ReplogError(code, "refused by the test")
-                return append(leader, records, **options)
+                done = append(leader, records, **options)
+                if (code := self.leave_open(values)) is not None:
+                    raise ReplogError(code, "left open by the test")
+                return done
             except ReplogError as error:
                 self.refused.append(error.code)
                 raise
@@ -259,6 +263,48 @@ async def test_a_batch_refused_for_good_fails_alone_and_those_behind_it_follow_i
         assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
     assert in_log(cluster) == [b"first", b"a", b"c", b"d"]
     assert producers(cluster) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+async def test_a_batch_numbered_anew_is_not_taken_for_refused_because_it_was_under_its_old_number(
+    cluster: InProcessCluster, leaders: Refusals
+) -> None:
+    """Its answer is that it may be in the log, so it goes again under the number that it has."""
+    async with Producer(await one_broker(cluster)) as producer:
+        await (await producer.send("t", b"first"))
+        passing = iter([ErrorCode.REQUEST_TIMED_OUT])
+        leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"a"] else None
+        leaders.leave_open = lambda values: next(passing, None) if values == [b"d"] else None
+        deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
+        with pytest.raises(DeliveryFailed):
+            await deliveries.pop(0)
+        assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
+    assert in_log(cluster) == [b"first", b"b", b"c", b"d"]
+    assert producers(cluster) == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert leaders.refused.count(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) == 3
+    assert leaders.refused[-1] is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_batch_numbered_anew_is_not_taken_for_delivered_because_it_may_have_been_under_its_old_number(
+    cluster: InProcessCluster, leaders: Refusals
+) -> None:
+    """W-P5: a log that has forgotten the producer takes the one behind it, which proves nothing."""
+    async with Producer(await one_broker(cluster)) as producer:
+        await (await producer.send("t", b"first"))
+        answers = {b"a": [ErrorCode.MESSAGE_TOO_LARGE], b"c": [ErrorCode.REQUEST_TIMED_OUT, None]}
+
+        def refuse(values: list[bytes | None]) -> ErrorCode | None:
+            ((value,), log) = values, cluster.log(1, TP)
+            if value == b"c" and log.log_end_offset == 2 and not answers.get(b"c"):
+                log.producers.clear()  # as once it was idle for a day
+                answers[b"c"] = [ErrorCode.NOT_ENOUGH_REPLICAS]
+            return answers[value].pop(0) if value is not None and answers.get(value) else None
+
+        leaders.refuse = refuse
+        deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
+        with pytest.raises(DeliveryFailed):
+            await deliveries.pop(0)
+        assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
+    assert sorted(value or b"" for value in in_log(cluster)) == [b"b", b"c", b"d", b"first"]
 
 
 async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest_goes_on(
