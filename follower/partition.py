@@ -248,6 +248,10 @@ class PartitionFollower:
         target = truncation_target(leader, self.log.end_offset_for_epoch(leader.epoch), end_before)
         progress = self._truncate_to(target)
         if (self.log.log_end_offset, self.log.latest_epoch) == (end_before, epoch_before):
+            if self.log.size and self.log.log_start_offset == end_before:
+                # All that is here is hidden, and it ends with records that the leader does not have (INV-14).
+                self.log.truncate_fully_and_start_at(end_before)
+                return progress
             self._delay(now_ms)  # rounds strictly progress (FT-14); a leader that repeats itself is not hurried
             return FollowerProgress(note=f"the leader's diverging answer {leader} asks for no truncation; retrying")
         return progress

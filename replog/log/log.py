@@ -38,6 +38,7 @@ from replog.log.offsets import (
 from replog.log.producers.control import end_transaction_marker
 from replog.log.producers.recovery import cut_back
 from replog.log.reading import aborted_transactions, read_below
+from replog.log.recovery import cut_epochs
 from replog.log.retention import expired_segments
 from replog.log.segments import SegmentView
 from replog.log.timestamps import find_offset_by_timestamp
@@ -299,7 +300,7 @@ class Log:
             raise ValueError(f"cannot truncate to negative offset {offset}")
         if offset >= self.log_end_offset:
             with self._working:
-                self.epochs.truncate_from_end(self.log_end_offset)
+                cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
             return False
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -307,7 +308,7 @@ class Log:
         with self._working:
             self._truncate_segments(offset)
             self._ended_at(self._segments.active.next_offset)
-            self.epochs.truncate_from_end(self.log_end_offset)
+            cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
             self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
             cut_back(self.producers, self._snapshots, self._segments.all(), self.log_start_offset, self.log_end_offset)
             self.producers.replicated_to(self.high_watermark)

@@ -17,6 +17,7 @@ from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
 from replog.log.files import read_exactly
+from replog.log.offsets import NO_EPOCH
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.scan import BatchReader
 from replog.log.segment import Segment
@@ -129,13 +130,26 @@ def load_epochs(
     except DamagedCheckpoint as damage:
         report(damage.message)
         cache = LeaderEpochCache(path)
-    cache.truncate_from_end(segments[-1].next_offset)
+    cut_epochs(cache, segments, log_start_offset)
     cache.truncate_from_start(log_start_offset)
     if not epochs_match(cache, segments, log_start_offset):
         report(f"rebuilding {path}: it does not say what the batches say")
         cache.replace(epochs_of(segments))
         cache.truncate_from_start(log_start_offset)
     return cache
+
+
+def cut_epochs(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> None:
+    """Forget the epochs that begin at the log end or behind it (EP-4). Where the log start hides all batches, that of
+    the last one begins at the log end then, as after a deletion of records (EP-5).
+
+    A follower without epochs is not asked for any: it would append behind what it hides, be that another history than
+    its leader's, and of later epochs (INV-14).
+    """
+    end, last_epoch = segments[-1].next_offset, max(segment.last_epoch for segment in segments)
+    cache.truncate_from_end(end)
+    if cache.latest() is None and last_epoch != NO_EPOCH and log_start_offset >= end:
+        cache.assign(last_epoch, end)
 
 
 def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:

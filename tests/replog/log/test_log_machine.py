@@ -353,6 +353,7 @@ class Histories(RuleBasedStateMachine):
         below = [entry for entry in entries if entry[1] < end]
         assert below == self.model.epochs()
         assert [start for _, start in entries[len(below) :]] in ([], [end])
+        assert entries or not self.model.batches, "hidden or not, the last batch is of some epoch"
         for epoch in range(-1, self.leader_epoch + 2):
             assert self.log.end_offset_for_epoch(epoch) == self.model.end_offset_for(epoch, entries)
 
