@@ -100,21 +100,21 @@ _expand = PartitionLeader._expand_isr
 
 
 def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> None:
-    before = dict(self.replicas)
     _begin_epoch(self, *arguments)
-    for replica_id, follower in before.items():
-        known = _remembered.get(self.log, {}).get(replica_id, follower.log_end_offset)
-        self.replicas[replica_id] = replace(self.replicas[replica_id], log_end_offset=known)
+    for replica_id, known in _remembered.get(self.log, {}).items():
+        if replica_id in self.replicas:
+            self.replicas[replica_id] = replace(
+                self.replicas[replica_id], log_end_offset=known.log_end_offset, broker_epoch=known.broker_epoch
+            )
 
 
 def _record_and_remember(self: PartitionLeader, *arguments: Any) -> FollowerRead:
     read = _record_progress(self, *arguments)
-    replica_id = arguments[0]
-    _remembered.setdefault(self.log, {})[replica_id] = self.replicas[replica_id].log_end_offset
+    _remembered.setdefault(self.log, {})[arguments[0]] = self.replicas[arguments[0]]
     return read
 
 
-_remembered: WeakKeyDictionary[Log, dict[int, int]] = WeakKeyDictionary()
+_remembered: WeakKeyDictionary[Log, dict[int, FollowerState]] = WeakKeyDictionary()
 
 
 def _begin_epoch_as_the_next(self: PartitionLeader, leader_epoch: int, *arguments: Any) -> None:
@@ -300,7 +300,7 @@ VARIANTS = [
         "revert-on-invalid-update-version",
         "a proposal whose fate is unknown counts as refused",
         "ISR-10, W-I4 (KAFKA-14144)",
-        "isr",
+        "stragglers",
         ((leader.partition, "after_refusal", _refuse_nothing),),
     ),
     Variant(
@@ -316,7 +316,7 @@ VARIANTS = [
         "zombie-fetches-count",
         "fetches of an earlier life of a follower are believed, and any replica may join",
         "ST-7, ISR-2, ISR-14 (KAFKA-14139)",
-        "crashes",
+        "stragglers",
         (
             (PartitionLeader, "_is_zombie", _any_incarnation),
             (PartitionLeader, "_is_eligible", _anyone),

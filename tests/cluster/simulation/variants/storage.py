@@ -149,7 +149,7 @@ VARIANTS = [
         "producers-forgotten",
         "a log that is opened knows no producer, so that a retry is appended again",
         "PS-10 (KAFKA-14034)",
-        "crashes",
+        "stragglers",
         ((LoadingProducers, "finish", _no_producers),),
     ),
 ]
