@@ -62,7 +62,8 @@ def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it
     assert leader.take_proposal() is None
     fetch(leader, 2, 45, 0, log_start_offset=45)
     proposal = leader.take_proposal()
-    assert proposal is not None and [member for member, _ in proposal.isr] == [1, 2]
+    assert proposal is not None
+    assert [member for member, _ in proposal.isr] == [1, 2]
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])

@@ -140,6 +140,22 @@ def _forget_partition_epoch(self: PartitionLeader, *arguments: Any) -> bool:
     return advanced
 
 
+def _forget_but_not_what_was_told(self: PartitionLeader, *arguments: Any) -> bool:
+    before = self.partition_epoch
+    advanced = _on_result(self, *arguments)
+    _told[self], self.partition_epoch = self.partition_epoch, before
+    return advanced
+
+
+def _become_leader_unless_told(self: PartitionLeader, state: PartitionState, *arguments: Any) -> bool:
+    if state.leader_epoch == self.leader_epoch and state.partition_epoch <= _told.get(self, -1):
+        return False
+    return _become_leader(self, state, *arguments)
+
+
+_told: WeakKeyDictionary[PartitionLeader, int] = WeakKeyDictionary()
+
+
 def _any_incarnation(self: PartitionLeader, replica_id: int, broker_epoch: int) -> bool:
     return False
 
@@ -310,7 +326,17 @@ VARIANTS = [
         "isr",
         ((PartitionLeader, "on_alter_partition_result", _forget_partition_epoch),),
         unseen="the record of the accepted change follows, and brings the epoch; without that it is "
-        "`leader-misses-isr-changes`",
+        "`partition-epoch-forgotten-for-good`",
+    ),
+    Variant(
+        "partition-epoch-forgotten-for-good",
+        "the partition epoch of an accepted proposal is forgotten, and the record that follows is known already",
+        "ISR-9, ISR-12 (KAFKA-12367, KAFKA-13790)",
+        "isr",
+        (
+            (PartitionLeader, "on_alter_partition_result", _forget_but_not_what_was_told),
+            (PartitionLeader, "become_leader", _become_leader_unless_told),
+        ),
     ),
     Variant(
         "zombie-fetches-count",

@@ -1,10 +1,12 @@
 """Wrong ways to keep a log on disk, seen from the cluster."""
 
 from typing import Any
+from weakref import WeakSet
 
 import replog.log.clean_shutdown
 import replog.log.manager
 import replog.log.recovery
+from follower.partition import PartitionFollower
 from replog.log.checkpoint import OffsetCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.log import Log
@@ -46,6 +48,18 @@ def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
 
 
 _write = OffsetCheckpoint.write
+
+
+def _start_over_without_high_watermark(self: PartitionFollower, *arguments: Any) -> bool:
+    rose = _become_follower(self, *arguments)
+    if self.log not in _followed and self.log.high_watermark == self.log.log_start_offset:
+        self.log.truncate_to(self.log.high_watermark)
+    _followed.add(self.log)
+    return rose
+
+
+_become_follower = PartitionFollower.become_follower
+_followed: WeakSet[Log] = WeakSet()
 
 
 def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
@@ -134,7 +148,17 @@ VARIANTS = [
         "crashes",
         ((OffsetCheckpoint, "write", _no_high_watermarks),),
         unseen="nobody cuts a log that has epochs to a checkpointed high watermark (FT-3); a leader finds it again "
-        "from its followers and names no end before (FE-22)",
+        "from its followers and names no end before (FE-22); without that it is `starts-over-without-high-watermark`",
+    ),
+    Variant(
+        "starts-over-without-high-watermark",
+        "no high watermark is checkpointed, and a follower that was started and has none starts over",
+        "HW-11, FT-3 (KAFKA-1647)",
+        "crashes",
+        (
+            (OffsetCheckpoint, "write", _no_high_watermarks),
+            (PartitionFollower, "become_follower", _start_over_without_high_watermark),
+        ),
     ),
     Variant(
         "flush-messages-ignored",
