@@ -57,6 +57,7 @@ class Fault(StrEnum):
     REPEAT_LATE = "repeat requests to the controller late"
     RESTART_BEFORE_REQUESTS = "restart a broker before its requests arrive"
     RESTART_UNANSWERED = "restart brokers while producers wait for answers"
+    LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
 
 
 NETWORK = (
@@ -138,7 +139,8 @@ STRAGGLERS = (
     Fault.RESTART_BEFORE_REQUESTS,
     Fault.RESTART_UNANSWERED,
 )
-ANYTHING = tuple(kind for kind in Fault if kind not in STRAGGLERS)  # which are too rarely of use where all is mixed
+CONTRIVED = (*STRAGGLERS, Fault.LEAD_ALONE)  # for what hardly ever comes by itself
+ANYTHING = tuple(kind for kind in Fault if kind not in CONTRIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,11 @@ PROFILES: dict[str, Profile] = {
             _at(6.0, *STRAGGLERS)
             | _at(4.0, Fault.SLOW_FOLLOWER, Fault.SLOW_METADATA, Fault.ISOLATE_FROM_BROKERS)
             | _at(3.0, Fault.RESTART, Fault.HAND_ROUND, Fault.ELECT_PREFERRED, Fault.REASSIGN),
+        ),
+        Profile(
+            "laggards",
+            "replicas that lag lead, and nobody hears of it; records that they lack are deleted",
+            _at(15.0, Fault.LEAD_ALONE) | _at(3.0, Fault.DELETE_RECORDS_WHILE_DOWN, Fault.KILL),
         ),
         Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1),
         Profile(

@@ -286,7 +286,7 @@ VARIANTS = [
         "a leader answers a fetch below its log start with a divergence, and the follower takes the log start of that "
         "answer, too",
         "FE-5, FT-9, W-T13 (KAFKA-12996)",
-        "swarm",
+        "laggards",
         (
             (leader.partition, "read_log", _diverges_below_log_start),
             (PartitionFollower, "on_answer", _take_log_start_of_divergence),
