@@ -1,12 +1,10 @@
 """Wrong ways to keep a log on disk, seen from the cluster."""
 
 from typing import Any
-from weakref import WeakSet
 
 import replog.log.clean_shutdown
 import replog.log.manager
 import replog.log.recovery
-from follower.partition import PartitionFollower
 from replog.log.checkpoint import OffsetCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.log import Log
@@ -50,16 +48,12 @@ def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
 _write = OffsetCheckpoint.write
 
 
-def _start_over_without_high_watermark(self: PartitionFollower, *arguments: Any) -> bool:
-    rose = _become_follower(self, *arguments)
-    if self.log not in _followed and self.log.high_watermark == self.log.log_start_offset:
-        self.log.truncate_to(self.log.high_watermark)
-    _followed.add(self.log)
-    return rose
-
-
-_become_follower = PartitionFollower.become_follower
-_followed: WeakSet[Log] = WeakSet()
+def _start_over_without_high_watermarks(self: LogManager, *arguments: Any) -> Any:
+    logs = _load(self, *arguments)
+    if self.clean and not self._high_watermarks.path.exists():
+        for log in logs.values():
+            log.truncate_to(log.high_watermark)
+    return logs
 
 
 def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
@@ -148,16 +142,16 @@ VARIANTS = [
         "crashes",
         ((OffsetCheckpoint, "write", _no_high_watermarks),),
         unseen="nobody cuts a log that has epochs to a checkpointed high watermark (FT-3); a leader finds it again "
-        "from its followers and names no end before (FE-22); without that it is `starts-over-without-high-watermark`",
+        "from its followers and names no end before (FE-22); without that it is `cut-to-lost-high-watermark`",
     ),
     Variant(
-        "starts-over-without-high-watermark",
-        "no high watermark is checkpointed, and a follower that was started and has none starts over",
+        "cut-to-lost-high-watermark",
+        "no high watermark is checkpointed, and what a clean start finds without one is cut to nothing",
         "HW-11, FT-3 (KAFKA-1647)",
         "crashes",
         (
             (OffsetCheckpoint, "write", _no_high_watermarks),
-            (PartitionFollower, "become_follower", _start_over_without_high_watermark),
+            (LogManager, "load", _start_over_without_high_watermarks),
         ),
     ),
     Variant(
