@@ -275,12 +275,18 @@ class PartitionLeader:
         return broker is not None and broker.active and follower.broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
 
     def _expand_isr(self, replica_id: int, follower: FollowerState) -> None:
-        """Propose a replica that has reached the high watermark and this epoch's start (ISR-1, ISR-3, ISR-4)."""
+        """Propose a replica that has reached the high watermark and this epoch's start (ISR-1, ISR-3, ISR-4).
+
+        What it has from before this log's start nobody can compare any more. One that ends there has to hide it first,
+        which it does with its next answer: it may never be shown again (FT-23, INV-13).
+        """
+        log_start = self.log.log_start_offset
         if (
             isinstance(self.state, Committed)
             and replica_id not in self.state.isr
             and follower.log_end_offset >= self.log.high_watermark
             and follower.log_end_offset >= self.leader_epoch_start_offset
+            and (follower.log_end_offset > log_start or follower.log_start_offset >= log_start)
             and self._is_eligible(replica_id, follower)
         ):
             proposal = self._propose(self.state.isr | {replica_id})

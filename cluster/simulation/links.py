@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cluster.simulation.network import Network
 
 RETRANSMITTED_S = 0.2, 1.0  # how much later a packet of a stream arrives that was lost
+REPEATED_LATE = 0.5  # how many requests, where some are
 OVERTAKEN = 10.0  # a message that others overtake takes up to so many times the longest delay
 
 
@@ -73,6 +74,7 @@ class Link:
         self.blocked = False
         self.blocks = 0  # how often it was
         self.slow_ms = (0.0, 0.0)  # on top of the usual
+        self.repeats_s = 0.0  # up to so much later many a request arrives again
         self._loop = network.loop
         self._network = network
         self._draw = self.chance.random
@@ -100,6 +102,9 @@ class Link:
         if request and weather.duplicate and self._draw() < weather.duplicate:
             network.count("duplicated", self.source, self.target, what=what)
             self._arrive_in(self.delay_s() * (1 + self._draw() * OVERTAKEN), (deliver, args))
+        if request and self.repeats_s and self._draw() < REPEATED_LATE:
+            network.count("repeated late", self.source, self.target, what=what)
+            self._arrive_in(self._draw() * self.repeats_s, (deliver, args))
         delay_s = self.delay_s()
         if weather.reorder and self._draw() < weather.reorder:
             network.count("reordered", self.source, self.target, what=what)

@@ -79,10 +79,16 @@ class Network:
         self._tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
         self.link(source, target).slow_ms = delay_ms
 
+    def repeat_late(self, source: str, target: str, within_s: float) -> None:
+        """Many a request arrives twice, the second time up to so much later, until `repeat_late(…, 0)`."""
+        self._tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
+        self.link(source, target).repeats_s = within_s
+
     def heal_all(self) -> None:
-        """No link is blocked or slow."""
+        """No link is blocked or slow, nothing is repeated late."""
         for link in list(self._links.values()):
             link.slow_ms = (0.0, 0.0)
+            link.repeats_s = 0.0
             self.heal(link.source, link.target)
 
     def break_connections(self, one: str, other: str) -> None:

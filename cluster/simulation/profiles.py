@@ -53,6 +53,12 @@ class Fault(StrEnum):
     WIPE_DISK = "replace a disk by an empty one"
     FLIP_BIT = "flip a bit of a log"
 
+    BREAK_UNDER_PROPOSAL = "break the connection that a proposal takes"
+    REPEAT_LATE = "repeat requests to the controller late"
+    RESTART_BEFORE_REQUESTS = "restart a broker before its requests arrive"
+    RESTART_UNANSWERED = "restart brokers while producers wait for answers"
+    LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
+
 
 NETWORK = (
     Fault.CUT_LINK,
@@ -127,6 +133,14 @@ UNCLEAN = (
     Fault.REASSIGN,
     Fault.POWER_LOSS,
 )
+STRAGGLERS = (
+    Fault.BREAK_UNDER_PROPOSAL,
+    Fault.REPEAT_LATE,
+    Fault.RESTART_BEFORE_REQUESTS,
+    Fault.RESTART_UNANSWERED,
+)
+CONTRIVED = (*STRAGGLERS, Fault.LEAD_ALONE)  # for what hardly ever comes by itself
+ANYTHING = tuple(kind for kind in Fault if kind not in CONTRIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +203,26 @@ PROFILES: dict[str, Profile] = {
             "settings that are altered, and throttles, while leaders change",
             _at(6.0, Fault.ALTER_SETTINGS) | _at(3.0, *SETTINGS),
         ),
-        Profile("storm", "everything at once", _at(1.5, *Fault), brokers=(3, 7), unclean=0.1),
-        Profile("swarm", "each seed its own mix of kinds", _at(1.5, *Fault), swarm=True, brokers=(3, 7), unclean=0.15),
+        Profile(
+            "stragglers",
+            "requests and answers that outlive whoever sent them, or what they were about",
+            _at(6.0, *STRAGGLERS)
+            | _at(4.0, Fault.SLOW_FOLLOWER, Fault.SLOW_METADATA, Fault.ISOLATE_FROM_BROKERS)
+            | _at(3.0, Fault.RESTART, Fault.HAND_ROUND, Fault.ELECT_PREFERRED, Fault.REASSIGN),
+        ),
+        Profile(
+            "laggards",
+            "replicas that lag lead, and nobody hears of it; records that they lack are deleted",
+            _at(15.0, Fault.LEAD_ALONE) | _at(3.0, Fault.DELETE_RECORDS_WHILE_DOWN, Fault.KILL),
+        ),
+        Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1),
+        Profile(
+            "swarm", "each seed its own mix of kinds", _at(1.5, *ANYTHING), swarm=True, brokers=(3, 7), unclean=0.15
+        ),
         Profile(
             "quick",
             "a short swarm on few brokers, for test suites",
-            _at(1.2, *Fault),
+            _at(1.2, *ANYTHING),
             swarm=True,
             trouble_s=(6.0, 12.0),
             brokers=(3, 4),

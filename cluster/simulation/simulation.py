@@ -21,6 +21,7 @@ from cluster.simulation.faults import (
     leadership,
     log_dirs,
     settings,
+    stragglers,
     unclean,
 )
 from cluster.simulation.invariants import INVARIANTS
@@ -43,6 +44,7 @@ FAULTS = (
     leadership,
     log_dirs,
     settings,
+    stragglers,
     unclean,
 )  # they register deeds
 RELEVANT_EVENTS = 60

@@ -269,9 +269,9 @@ class Workload:
     def _admin(self, chance: Random) -> Admin:
         return Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
 
-    async def delete_committed(self, partition: TopicPartition) -> None:
-        """All of it."""
-        await self.administer_once("delete", lambda admin: self._delete_records(admin, "admin-2", partition, -1))
+    async def delete_committed(self, partition: TopicPartition, offset: int = -1) -> None:
+        """Up to there, or all of it."""
+        await self.administer_once("delete", lambda admin: self._delete_records(admin, "admin-2", partition, offset))
 
     async def _delete_records(self, admin: Admin, name: str, partition: TopicPartition, offset: int) -> None:
         deletion = Deletion(name, partition, offset, self._now)

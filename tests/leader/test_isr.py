@@ -53,6 +53,19 @@ def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path: Path, chang
     assert leader.take_proposal() is None
 
 
+def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it_joins_ft_23(tmp_path: Path) -> None:
+    """Its record 44 may be another one than the leader had there: the leader has deleted its own."""
+    log = log_of(tmp_path)
+    log.truncate_fully_and_start_at(45)
+    leader = leader_of(log, state(isr=(1,), epoch=2))
+    fetch(leader, 2, 45, 0, log_start_offset=30)
+    assert leader.take_proposal() is None
+    fetch(leader, 2, 45, 0, log_start_offset=45)
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert [member for member, _ in proposal.isr] == [1, 2]
+
+
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
 def test_a_proposal_that_was_certainly_not_applied_is_taken_back_w_i3(
     leader: PartitionLeader, error: ErrorCode

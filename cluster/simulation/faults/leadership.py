@@ -3,7 +3,7 @@
 import asyncio
 
 from cluster.simulation.members import CONTROLLER, BrokerMember
-from cluster.simulation.nemesis import Nemesis, deed
+from cluster.simulation.nemesis import Nemesis, NotNow, deed
 from cluster.simulation.plan import LAG_MS
 from cluster.simulation.profiles import Fault
 from replog.client.admin import Admin
@@ -69,6 +69,40 @@ async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember
     n.kernel.network.break_connections(leader.name, CONTROLLER)
     n.kernel.network.heal(CONTROLLER, leader.name)
     n.kernel.network.slow(heir, leader.name, (0.0, 0.0))
+
+
+@deed(Fault.LEAD_ALONE)
+async def lead_alone(n: Nemesis) -> None:
+    """One that lacks the newest records leads, and no broker hears of it; then one that has them. They are committed,
+    some are deleted, and the first comes back in an epoch of which the log start's side knows nothing (W-T13)."""
+    tp = n.partition()
+    leader, laggard = n.leader(tp), n.follower(tp)
+    others = [replica for replica in n.cluster.last_image.partitions[tp].replicas if replica != laggard.broker_id]
+    if len(others) < 2:
+        raise NotNow  # nothing could be committed without it
+    peers = [member.name for member in n.cluster.members.values() if member is not laggard]
+    n.begin(Fault.LEAD_ALONE, partition=tp, leader=leader.name, laggard=laggard.name)
+    for peer in peers:
+        n.kernel.network.block(laggard.name, peer)
+        n.kernel.network.block(peer, laggard.name)
+    try:
+        await asyncio.sleep(n.chance.uniform(0.2, 0.6))
+        await _prefer(n, tp, [laggard.broker_id, *others])
+        end = _log_end(laggard, tp)
+        await _prefer(n, tp, [*others, laggard.broker_id])
+        await asyncio.sleep(n.chance.uniform(1.5, 2.0) * LAG_MS / 1000)  # until it is waited for no longer
+        await n.workload.delete_committed(tp, end + n.chance.randint(1, 3))
+    finally:
+        for peer in peers:
+            n.kernel.network.heal(laggard.name, peer)
+            n.kernel.network.heal(peer, laggard.name)
+
+
+def _log_end(member: BrokerMember, tp: TopicPartition) -> int:
+    hosted = member.broker.manager.hosted.get(tp) if member.broker is not None else None
+    if hosted is None:
+        raise NotNow
+    return hosted.log.log_end_offset
 
 
 async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:

@@ -67,6 +67,20 @@ def test_a_call_times_out_and_its_handler_is_cancelled(pair: Pair) -> None:
     assert pair.network.calls == {}
 
 
+def test_a_request_may_come_again_long_after_its_answer_also_when_its_sender_is_dead(pair: Pair) -> None:
+    pair.network.repeat_late(pair.client.name, "broker-1", 5.0)
+    sent = [str(number) for number in range(40)]
+    for name in sent:
+        assert pair.run(pair.ask(name)) == [name]
+    assert pair.loop.time() < 0.2
+    pair.loop.kill(pair.client)
+    pair.loop.run_until(6.0)
+    again = pair.network.counts["repeated late"]
+    assert 10 < again < 30
+    assert len(pair.handlers.asked) == len(sent) + again
+    assert pair.network.calls == {}
+
+
 def test_a_caller_that_is_cancelled_cancels_the_handler(pair: Pair) -> None:
     pair.handlers.delay_s = 60.0
     task = pair.loop.spawn(pair.client, pair.ask("a"))

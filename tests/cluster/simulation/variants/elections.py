@@ -72,11 +72,18 @@ def _any_epoch(self: ClusterState, broker_id: int, broker_epoch: int) -> Broker:
 _registered = ClusterState._registered
 
 
-def _forget_in_flight(self: AlterPartitionQueue, topic_partition: Any, proposal: Any) -> bool:
+def _replace_in_flight(self: AlterPartitionQueue, topic_partition: Any, proposal: Any) -> bool:
     self._queued[topic_partition] = proposal
-    if self._in_flight is not None and topic_partition in self._in_flight:
-        self._in_flight[topic_partition] = proposal
     return True
+
+
+def _take_queued(self: AlterPartitionQueue, answered: Any) -> Any:
+    """The answer goes to whom it is for; what takes its leave from the queue is what is there by now."""
+    in_flight = self._in_flight or {}
+    return {tp: in_flight[tp] for tp in _on_answer(self, answered)}
+
+
+_on_answer = AlterPartitionQueue.on_answer
 
 
 def _ignores_smaller_epoch_changes(self: RoleChanges, tp: Any, state: PartitionState) -> None:
@@ -145,7 +152,7 @@ VARIANTS = [
         "no-partition-epoch-check",
         "the controller takes a proposal that was made before its own last change",
         "§6.4 row 6, W-I10",
-        "isr",
+        "stragglers",
         ((cluster.controller.alter_partition, "refusal", _refusal_of_old_epoch),),
     ),
     Variant(
@@ -173,15 +180,18 @@ VARIANTS = [
         "stale-brokers-are-heard",
         "requests of an earlier incarnation of a broker count",
         "CT-3, INV-20",
-        "swarm",
+        "stragglers",
         ((ClusterState, "_registered", _any_epoch),),
     ),
     Variant(
         "proposal-replaces-one-in-flight",
-        "a second proposal takes the place of one that is under way, and its answer",
+        "a second proposal takes the place of one that is under way, and leaves the queue with that one's answer",
         "ISR-8 (KAFKA-12686)",
-        "isr",
-        ((AlterPartitionQueue, "submit", _forget_in_flight),),
+        "stragglers",
+        (
+            (AlterPartitionQueue, "submit", _replace_in_flight),
+            (AlterPartitionQueue, "on_answer", _take_queued),
+        ),
     ),
     Variant(
         "leader-misses-isr-changes",

@@ -100,21 +100,21 @@ _expand = PartitionLeader._expand_isr
 
 
 def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> None:
-    before = dict(self.replicas)
     _begin_epoch(self, *arguments)
-    for replica_id, follower in before.items():
-        known = _remembered.get(self.log, {}).get(replica_id, follower.log_end_offset)
-        self.replicas[replica_id] = replace(self.replicas[replica_id], log_end_offset=known)
+    for replica_id, known in _remembered.get(self.log, {}).items():
+        if replica_id in self.replicas:
+            self.replicas[replica_id] = replace(
+                self.replicas[replica_id], log_end_offset=known.log_end_offset, broker_epoch=known.broker_epoch
+            )
 
 
 def _record_and_remember(self: PartitionLeader, *arguments: Any) -> FollowerRead:
     read = _record_progress(self, *arguments)
-    replica_id = arguments[0]
-    _remembered.setdefault(self.log, {})[replica_id] = self.replicas[replica_id].log_end_offset
+    _remembered.setdefault(self.log, {})[arguments[0]] = self.replicas[arguments[0]]
     return read
 
 
-_remembered: WeakKeyDictionary[Log, dict[int, int]] = WeakKeyDictionary()
+_remembered: WeakKeyDictionary[Log, dict[int, FollowerState]] = WeakKeyDictionary()
 
 
 def _begin_epoch_as_the_next(self: PartitionLeader, leader_epoch: int, *arguments: Any) -> None:
@@ -138,6 +138,22 @@ def _forget_partition_epoch(self: PartitionLeader, *arguments: Any) -> bool:
     advanced = _on_result(self, *arguments)
     self.partition_epoch = before
     return advanced
+
+
+def _forget_but_not_what_was_told(self: PartitionLeader, *arguments: Any) -> bool:
+    before = self.partition_epoch
+    advanced = _on_result(self, *arguments)
+    _told[self], self.partition_epoch = self.partition_epoch, before
+    return advanced
+
+
+def _become_leader_unless_told(self: PartitionLeader, state: PartitionState, *arguments: Any) -> bool:
+    if state.leader_epoch == self.leader_epoch and state.partition_epoch <= _told.get(self, -1):
+        return False
+    return _become_leader(self, state, *arguments)
+
+
+_told: WeakKeyDictionary[PartitionLeader, int] = WeakKeyDictionary()
 
 
 def _any_incarnation(self: PartitionLeader, replica_id: int, broker_epoch: int) -> bool:
@@ -300,7 +316,7 @@ VARIANTS = [
         "revert-on-invalid-update-version",
         "a proposal whose fate is unknown counts as refused",
         "ISR-10, W-I4 (KAFKA-14144)",
-        "isr",
+        "stragglers",
         ((leader.partition, "after_refusal", _refuse_nothing),),
     ),
     Variant(
@@ -310,13 +326,23 @@ VARIANTS = [
         "isr",
         ((PartitionLeader, "on_alter_partition_result", _forget_partition_epoch),),
         unseen="the record of the accepted change follows, and brings the epoch; without that it is "
-        "`leader-misses-isr-changes`",
+        "`partition-epoch-forgotten-for-good`",
+    ),
+    Variant(
+        "partition-epoch-forgotten-for-good",
+        "the partition epoch of an accepted proposal is forgotten, and the record that follows is known already",
+        "ISR-9, ISR-12 (KAFKA-12367, KAFKA-13790)",
+        "isr",
+        (
+            (PartitionLeader, "on_alter_partition_result", _forget_but_not_what_was_told),
+            (PartitionLeader, "become_leader", _become_leader_unless_told),
+        ),
     ),
     Variant(
         "zombie-fetches-count",
         "fetches of an earlier life of a follower are believed, and any replica may join",
         "ST-7, ISR-2, ISR-14 (KAFKA-14139)",
-        "crashes",
+        "stragglers",
         (
             (PartitionLeader, "_is_zombie", _any_incarnation),
             (PartitionLeader, "_is_eligible", _anyone),

@@ -48,6 +48,14 @@ def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
 _write = OffsetCheckpoint.write
 
 
+def _start_over_without_high_watermarks(self: LogManager, *arguments: Any) -> Any:
+    logs = _load(self, *arguments)
+    if self.clean and not self._high_watermarks.path.exists():
+        for log in logs.values():
+            log.truncate_to(log.high_watermark)
+    return logs
+
+
 def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
     clean, epoch = _take_marker(directory, log_dirs)
     if clean:
@@ -134,7 +142,17 @@ VARIANTS = [
         "crashes",
         ((OffsetCheckpoint, "write", _no_high_watermarks),),
         unseen="nobody cuts a log that has epochs to a checkpointed high watermark (FT-3); a leader finds it again "
-        "from its followers and names no end before (FE-22)",
+        "from its followers and names no end before (FE-22); without that it is `cut-to-lost-high-watermark`",
+    ),
+    Variant(
+        "cut-to-lost-high-watermark",
+        "no high watermark is checkpointed, and what a clean start finds without one is cut to nothing",
+        "HW-11, FT-3 (KAFKA-1647)",
+        "crashes",
+        (
+            (OffsetCheckpoint, "write", _no_high_watermarks),
+            (LogManager, "load", _start_over_without_high_watermarks),
+        ),
     ),
     Variant(
         "flush-messages-ignored",
@@ -149,7 +167,7 @@ VARIANTS = [
         "producers-forgotten",
         "a log that is opened knows no producer, so that a retry is appended again",
         "PS-10 (KAFKA-14034)",
-        "crashes",
+        "stragglers",
         ((LoadingProducers, "finish", _no_producers),),
     ),
 ]

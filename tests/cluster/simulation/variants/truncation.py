@@ -11,7 +11,7 @@ import replog.log.log
 from cluster.broker.fetcher import Fetcher
 from cluster.broker.replica_service import ReplicaFetchSession
 from follower.partition import FetchState, FollowerProgress, PartitionFollower
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, diverges, read_log
 from replog.log.batch import iterate_batches
 from replog.log.epoch_cache import LeaderEpochCache
@@ -100,6 +100,16 @@ def _take_high_watermark_of_divergence(
     return _on_answer(self, request, answer, now_ms)
 
 
+def _keep_high_watermark_of_truncation(self: Log, offset: int) -> bool:
+    before = self._high_watermark
+    truncated = _truncate_log(self, offset)
+    self._high_watermark = before
+    return truncated
+
+
+_truncate_log = Log.truncate_to
+
+
 def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: int) -> bool:
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
 
@@ -125,6 +135,18 @@ def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any
         if end.end_offset >= 0 and diverges(end, request.last_fetched_epoch, request.fetch_offset):
             return PartitionRead(answer_of(log, diverging=end))
     return read_log(log, request, *arguments, **options)
+
+
+def _take_log_start_of_divergence(
+    self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
+) -> FollowerProgress:
+    progress = _on_answer(self, request, answer, now_ms)
+    if answer.diverging is not None and answer.log_start_offset > request.fetch_offset:
+        try:
+            self.log.maybe_increment_log_start_offset(answer.log_start_offset)
+        except ReplogError as error:
+            return self._fail(str(error))
+    return progress
 
 
 def _keep_trailing_epoch(self: LeaderEpochCache, offset: int) -> None:
@@ -217,7 +239,17 @@ VARIANTS = [
         "failover",
         ((PartitionFollower, "on_answer", _take_high_watermark_of_divergence),),
         unseen="the truncation in the same step takes the high watermark back to where the logs part (LG-10); "
-        "nothing can look in between",
+        "nothing can look in between; without that it is `hw-of-diverging-answer-kept`",
+    ),
+    Variant(
+        "hw-of-diverging-answer-kept",
+        "a follower takes the high watermark of an answer that says it diverged, and a truncation leaves it alone",
+        "FT-9, LG-10 (KAFKA-14704)",
+        "failover",
+        (
+            (PartitionFollower, "on_answer", _take_high_watermark_of_divergence),
+            (Log, "truncate_to", _keep_high_watermark_of_truncation),
+        ),
     ),
     Variant(
         "pushed-before-validation",
@@ -245,8 +277,20 @@ VARIANTS = [
         "FE-5, W-T13 (KAFKA-12996)",
         "swarm",
         ((leader.partition, "read_log", _diverges_below_log_start),),
-        unseen="a round more: the follower cuts its log, asks again below the leader's log start in an epoch that the "
-        "leader has, and is told that it is out of range",
+        unseen="a round more: the follower cuts its log, takes nothing else from that answer, asks again below the "
+        "leader's log start in an epoch that the leader has, and is told that it is out of range; where it takes the "
+        "log start, too, it is `divergence-below-log-start-taken`",
+    ),
+    Variant(
+        "divergence-below-log-start-taken",
+        "a leader answers a fetch below its log start with a divergence, and the follower takes the log start of that "
+        "answer, too",
+        "FE-5, FT-9, W-T13 (KAFKA-12996)",
+        "laggards",
+        (
+            (leader.partition, "read_log", _diverges_below_log_start),
+            (PartitionFollower, "on_answer", _take_log_start_of_divergence),
+        ),
     ),
     Variant(
         "trailing-epoch-kept",
