@@ -293,7 +293,6 @@ class Log:
 
         Whole batches go: inside a batch the log then ends at that batch's base offset, so that no hole can arise
         (unlike Kafka, LG-11). The lowered recovery point is made durable by `on_recovery_point_lowered`.
-
         Where damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
         """
         if offset < 0:
