@@ -1,0 +1,8 @@
+"""What runs on Spark: replicas as tables, and the audit that compares them.
+
+| Looking for | File |
+|---|---|
+| the command, its options and exit codes | `audit_replicas.py` |
+| a Spark session that is quiet and quick to start | `session.py` |
+| the Java that Spark runs on, and where it is found | `java.py` |
+"""

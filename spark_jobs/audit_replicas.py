@@ -175,11 +175,11 @@ def _audit(arguments: argparse.Namespace, directories: dict[int, tuple[Path, ...
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from spark_jobs.console import Console
-    from spark_jobs.findings import EXIT_CODES
+    from spark_jobs.audit.console import Console
+    from spark_jobs.audit.findings import EXIT_CODES
+    from spark_jobs.audit.report import summary
+    from spark_jobs.audit.run import run
     from spark_jobs.java import NoJava
-    from spark_jobs.report import summary
-    from spark_jobs.run import run
 
     console = Console()
     try:

@@ -32,7 +32,17 @@ def test_every_path_in_the_text_exists():
 
 
 @pytest.mark.parametrize(
-    "package", ["leader", "cluster/broker", "cluster/cli", "cluster/controller", "cluster/simulation"]
+    "package",
+    [
+        "leader",
+        "cluster/broker",
+        "cluster/cli",
+        "cluster/controller",
+        "cluster/simulation",
+        "spark_jobs",
+        "spark_jobs/audit",
+        "spark_jobs/replicas",
+    ],
 )
 def test_a_package_with_a_table_has_all_of_its_files_in_it(package: str):
     table = (ROOT / package / "__init__.py").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.sources import register
+from spark_jobs.replicas.sources import register
 from tests.interop.dump import Batch, dump
 from tests.interop.history import History
 from tests.interop.kafka import Kafka

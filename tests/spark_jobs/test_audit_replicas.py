@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.audit.findings import EXIT_CODES
 from spark_jobs.audit_replicas import main
-from spark_jobs.findings import EXIT_CODES
-from tests.spark_jobs.replicas import Cluster
+from tests.spark_jobs.log_directories import Cluster
 
 
 @pytest.fixture

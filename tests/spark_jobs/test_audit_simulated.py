@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.audit import Audit, audit
-from spark_jobs.findings import CONSISTENT, DIVERGED
+from spark_jobs.audit.audit import Audit, audit
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED
 
 pytestmark = [
     pytest.mark.spark,

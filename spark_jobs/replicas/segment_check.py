@@ -10,8 +10,19 @@ from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
-from spark_jobs.replica_files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment, read_epochs
-from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Entries, Fault, LogFile, capped, open_log, read_entries
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment, read_epochs
+from spark_jobs.replicas.scan import (
+    BIT_ROT,
+    GAP,
+    INDEX_LIE,
+    Damage,
+    Entries,
+    Fault,
+    LogFile,
+    capped,
+    open_log,
+    read_entries,
+)
 
 _start = itemgetter(1)
 

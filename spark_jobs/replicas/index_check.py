@@ -14,9 +14,9 @@ from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replica_files import EpochCheckpoint, Segment, read_epochs
-from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, capped, open_log
-from spark_jobs.segment_check import LAYOUTS, EpochCheck, read_index
+from spark_jobs.replicas.files import EpochCheckpoint, Segment, read_epochs
+from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, capped, open_log
+from spark_jobs.replicas.segment_check import LAYOUTS, EpochCheck, read_index
 
 BYTES = "bytes"
 DIGEST = "digest"

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_jobs.compare import (
+from spark_jobs.audit.compare import (
     EPOCH_MISMATCH,
     MAX_RESULTS,
     VALUE_MISMATCH,
@@ -21,7 +21,7 @@ from spark_jobs.compare import (
     compare_indexes,
     marks_frame,
 )
-from spark_jobs.findings import (
+from spark_jobs.audit.findings import (
     Fault,
     Finding,
     Interval,
@@ -30,8 +30,8 @@ from spark_jobs.findings import (
     View,
     verdict,
 )
-from spark_jobs.resolve import resolve
-from spark_jobs.sources import register
+from spark_jobs.audit.resolve import resolve
+from spark_jobs.replicas.sources import register
 
 
 @dataclass

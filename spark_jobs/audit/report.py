@@ -5,9 +5,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from spark_jobs.audit import Audit, finding_record
-from spark_jobs.findings import EXIT_CODES, MEANINGS, Replica
-from spark_jobs.replica_files import UNREADABLE
+from spark_jobs.audit.audit import Audit, finding_record
+from spark_jobs.audit.findings import EXIT_CODES, MEANINGS, Replica
+from spark_jobs.replicas.files import UNREADABLE
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 
@@ -76,7 +76,10 @@ def state(result: Audit, replica: Replica) -> str:
 def html_report(result: Audit) -> str:
     """One self-contained page."""
     environment = Environment(
-        loader=PackageLoader("spark_jobs"), autoescape=select_autoescape(), undefined=StrictUndefined, trim_blocks=True
+        loader=PackageLoader("spark_jobs.audit"),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
     )
     by_partition: dict[tuple[str, int], dict[int, Replica]] = defaultdict(dict)
     for replica in sorted(result.replicas, key=_place):

@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
-from spark_jobs.audit import Audit, audit, write_findings
-from spark_jobs.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding, verdict
-from spark_jobs.report import html_report, state, summary
-from tests.spark_jobs.replicas import END, Cluster, build_everything
+from spark_jobs.audit.audit import Audit, audit, write_findings
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding, verdict
+from spark_jobs.audit.report import html_report, state, summary
+from tests.spark_jobs.log_directories import END, Cluster, build_everything
 
 pytestmark = [
     pytest.mark.spark,

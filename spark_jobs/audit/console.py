@@ -4,9 +4,9 @@ from rich.console import Console as RichConsole
 from rich.status import Status
 from rich.table import Table
 
-from spark_jobs.audit import Audit
-from spark_jobs.findings import CONSISTENT, DIVERGED, Finding
-from spark_jobs.report import bytes_text, state
+from spark_jobs.audit.audit import Audit
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding
+from spark_jobs.audit.report import bytes_text, state
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
 MAX_ROWS = 50

@@ -19,8 +19,7 @@ from pyspark.sql.types import StructType
 
 from replog.log.errors import CorruptRecord
 from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
-from spark_jobs.index_check import Point, index_points
-from spark_jobs.replica_files import (
+from spark_jobs.replicas.files import (
     UNREADABLE,
     PartitionFiles,
     Segment,
@@ -28,8 +27,9 @@ from spark_jobs.replica_files import (
     list_replica,
     read_epochs,
 )
-from spark_jobs.scan import Damage, Fault, open_log
-from spark_jobs.segment_check import check_segment, read_index
+from spark_jobs.replicas.index_check import Point, index_points
+from spark_jobs.replicas.scan import Damage, Fault, open_log
+from spark_jobs.replicas.segment_check import check_segment, read_index
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition

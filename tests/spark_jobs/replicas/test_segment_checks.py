@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import iterate_batches
-from spark_jobs.index_check import BYTES, Point, index_points
-from spark_jobs.replica_files import Segment, list_replica
-from spark_jobs.scan import MAX_FAULTS, Fault, capped
-from spark_jobs.segment_check import Batch, check_segment
-from tests.spark_jobs.replicas import Cluster
+from spark_jobs.replicas.files import Segment, list_replica
+from spark_jobs.replicas.index_check import BYTES, Point, index_points
+from spark_jobs.replicas.scan import MAX_FAULTS, Fault, capped
+from spark_jobs.replicas.segment_check import Batch, check_segment
+from tests.spark_jobs.log_directories import Cluster
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from spark_jobs.findings import Fault, Interval, Mismatch, Replica, View
-from spark_jobs.resolve import resolve
+from spark_jobs.audit.findings import Fault, Interval, Mismatch, Replica, View
+from spark_jobs.audit.resolve import resolve
 
 DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3)}
 

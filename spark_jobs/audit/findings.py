@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spark_jobs.compare import EPOCH_MISMATCH, VALUE_MISMATCH
-from spark_jobs.replica_files import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE
+from spark_jobs.audit.compare import EPOCH_MISMATCH, VALUE_MISMATCH
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
+from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE
 
 COMMITTED_LOSS = "COMMITTED_LOSS"
 

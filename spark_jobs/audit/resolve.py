@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replog.log.files import DIGEST_SUFFIX, segment_file_name
-from spark_jobs.compare import EPOCH_MISMATCH, VALUE_MISMATCH
-from spark_jobs.findings import (
+from spark_jobs.audit.compare import EPOCH_MISMATCH, VALUE_MISMATCH
+from spark_jobs.audit.findings import (
     COMMITTED_LOSS,
     REMEDIES,
     UNDECIDED,
@@ -21,8 +21,8 @@ from spark_jobs.findings import (
     Mismatch,
     Replica,
 )
-from spark_jobs.replica_files import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.scan import BIT_ROT, GAP, INDEX_LIE
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
+from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE
 
 
 @dataclass

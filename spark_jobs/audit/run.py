@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from spark_jobs.audit import Audit, audit, write_findings
-from spark_jobs.report import html_report, summary
+from spark_jobs.audit.audit import Audit, audit, write_findings
+from spark_jobs.audit.report import html_report, summary
 from spark_jobs.session import spark_session
 
 

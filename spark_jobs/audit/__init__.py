@@ -1,0 +1,12 @@
+"""The audit: whether replicas agree, and if not, where first, who is wrong and what to do.
+
+| Looking for | File |
+|---|---|
+| what Spark runs, in which order | `audit.py` |
+| one audit with a Spark of its own, and the files that it writes | `run.py` |
+| the comparison as Spark SQL | `compare.py` |
+| classes of faults, findings, the verdict | `findings.py` |
+| from raw faults and disagreements to findings: one cause, told once | `resolve.py` |
+| the summary (JSON) and the page (HTML) | `report.py`, `templates/` |
+| what a person at a terminal sees | `console.py` |
+"""

@@ -1,0 +1,10 @@
+"""Replicas as tables: what a broker's log directory holds, read without trusting any of it.
+
+| Looking for | File |
+|---|---|
+| the data sources `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs` | `sources.py` |
+| which partitions and segments there are, and the checkpoints beside them | `files.py` |
+| windowed reads of one log or index file | `scan.py` |
+| every batch of a segment, against indexes and epochs | `segment_check.py` |
+| the index entries of a segment, against the headers that they point at | `index_check.py` |
+"""
