@@ -2,13 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from replog.backoff import Backoff
 from replog.client.fetch_stream import PartitionState
-from replog.client.fetcher import Fetcher, FetchSettings, LogTruncated
+from replog.client.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from replog.client.records import Record
@@ -22,7 +22,7 @@ __all__ = ["Consumer", "LogTruncated"]
 RETRY_BACKOFF_MAX_MS = 500
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
 
-
+T = TypeVar("T")
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
@@ -102,6 +102,11 @@ class Consumer:
         """The topic's partitions, in order. Raises UNKNOWN_TOPIC_OR_PARTITION once `timeout_s` has passed."""
         return sorted((await self._metadata.topic(topic, timeout_s)).partitions)
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """As the newest metadata has it; None when the topic is not known, or no more. Fetches name this id (FE-1)."""
+        view = self._metadata.view.topics.get(topic)
+        return None if view is None else view.topic_id
+
     @property
     def assignment(self) -> list[TopicPartition]:
         return list(self._fetcher.states)
@@ -166,20 +171,31 @@ class Consumer:
         Raises the error of a partition that cannot go on (LogTruncated, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) each
         time until a `seek` mends it.
         """
+        return await self._taken(lambda: self._fetcher.take(max_records), timeout_s) or []
+
+    async def fetch_decoded(self, decode: Decode[D], timeout_s: float = 1.0) -> D | None:
+        """As `fetch`, for whoever wants something else than records: the next batches of one partition, as they came
+        from the broker, go through `decode`, with the aborted transactions among them; None when nothing came in time.
+
+        The position moves to the result's `next_offset`. Do not mix with `fetch` while assigned to the same partitions.
+        """
+        return await self._taken(lambda: self._fetcher.take_decoded(decode), timeout_s)
+
+    async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
         self._check_open()
-        records = self._fetcher.take(max_records)
-        if records:
-            return records
+        taken = take()
+        if taken:
+            return taken
         try:
             async with asyncio.timeout(timeout_s):
-                while not records:
+                while not taken:
                     self._fetcher.news.clear()
                     await self._fetcher.news.wait()
                     self._check_open()
-                    records = self._fetcher.take(max_records)
+                    taken = take()
         except TimeoutError:
             pass
-        return records
+        return taken
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Record after record, without end; `position` follows each."""

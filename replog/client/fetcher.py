@@ -8,8 +8,9 @@ its first error or silence; none of these is an error of the partition, and only
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from replog.backoff import Backoff
 from replog.client.fetch_stream import Chunk, FetchStream, PartitionState
@@ -18,6 +19,7 @@ from replog.client.offsets import list_offsets_once
 from replog.client.records import Record, decode_fetched
 from replog.errors import ErrorCode, ReplogError, error_code
 from replog.log.batch import iterate_batches
+from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
@@ -26,6 +28,19 @@ logger = logging.getLogger(__name__)
 METADATA_MAX_AGE_S = 300.0
 LEADER_ONLY_S = 10.0  # so long the leader is read after a follower failed, before it may name one again
 POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
+
+
+class Decodes(Protocol):
+    """What a chunk was decoded to."""
+
+    @property
+    def next_offset(self) -> int:
+        """Where to go on; the offset asked for when no whole batch was there."""
+
+
+D = TypeVar("D", bound=Decodes)
+# Of batches, topic, partition, the offset asked for and the aborted transactions; raises CORRUPT_MESSAGE.
+Decode = Callable[[Buffer, str, int, int, tuple[AbortedTransaction, ...]], D]
 
 
 class LogTruncated(ReplogError):
@@ -291,26 +306,10 @@ class Fetcher:
         """Up to `max_records` of the oldest chunk, moving the position behind them; or the error of a partition."""
         self._raise_failed()
         while self._current is None:
-            if not self._chunks:
+            found = self._decode_oldest(decode_fetched)
+            if found is None:
                 return []
-            chunk = self._chunks.popleft()
-            chunk.stream.taken()
-            state = chunk.state
-            if self.states.get(state.partition) is not state:
-                continue
-            assert state.position is not None
-            try:
-                decoded = decode_fetched(chunk.records, *state.partition, state.position, chunk.aborted)
-            except ReplogError as error:
-                self._chunks = deque(self._without(state))
-                if chunk.source == self.metadata.view.leader(state.partition):
-                    self._fail(state, error)
-                    raise
-                logger.warning("%s; reading it from the leader", error)
-                again = PartitionState(state.partition, state.position, None)
-                again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
-                self.replace(again)
-                continue
+            state, decoded = found
             if not decoded.records:  # control batches and what was aborted
                 state.position = decoded.next_offset
                 continue
@@ -324,6 +323,38 @@ class Fetcher:
             taken = [records.popleft() for _ in range(max_records)]
             state.position = records[0].offset
         return taken
+
+    def take_decoded(self, decode: Decode[D]) -> D | None:
+        """What `decode` makes of the oldest chunk, moving the position behind it; or the error of a partition."""
+        self._raise_failed()
+        found = self._decode_oldest(decode)
+        if found is None:
+            return None
+        state, decoded = found
+        state.position = decoded.next_offset
+        return decoded
+
+    def _decode_oldest(self, decode: Decode[D]) -> tuple[PartitionState, D] | None:
+        """The oldest chunk of a state that is still wanted; what a follower's damaged copy held is read again."""
+        while self._chunks:
+            chunk = self._chunks.popleft()
+            chunk.stream.taken()
+            state = chunk.state
+            if self.states.get(state.partition) is not state:
+                continue
+            assert state.position is not None
+            try:
+                return state, decode(chunk.records, *state.partition, state.position, chunk.aborted)
+            except ReplogError as error:
+                self._chunks = deque(self._without(state))
+                if chunk.source == self.metadata.view.leader(state.partition):
+                    self._fail(state, error)
+                    raise
+                logger.warning("%s; reading it from the leader", error)
+                again = PartitionState(state.partition, state.position, None)
+                again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+                self.replace(again)
+        return None
 
     def _without(self, state: PartitionState) -> Iterable[Chunk]:
         """The chunks that are not the state's."""
