@@ -3,7 +3,8 @@
 | Looking for | File |
 |---|---|
 | the data sources `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs` | `sources.py` |
-| which partitions and segments there are, and the checkpoints beside them | `files.py` |
+| what a replica holds, and the store that it is read through | `files.py` |
+| the store of a log directory, ours or Apache Kafka's | `directories.py` |
 | windowed reads of one log or index file | `scan.py` |
 | every batch of a segment, against indexes and epochs | `segment_check.py` |
 | the index entries of a segment, against the headers that they point at | `index_check.py` |

@@ -14,7 +14,7 @@ from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replicas.files import EpochCheckpoint, Segment, read_epochs
+from spark_jobs.replicas.files import EpochCheckpoint, Segment
 from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, capped, open_log
 from spark_jobs.replicas.segment_check import LAYOUTS, EpochCheck, read_index
 
@@ -56,9 +56,9 @@ class _IndexCheck:
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
-        with open_log(self._segment.path(LOG_SUFFIX), HEADER_SIZE) as log:
+        with open_log(self._segment, HEADER_SIZE) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
-            self._epochs = EpochCheck(read_epochs(self._segment.directory), self._log_start)
+            self._epochs = EpochCheck(self._segment.epochs(), self._log_start)
             yield from self._first(log)
             yield from self._offsets(log)
             yield from self._times(log)

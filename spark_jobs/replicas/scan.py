@@ -1,9 +1,8 @@
 """Walks over one segment's files: what is sound comes out as headers, what is not as `Damage` or `Fault`.
 
-Reads with pread in windows of bounded size, so that a disk error is an `OSError` and memory stays small.
+Reads in windows of bounded size, so that memory stays small.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from crc32c import crc32c
 
 from replog.log.batch import CRC_START, HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
-from replog.log.files import read_exactly
+from replog.log.files import LOG_SUFFIX
+from spark_jobs.replicas.files import Segment, SegmentFile
 
 WINDOW = 1 << 20
 MAX_FAULTS = 100  # listed of each segment and class: enough to see what happened, few enough for the driver
@@ -51,11 +51,11 @@ class Damage:
 
 
 class LogFile:
-    """Windowed reads of a `.log` file below `size`, the size it had when the walk began."""
+    """Windowed reads of a `.log` file below the size that it had when it was opened."""
 
-    def __init__(self, fd: int, size: int, window: int = WINDOW) -> None:
-        self._fd = fd
-        self.size = size
+    def __init__(self, file: SegmentFile, window: int = WINDOW) -> None:
+        self._file = file
+        self.size = file.size
         self._window_size = window
         self._start = 0
         self._window = b""
@@ -66,7 +66,7 @@ class LogFile:
             raise CutShort(f"{self.size - position} bytes are too few for a batch header")
         start = position - self._start
         if start < 0 or start + HEADER_SIZE > len(self._window):
-            self._window = read_exactly(self._fd, position, min(self._window_size, self.size - position))
+            self._window = self._file.read(position, min(self._window_size, self.size - position))
             self._start, start = position, 0
         header = parse_header(self._window, start)
         if position + header.size > self.size:
@@ -80,7 +80,7 @@ class LogFile:
         if start >= 0 and end - self._start <= len(self._window):
             return int(crc32c(memoryview(self._window)[start : end - self._start]))
         while at < end:
-            self._window = read_exactly(self._fd, at, min(self._window_size, end - at))
+            self._window = self._file.read(at, min(self._window_size, end - at))
             self._start = at
             if not self._window:
                 break
@@ -117,12 +117,9 @@ class LogFile:
 
 
 @contextmanager
-def open_log(path: str, window: int = WINDOW) -> Iterator[LogFile]:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield LogFile(fd, os.fstat(fd).st_size, window)
-    finally:
-        os.close(fd)
+def open_log(segment: Segment, window: int = WINDOW) -> Iterator[LogFile]:
+    with segment.open(LOG_SUFFIX) as file:
+        yield LogFile(file, window)
 
 
 class Entries(NamedTuple):
@@ -133,14 +130,15 @@ class Entries(NamedTuple):
     present: bool
 
 
-def read_entries(path: str, suffix: str, layout: Struct, base: int, offset_field: int) -> Entries:
+def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: int) -> Entries:
     """Read a whole index file (10 MiB by default); a missing one is not an error (its entries are only hints).
 
     Offsets come back absolute. Zero entries at the end are unused slots of a preallocated file (IX-2).
     """
+    base = segment.base
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        with segment.open(suffix) as file:
+            raw = file.read(0, file.size)
     except FileNotFoundError:
         return Entries([], [], present=False)
     faults = []

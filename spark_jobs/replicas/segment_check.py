@@ -10,7 +10,7 @@ from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment, read_epochs
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment
 from spark_jobs.replicas.scan import (
     BIT_ROT,
     GAP,
@@ -193,7 +193,7 @@ LAYOUTS = {
 def read_index(segment: Segment, suffix: str) -> Entries:
     """The entries of one of the segment's indexes."""
     layout, field = LAYOUTS[suffix]
-    return read_entries(segment.path(suffix), suffix, layout, segment.base, field)
+    return read_entries(segment, suffix, layout, field)
 
 
 def check_segment(segment: Segment, log_start: int, *, crc: bool) -> Iterator[Batch | Fault]:
@@ -213,9 +213,9 @@ class _Check:
 
     def run(self) -> Iterator[Batch | Fault]:
         yield from self._indexes.shape_faults()
-        with open_log(self._segment.path(LOG_SUFFIX)) as log:
+        with open_log(self._segment) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
-            self._epochs = EpochCheck(read_epochs(self._segment.directory), self._log_start)
+            self._epochs = EpochCheck(self._segment.epochs(), self._log_start)
             for item in log.walk(0, self._indexes.positions()):
                 if isinstance(item, Damage):
                     yield from self._damaged(log, item)

@@ -19,14 +19,8 @@ from pyspark.sql.types import StructType
 
 from replog.log.errors import CorruptRecord
 from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
-from spark_jobs.replicas.files import (
-    UNREADABLE,
-    PartitionFiles,
-    Segment,
-    in_ranges,
-    list_replica,
-    read_epochs,
-)
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import UNREADABLE, PartitionFiles, ReplicaStore, Segment, in_ranges
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.scan import Damage, Fault, open_log
 from spark_jobs.replicas.segment_check import check_segment, read_index
@@ -58,11 +52,10 @@ class SegmentPartition(InputPartition):
 
 
 @dataclass
-class ReplicaPartition(InputPartition):
-    """One replica's directory to read."""
+class StorePartition(InputPartition):
+    """One broker's replicas, or those in one of its directories."""
 
-    replica: int
-    directory: str
+    store: ReplicaStore
 
 
 class ReplicaSource(DataSource):
@@ -73,14 +66,15 @@ class ReplicaSource(DataSource):
     def schema(self) -> str:
         return self.columns
 
-    def replicas(self) -> list[ReplicaPartition]:
-        found = []
+    def stores(self) -> list[ReplicaStore]:
+        """Where the options say that replicas are."""
+        found: list[ReplicaStore] = []
         for key, directory in sorted(self.options.items()):
             if key.startswith("replica."):
                 name = key.removeprefix("replica.")
                 if not name.isdigit():
                     raise ValueError(f"option {key}: {name!r} is not a replica id")
-                found += [ReplicaPartition(int(name), place) for place in directory.split(",")]
+                found += [DirectoryStore(int(name), Path(place)) for place in directory.split(",")]
         if not found:
             raise ValueError(f"{self.name()}: give at least one option replica.<id> = a broker's log directory")
         return found
@@ -91,7 +85,7 @@ class ReplicaSource(DataSource):
 
 class _Reader(DataSourceReader):
     def __init__(self, source: ReplicaSource) -> None:
-        self._replicas = source.replicas()
+        self._stores = source.stores()
         self._topics = source.topics()
         self._columns = source.columns
 
@@ -108,9 +102,6 @@ class _Reader(DataSourceReader):
         if held:
             yield _record_batch(held, schema)
 
-    def _list(self, replica: ReplicaPartition) -> list[PartitionFiles]:
-        return list_replica(replica.replica, Path(replica.directory), self._topics)
-
 
 def _record_batch(rows: list[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
@@ -119,7 +110,7 @@ def _record_batch(rows: list[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatc
 
 class _ByReplica(_Reader):
     def partitions(self) -> Sequence[InputPartition]:
-        return self._replicas
+        return [StorePartition(store) for store in self._stores]
 
 
 class _BySegment(_Reader):
@@ -132,8 +123,8 @@ class _BySegment(_Reader):
         """One for each segment, but small ones share: a task costs more than reading a few MiB."""
         packed: list[InputPartition] = []
         room, segments = -1, 0
-        for replica in self._replicas:
-            for files in self._list(replica):
+        for store in self._stores:
+            for files in store.partitions(self._topics):
                 for segment in files.segments:
                     if self._ranges is not None and not in_ranges(segment, self._ranges):
                         continue
@@ -170,15 +161,15 @@ class ReplicasSource(ReplicaSource):
 
 class _ReplicasReader(_ByReplica):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ReplicaPartition)
-        return self._batches(map(_describe, self._list(partition)))
+        assert isinstance(partition, StorePartition)
+        return self._batches(map(_describe, partition.store.partitions(self._topics)))
 
 
 def _describe(files: PartitionFiles) -> tuple[Any, ...]:
     place = (files.replica, files.partition.topic, files.partition.partition)
     size = sum(segment.size for segment in files.segments)
     error, log_end = files.error, files.log_start
-    epochs = read_epochs(files.directory)  # before the log: its entries never begin beyond the log end
+    epochs = files.epochs()  # before the log: its entries never begin beyond the log end
     if error is None:
         try:
             log_end = max(files.log_start, _log_end(files.segments[-1])) if files.segments else files.log_start
@@ -186,9 +177,9 @@ def _describe(files: PartitionFiles) -> tuple[Any, ...]:
             error = str(failure)
     bounds = (files.log_start, files.high_watermark, log_end, size, len(files.segments))
     if error is not None:
-        return (*place, *bounds, UNREADABLE, files.directory, error)
+        return (*place, *bounds, UNREADABLE, files.place, error)
     if epochs.fault is None and not epochs.entries and log_end > files.log_start:
-        epochs = read_epochs(files.directory)  # a live broker may have written it meanwhile
+        epochs = files.epochs()  # a live broker may have written it meanwhile
     if epochs.fault is None and not epochs.entries and log_end > files.log_start:
         return (*place, *bounds, "EPOCH_CACHE_LIE", epochs.path, "the epoch checkpoint is missing or empty")
     if epochs.entries and epochs.fault is None and epochs.entries[-1][1] > log_end:
@@ -201,7 +192,7 @@ def _log_end(segment: Segment) -> int:
     """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
     rows = read_index(segment, INDEX_SUFFIX).rows
     next_offset = segment.base
-    with open_log(segment.path(LOG_SUFFIX), 4096) as log:
+    with open_log(segment, 4096) as log:
         start = 0
         for _, offset, position in reversed(rows):
             try:
@@ -231,16 +222,16 @@ class EpochsSource(ReplicaSource):
 
 class _EpochsReader(_ByReplica):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ReplicaPartition)
-        return self._batches(self._rows(partition))
+        assert isinstance(partition, StorePartition)
+        return self._batches(self._rows(partition.store))
 
-    def _rows(self, replica: ReplicaPartition) -> Iterator[tuple[Any, ...]]:
-        for files in self._list(replica):
+    def _rows(self, store: ReplicaStore) -> Iterator[tuple[Any, ...]]:
+        for files in store.partitions(self._topics):
             place = (files.replica, files.partition.topic, files.partition.partition)
             if files.error is not None:
-                yield (*place, None, None, UNREADABLE, files.directory, files.error)
+                yield (*place, None, None, UNREADABLE, files.place, files.error)
                 continue
-            epochs = read_epochs(files.directory)
+            epochs = files.epochs()
             for epoch, start in epochs.entries:
                 yield (*place, epoch, start, None, None, None)
             if epochs.fault is not None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import iterate_batches
-from spark_jobs.replicas.files import Segment, list_replica
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_check import BYTES, Point, index_points
 from spark_jobs.replicas.scan import MAX_FAULTS, Fault, capped
 from spark_jobs.replicas.segment_check import Batch, check_segment
@@ -18,7 +19,7 @@ def segment(tmp_path: Path) -> Segment:
     """The middle segment of three."""
     cluster = Cluster(tmp_path)
     cluster.build(1, "t")
-    (files,) = list_replica(1, cluster.directories[1], frozenset())
+    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
     assert files.error is None
     return files.segments[1]
 
@@ -28,14 +29,19 @@ def faults(segment: Segment) -> list[Fault]:
     return [item for item in found if isinstance(item, Fault)]
 
 
+def path_of(segment: Segment, suffix: str) -> Path:
+    assert isinstance(segment.store, DirectoryStore)
+    return segment.store.path(segment, suffix)
+
+
 def write_index(segment: Segment, entries: list[tuple[int, int]], rest: bytes = b"") -> None:
     data = b"".join(struct.pack(">ii", offset - segment.base, position) for offset, position in entries)
-    Path(segment.path(".index")).write_bytes(data + rest)
+    path_of(segment, ".index").write_bytes(data + rest)
 
 
 def batches(segment: Segment) -> list[tuple[int, int, int]]:
     """First offset, last offset and position of each batch."""
-    data = Path(segment.path(".log")).read_bytes()
+    data = path_of(segment, ".log").read_bytes()
     return [(header.base_offset, header.last_offset, position) for position, header in iterate_batches(data)]
 
 
