@@ -1,0 +1,546 @@
+"""What is wrong, class by class: how it is made, and what it is called in the table of `levels`."""
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from replog.log.batch import HEADER_SIZE
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
+from tests.audit.cases import COMMITTED_LOSS, GAP, NOW, UNREADABLE, Case, Cause, Held, Impossible, Step, entry, pick
+from tests.audit.replica_files import (
+    Place,
+    cut_out,
+    index_entries,
+    logs,
+    overwrite,
+    places,
+    remove_segment,
+    set_index_entry,
+    truncate,
+)
+
+# -- replicas that were told something else: written by the log, so that every file agrees with every other
+
+
+def _rewritten(case: Case, held: Held, rng: random.Random) -> int:
+    """Which entry to change: one that this replica and another know to be committed."""
+    others = case.others(held.replica)
+    bound = min(held.mark or 0, max(other.mark or 0 for other in others))
+    place = pick(case, held, rng, bound)
+    first = place.header.base_offset
+    if not any(other.has(first) and (other.mark or 0) > first for other in others):
+        raise Impossible
+    return next(number for number, one in enumerate(held.entries) if one.first == first)
+
+
+def value_of_the_same_size(case: Case, held: Held, rng: random.Random) -> None:
+    number = _rewritten(case, held, rng)
+    old = held.entries[number]
+    case.reserve(old.first, old.last)
+    held.entries[number] = replace(old, records=tuple((time, rng.randbytes(len(value))) for time, value in old.records))
+    held.write()
+    case.causes.append(Cause("value, same size", "VALUE_MISMATCH", held.replica, old.first, old.last))
+
+
+def value_of_another_size(case: Case, held: Held, rng: random.Random) -> None:
+    number = _rewritten(case, held, rng)
+    old = held.entries[number]
+    case.reserve(old.first, old.last)
+    held.entries[number] = replace(old, records=tuple((time, value + b"!") for time, value in old.records))
+    held.write()
+    case.causes.append(Cause("value, other size", "VALUE_MISMATCH", held.replica, old.first, old.last))
+
+
+def other_batches(case: Case, held: Held, rng: random.Random) -> None:
+    """The same records, cut into other batches."""
+    number = _rewritten(case, held, rng)
+    one, two = held.entries[number : number + 2] if number + 1 < len(held.entries) else (None, None)
+    if one is None or two is None or one.epoch != two.epoch or len(one.records) + len(two.records) < 3:
+        raise Impossible
+    if two.last >= min(held.mark or 0, held.end):
+        raise Impossible
+    records = one.records + two.records
+    cut = rng.choice([at for at in range(1, len(records)) if at != len(one.records)])
+    case.reserve(one.first, two.last)
+    held.entries[number : number + 2] = [
+        replace(one, records=records[:cut]),
+        replace(two, records=records[cut:], first=one.first + cut),
+    ]
+    held.write()
+    case.causes.append(Cause("other batches", "VALUE_MISMATCH", held.replica, one.first, two.last))
+
+
+def divergent_suffix(case: Case, held: Held, rng: random.Random) -> None:
+    """It followed another leader from some offset on, and took that for committed."""
+    number = _rewritten(case, held, rng)
+    old, end = held.entries[number], held.end
+    case.reserve(old.first, end + 1000)
+    before = held.entries[number - 1].epoch if number else 0
+    epoch = rng.choice((before, old.epoch, old.epoch + 1, held.entries[-1].epoch + 1))
+    held.entries = held.entries[:number]
+    offset = old.first
+    while offset < end:
+        held.entries.append(entry(rng, offset, epoch, rng.randint(1, 4), NOW))
+        offset = held.entries[-1].last + 1
+    held.write()
+    case.causes.append(Cause("divergent suffix", "VALUE_MISMATCH", held.replica, old.first, None))
+
+
+def batch_of_another_epoch(case: Case, held: Held, rng: random.Random) -> None:
+    """Where one epoch follows another, a batch of the one stands under the other."""
+    limit = min(held.mark or 0, max(other.mark or 0 for other in case.others(held.replica)))
+    pairs = [
+        (number, epoch)
+        for number in range(1, len(held.entries))
+        for epoch in (held.entries[number - 1].epoch,)
+        if epoch != held.entries[number].epoch and held.log_start <= held.entries[number].first < limit
+    ]
+    if not pairs:
+        raise Impossible
+    number, epoch = rng.choice(pairs)
+    old = held.entries[number]
+    if not any(o.has(old.first) and (o.mark or 0) > old.first for o in case.others(held.replica)):
+        raise Impossible
+    case.reserve(old.first, old.last)
+    held.entries[number] = replace(old, epoch=epoch)
+    held.write()
+    case.causes.append(Cause("batch of another epoch", "EPOCH_MISMATCH", held.replica, old.first, old.last))
+
+
+REWRITES: list[Step] = [
+    value_of_the_same_size,
+    value_of_another_size,
+    other_batches,
+    divergent_suffix,
+    batch_of_another_epoch,
+]
+
+
+def changed_epoch(case: Case, held: Held, rng: random.Random) -> None:
+    """The epoch in a batch's header, which no CRC covers (RB-2)."""
+    _rewritten(case, held, rng)
+    place = pick(case, held, rng, held.mark)
+    first = place.header.base_offset
+    if not any(o.has(first) and (o.mark or 0) > first for o in case.others(held.replica)):
+        raise Impossible
+    case.reserve(first, place.header.last_offset)
+    epoch = rng.choice((place.header.leader_epoch + 1, place.header.leader_epoch + 40, 0))
+    if epoch == place.header.leader_epoch:
+        raise Impossible
+    _patch(place, 12, epoch.to_bytes(4, "big"))
+    case.causes.append(
+        Cause("changed epoch", "EPOCH_MISMATCH", held.replica, first, place.header.last_offset, contradicted=True)
+    )
+
+
+# -- bytes that changed
+
+
+def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range, *, leads_away: bool = False) -> None:
+    """Flip a bit of a batch, in the bytes `at`; `leads_away` if what follows cannot be found for sure then."""
+    place = pick(case, held, rng)
+    first, last = place.header.base_offset, place.header.last_offset
+    in_file = [other for other in places(held.directory) if other.path == place.path]
+    until = in_file[-1].header.last_offset if leads_away else last
+    case.reserve(first, until)
+    position = rng.choice(at if at.stop else range(HEADER_SIZE, place.header.size))
+    old = place.path.read_bytes()[place.position + position]
+    _patch(place, position, bytes([old ^ (1 << rng.randrange(8))]))
+    held.rotten.append((first, until))
+    may_be: tuple[str, ...] = ()
+    if name == "rotten length" or (name == "rotten base offset" and place == in_file[-1]):
+        may_be = (COMMITTED_LOSS, GAP)
+    case.causes.append(
+        Cause(name, "BIT_ROT", held.replica, first, None if leads_away or may_be else last, may_be=may_be)
+    )
+
+
+def rotten_record(case: Case, held: Held, rng: random.Random) -> None:
+    _rot(case, held, rng, "rotten record", range(0))
+
+
+def rotten_header(case: Case, held: Held, rng: random.Random) -> None:
+    """A field that the CRC covers: attributes, last offset, timestamps, producer, number of records."""
+    _rot(case, held, rng, "rotten header", range(21, HEADER_SIZE), leads_away=True)
+
+
+def rotten_crc(case: Case, held: Held, rng: random.Random) -> None:
+    _rot(case, held, rng, "rotten CRC", range(17, 21))
+
+
+def rotten_length(case: Case, held: Held, rng: random.Random) -> None:
+    _rot(case, held, rng, "rotten length", range(8, 12), leads_away=True)
+
+
+def rotten_magic(case: Case, held: Held, rng: random.Random) -> None:
+    _rot(case, held, rng, "rotten magic", range(16, 17), leads_away=True)
+
+
+def rotten_base_offset(case: Case, held: Held, rng: random.Random) -> None:
+    _rot(case, held, rng, "rotten base offset", range(8))
+
+
+def zeros(case: Case, held: Held, rng: random.Random) -> None:
+    """A piece of the file that never reached the disk; it may end in another batch."""
+    place = pick(case, held, rng)
+    in_file = [other for other in places(held.directory) if other.path == place.path]
+    size = place.path.stat().st_size
+    begin = place.position + rng.randrange(HEADER_SIZE, place.header.size)
+    end = min(size, begin + rng.randint(20, 300))
+    if not any(place.path.read_bytes()[begin : min(end, place.position + place.header.size)]):
+        raise Impossible
+    case.reserve(place.header.base_offset, in_file[-1].header.last_offset)
+    overwrite(place.path, begin, bytes(end - begin))
+    held.rotten.append((place.header.base_offset, in_file[-1].header.last_offset))
+    case.causes.append(Cause("zeros", "BIT_ROT", held.replica, place.header.base_offset, None))
+
+
+# -- batches that are gone
+
+
+def _lost(case: Case, held: Held, name: str, first: int, last: int) -> None:
+    held.lost.append((first, last))
+    case.causes.append(Cause(name, COMMITTED_LOSS, held.replica, first, last))
+
+
+def lost_batch(case: Case, held: Held, rng: random.Random) -> None:
+    place = pick(case, held, rng)
+    first, last = place.header.base_offset, place.header.last_offset
+    if last + 1 >= held.end:
+        raise Impossible  # that would be a tail
+    case.reserve(first, last)
+    cut_out(held.directory, first)
+    _lost(case, held, "lost batch", first, last)
+
+
+def lost_tail(case: Case, held: Held, rng: random.Random) -> None:
+    place = pick(case, held, rng, held.mark)
+    first = place.header.base_offset
+    if held.mark is None:
+        raise Impossible
+    case.reserve(first, held.end + 1000)
+    truncate(held.directory, first)
+    held.lost.append((first, held.end))
+    case.causes.append(Cause("lost tail", COMMITTED_LOSS, held.replica, first, held.mark - 1))
+
+
+def lost_segment(case: Case, held: Held, rng: random.Random) -> None:
+    """From the middle. That a first one is gone cannot be told from retention."""
+    paths = logs(held.directory)
+    if len(paths) < 3:
+        raise Impossible
+    path = rng.choice([one for one in paths[1:-1] if int(one.stem) >= held.log_start] or paths[:1])
+    last = int(paths[paths.index(path) + 1].stem) - 1
+    if path == paths[0]:
+        raise Impossible
+    case.reserve(int(path.stem), last)
+    remove_segment(path)
+    _lost(case, held, "lost segment", int(path.stem), last)
+
+
+def emptied_segment(case: Case, held: Held, rng: random.Random) -> None:
+    paths = logs(held.directory)
+    path = rng.choice(paths)
+    if path == paths[-1] or int(path.stem) < held.log_start:
+        raise Impossible
+    last = int(paths[paths.index(path) + 1].stem) - 1
+    case.reserve(int(path.stem), last)
+    path.write_bytes(b"")
+    _lost(case, held, "emptied segment", int(path.stem), last)
+
+
+def lost_first_segment(case: Case, held: Held, rng: random.Random) -> None:
+    paths = logs(held.directory)
+    if len(paths) < 2 or held.delete_below:
+        raise Impossible
+    last = int(paths[1].stem) - 1
+    case.reserve(int(paths[0].stem), last)
+    remove_segment(paths[0])
+    held.start = last + 1
+    case.causes.append(Cause("lost first segment", "", held.replica, None, None))
+
+
+def lost_replica(case: Case, held: Held, rng: random.Random) -> None:
+    """Only its high watermark remains in the checkpoint."""
+    if held.mark is None or held.mark <= held.log_start:
+        raise Impossible
+    case.reserve(0, held.end + 1000)
+    shutil.rmtree(held.directory)
+    held.lost.append((0, held.end))
+    case.causes.append(Cause("lost replica", COMMITTED_LOSS, held.replica, held.log_start, held.mark - 1))
+
+
+def gap(case: Case, held: Held, rng: random.Random) -> None:
+    """The same batch is gone everywhere."""
+    place = pick(case, held, rng)
+    first, last = place.header.base_offset, place.header.last_offset
+    holders = [one for one in case.held.values() if one.has(first)]
+    exact = [(first, last) in [(e.first, e.last) for e in one.entries] and one.end > last + 1 for one in holders]
+    touched = {cause.replica for cause in case.causes}
+    if not all(exact) or any(one.replica in touched or one.log_start > first for one in holders):
+        raise Impossible
+    case.reserve(first, last)
+    for one in holders:
+        cut_out(one.directory, first)
+        one.lost.append((first, last))
+        case.causes.append(Cause("gap", GAP, one.replica, first, last))
+
+
+# -- indexes that lie
+
+
+def _index(held: Held, suffix: str, rng: random.Random) -> tuple[Path, list[tuple[int, ...]], int]:
+    """An index file, its entries and a slot: the first, the last or one between."""
+    entries = {path: index_entries(path) for path in sorted(held.directory.glob(f"*{suffix}"))}
+    full = {path: found[: _used(found)] for path, found in entries.items()}
+    full = {path: found for path, found in full.items() if found and path.with_suffix(".log").exists()}
+    if not full:
+        raise Impossible
+    path = rng.choice(list(full))
+    return path, full[path], rng.choice((0, len(full[path]) - 1, rng.randrange(len(full[path]))))
+
+
+def _used(entries: list[tuple[int, ...]]) -> int:
+    used = len(entries)
+    while used and entries[used - 1] == (0, 0):
+        used -= 1
+    return used
+
+
+def _lie(case: Case, held: Held, name: str, first: int, last: int) -> None:
+    case.reserve(first, last)
+    case.causes.append(Cause(name, "INDEX_LIE", held.replica, first, last))
+
+
+def lying_position(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries, slot = _index(held, ".index", rng)
+    relative, position = entries[slot]
+    offset = int(path.stem) + relative
+    starts = {place.position for place in places(held.directory) if place.path == path.with_suffix(".log")}
+    moved = position + rng.choice((-1, 1)) * rng.randint(1, 300)
+    if moved in starts or moved < 0:
+        raise Impossible
+    _lie(case, held, "offset index: position", offset, offset)
+    set_index_entry(path, slot, (relative, moved))
+
+
+def lying_offset(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries, slot = _index(held, ".index", rng)
+    relative, position = entries[slot]
+    base = int(path.stem)
+    said = relative + rng.randint(-3, 3)
+    ends = {place.header.last_offset for place in places(held.directory)}
+    if said < 0 or base + said in ends:
+        raise Impossible  # it may be the end of a longer append (SG-2)
+    _lie(case, held, "offset index: offset", base + said, base + said)
+    set_index_entry(path, slot, (said, position))
+
+
+def lying_time(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries, slot = _index(held, ".timeindex", rng)
+    timestamp, relative = entries[slot]
+    offset = int(path.stem) + relative
+    _lie(case, held, "time index: timestamp", offset, offset)
+    set_index_entry(path, slot, (timestamp + rng.choice((-1, 1)) * rng.randint(1, 2000), relative))
+
+
+def lying_time_offset(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries, slot = _index(held, ".timeindex", rng)
+    timestamp, relative = entries[slot]
+    base, said = int(path.stem), relative + rng.randint(-3, 3)
+    if said < 0 or said == relative:
+        raise Impossible
+    _lie(case, held, "time index: offset", base + said, base + said)
+    set_index_entry(path, slot, (timestamp, said))
+
+
+def lying_digest(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries, slot = _index(held, ".digest", rng)
+    relative, digest = entries[slot]
+    base = int(path.stem)
+    first = base if slot == 0 else base + entries[slot - 1][0] + 1
+    _lie(case, held, "digest index: digest", first, base + relative)
+    set_index_entry(path, slot, (relative, digest ^ (1 << rng.randrange(64))))
+
+
+def lying_digest_offset(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries, slot = _index(held, ".digest", rng)
+    relative, digest = entries[slot]
+    base, said = int(path.stem), relative + rng.randint(-3, 3)
+    ends = {place.header.last_offset for place in places(held.directory)}
+    if said < 0 or base + said in ends:
+        raise Impossible
+    _lie(case, held, "digest index: offset", base + said, base + said)
+    set_index_entry(path, slot, (said, digest))
+
+
+def index_that_ends_within_an_entry(case: Case, held: Held, rng: random.Random) -> None:
+    path, _, _ = _index(held, rng.choice((".index", ".timeindex", ".digest")), rng)
+    base = int(path.stem)
+    _lie(case, held, "index: not whole entries", base, base)
+    path.write_bytes(path.read_bytes() + b"\x01" * rng.randint(1, 7))
+
+
+# -- epoch checkpoints that lie
+
+
+def _checkpoint(held: Held) -> tuple[Path, list[tuple[int, int]]]:
+    path = held.directory / LEADER_EPOCH_CHECKPOINT
+    return path, [(int(epoch), int(start)) for epoch, start in read_entries(path, 2)]
+
+
+def _wrong_epochs(case: Case, held: Held, rng: random.Random, name: str, entries: list[tuple[int, int]]) -> None:
+    """Write these, and note the batches that they are wrong about."""
+    runs: list[list[int]] = []
+    for one in held.entries:
+        if one.last < held.log_start:
+            continue
+        said = {_epoch(entries, max(one.first, held.log_start)), _epoch(entries, one.last)}
+        if said != {one.epoch}:
+            if runs and runs[-1][1] + 1 == one.first:
+                runs[-1][1] = one.last
+            else:
+                runs.append([one.first, one.last])
+    if not runs:
+        raise Impossible
+    case.reserve(runs[0][0], runs[-1][1])
+    write_entries(held.directory / LEADER_EPOCH_CHECKPOINT, entries)
+    case.causes += [Cause(name, "EPOCH_CACHE_LIE", held.replica, first, last) for first, last in runs]
+
+
+def _epoch(entries: list[tuple[int, int]], offset: int) -> int | None:
+    return next((epoch for epoch, start in reversed(entries) if start <= offset), None)
+
+
+def epoch_that_begins_elsewhere(case: Case, held: Held, rng: random.Random) -> None:
+    _, entries = _checkpoint(held)
+    slot = rng.randrange(len(entries))
+    epoch, start = entries[slot]
+    entries[slot] = (epoch, max(0, start + rng.randint(-9, 9)))
+    if any(a[1] >= b[1] for a, b in zip(entries, entries[1:], strict=False)) or entries[-1][1] > held.end:
+        raise Impossible
+    _wrong_epochs(case, held, rng, "epoch begins elsewhere", entries)
+
+
+def other_epoch(case: Case, held: Held, rng: random.Random) -> None:
+    _, entries = _checkpoint(held)
+    slot = rng.randrange(len(entries))
+    entries[slot] = (max(0, entries[slot][0] + rng.choice((-1, 1))), entries[slot][1])
+    if any(a[0] >= b[0] for a, b in zip(entries, entries[1:], strict=False)):
+        raise Impossible
+    _wrong_epochs(case, held, rng, "other epoch", entries)
+
+
+def missing_epoch(case: Case, held: Held, rng: random.Random) -> None:
+    _, entries = _checkpoint(held)
+    if len(entries) < 2:
+        raise Impossible
+    del entries[rng.randrange(len(entries))]
+    _wrong_epochs(case, held, rng, "missing epoch", entries)
+
+
+def unusable_epochs(case: Case, held: Held, rng: random.Random) -> None:
+    """Missing, no checkpoint at all, out of order, or of a log that went on."""
+    path, entries = _checkpoint(held)
+    case.reserve(held.log_start, held.end - 1)
+    how = rng.choice(("missing", "garbage", "order", "beyond"))
+    if how == "missing":
+        path.unlink()
+    elif how == "garbage":
+        path.write_bytes(rng.choice((b"garbage\n", b"0\n2\n1 0\n", b"0\n1\n1 x\n", b"\xff\xfe")))
+    elif how == "order":
+        write_entries(path, [*entries, (entries[-1][0], entries[-1][1] + 1)])
+    else:
+        write_entries(path, [*entries, (entries[-1][0] + 1, held.end + rng.randint(1, 50))])
+    case.causes.append(Cause("unusable epochs", "EPOCH_CACHE_LIE", held.replica, held.log_start, held.end - 1))
+
+
+# -- what cannot be read
+
+
+def _replace_by_directory(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()  # opens, but every read fails: what a bad disk does
+
+
+def unreadable_log(case: Case, held: Held, rng: random.Random) -> None:
+    paths = logs(held.directory)
+    path = rng.choice(paths)
+    base, last = int(path.stem), held.end
+    if path != paths[-1]:
+        last = int(paths[paths.index(path) + 1].stem) - 1
+    case.reserve(base, last)
+    _replace_by_directory(path)
+    held.undescribed = path == paths[-1]
+    held.unreadable.append((base, last))
+    whole = held.undescribed
+    cause = Cause("unreadable log", UNREADABLE, held.replica, None if whole else base, None)
+    case.causes.append(cause)
+
+
+def unreadable_index(case: Case, held: Held, rng: random.Random) -> None:
+    """Without it nothing can be said of its segment."""
+    paths = logs(held.directory)
+    path = rng.choice(paths)
+    suffix = rng.choice((".index", ".timeindex", ".digest"))
+    last = held.end if path == paths[-1] else int(paths[paths.index(path) + 1].stem) - 1
+    case.reserve(int(path.stem), last)
+    _replace_by_directory(path.with_suffix(suffix))
+    held.undescribed = path == paths[-1] and suffix == ".index"
+    held.unreadable.append((int(path.stem), last))
+    first = None if held.undescribed else int(path.stem)
+    case.causes.append(Cause("unreadable index", UNREADABLE, held.replica, first, None))
+
+
+def unreadable_epochs(case: Case, held: Held, rng: random.Random) -> None:
+    case.reserve(held.log_start, held.end)
+    _replace_by_directory(held.directory / LEADER_EPOCH_CHECKPOINT)
+    held.undescribed = True
+    case.causes.append(Cause("unreadable epochs", UNREADABLE, held.replica, None, None))
+
+
+def no_high_watermark(case: Case, held: Held, rng: random.Random) -> None:
+    """Its checkpoint does not name the partition: nothing of it is known to be committed."""
+    if case.causes:
+        raise Impossible
+    held.mark = None
+    case.causes.append(Cause("no high watermark", UNREADABLE, held.replica, None, None))
+
+
+DAMAGES: list[Step] = [
+    changed_epoch,
+    rotten_record,
+    rotten_header,
+    rotten_crc,
+    rotten_length,
+    rotten_magic,
+    rotten_base_offset,
+    zeros,
+    lost_batch,
+    lost_tail,
+    lost_segment,
+    emptied_segment,
+    lost_first_segment,
+    lost_replica,
+    gap,
+    lying_position,
+    lying_offset,
+    lying_time,
+    lying_time_offset,
+    lying_digest,
+    lying_digest_offset,
+    index_that_ends_within_an_entry,
+    epoch_that_begins_elsewhere,
+    other_epoch,
+    missing_epoch,
+    unusable_epochs,
+    unreadable_log,
+    unreadable_index,
+    unreadable_epochs,
+    no_high_watermark,
+]
+
+
+def _patch(place: Place, at: int, data: bytes) -> None:
+    overwrite(place.path, place.position + at, data)

@@ -1,0 +1,147 @@
+"""One replica's files: written by the log itself, then changed byte by byte."""
+
+import random
+import shutil
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from replog.log.batch import BatchHeader, iterate_batches
+from replog.log.files import base_offset_of
+from replog.log.index import OffsetIndex, TimeIndex
+from tests.replog.log.batches import client_batch, open_log, stamped
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A batch: its records (timestamp, value), and what its leader gave it."""
+
+    records: tuple[tuple[int, bytes], ...]
+    epoch: int
+    first: int
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.records) - 1
+
+    @property
+    def data(self) -> bytes:
+        times, values = zip(*self.records, strict=True)
+        return stamped(client_batch(*values, timestamps=times), self.first, self.epoch)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a batch lies."""
+
+    path: Path
+    position: int
+    header: BatchHeader
+
+
+def write_log(directory: Path, entries: Iterable[Entry], start: int, delete_below: int, **settings: int) -> None:
+    """Write a replica that begins at `start` (as one that came late); then what lies below `delete_below` is deleted:
+    whole segments go, one that it lies in stays."""
+    shutil.rmtree(directory, ignore_errors=True)
+    log = open_log(directory, log_start_offset=start, **settings)
+    log.append_as_follower(b"".join(entry.data for entry in entries))
+    if delete_below > start:
+        log.update_high_watermark(delete_below)
+        log.maybe_increment_log_start_offset(delete_below)
+        log.delete_old_segments(0)
+    log.close()
+
+
+def logs(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
+
+
+def places(directory: Path) -> list[Place]:
+    """Every batch, in order."""
+    return [
+        Place(path, position, header)
+        for path in logs(directory)
+        for position, header in iterate_batches(path.read_bytes())
+    ]
+
+
+def locate(directory: Path, offset: int) -> Place:
+    """The batch that begins with `offset`."""
+    for place in places(directory):
+        if place.header.base_offset == offset:
+            return place
+    raise AssertionError(f"{directory} has no batch at {offset}")
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    content = bytearray(path.read_bytes())
+    assert position + len(data) <= len(content), f"{path} has only {len(content)} bytes"
+    content[position : position + len(data)] = data
+    path.write_bytes(content)
+
+
+def patch(directory: Path, offset: int, at: int, data: bytes) -> None:
+    """Overwrite bytes `at` (from the batch's start) of the batch that begins with `offset`."""
+    place = locate(directory, offset)
+    overwrite(place.path, place.position + at, data)
+
+
+def cut_out(directory: Path, offset: int) -> None:
+    """Take one batch out of its file."""
+    place = locate(directory, offset)
+    data = place.path.read_bytes()
+    place.path.write_bytes(data[: place.position] + data[place.position + place.header.size :])
+
+
+def truncate(directory: Path, offset: int) -> None:
+    """Cut the log before the batch that begins with `offset`, as a careless hand would."""
+    place = locate(directory, offset)
+    for later in directory.glob("*.*"):
+        if later.name.partition(".")[0] > place.path.name.partition(".")[0]:
+            later.unlink()
+    place.path.write_bytes(place.path.read_bytes()[: place.position])
+
+
+def remove_segment(path: Path) -> None:
+    """The `.log` and all that lies beside it."""
+    for file in path.parent.glob(f"{path.stem}.*"):
+        file.unlink()
+
+
+def index_per_append(path: Path, interval: int, rng: random.Random) -> None:
+    """Make the indexes of a segment anew as Apache Kafka's followers do: appends of several batches, an entry for each
+    append that finds the counter above the interval, with its last offset and its first position (SG-1, SG-2)."""
+    base = base_offset_of(path.name)
+    assert base is not None
+    batches = list(iterate_batches(path.read_bytes()))
+    offsets, times = b"", b""
+    since, greatest, greatest_at, written = 0, -1, base, -1
+    while batches:
+        appended, batches = batches[: (count := rng.randint(1, 4))], batches[count:]
+        for _, header in appended:
+            if header.max_timestamp > greatest:
+                greatest, greatest_at = header.max_timestamp, header.last_offset
+        if since > interval:
+            offsets += OffsetIndex.layout.pack(appended[-1][1].last_offset - base, appended[0][0])
+            if greatest > written:
+                times += TimeIndex.layout.pack(greatest, greatest_at - base)
+                written = greatest
+            since = 0
+        since += sum(header.size for _, header in appended)
+    if greatest > written:  # SG-11, SG-12
+        times += TimeIndex.layout.pack(greatest, greatest_at - base)
+    path.with_suffix(".index").write_bytes(offsets)
+    path.with_suffix(".timeindex").write_bytes(times)
+
+
+def index_entries(path: Path) -> list[tuple[int, ...]]:
+    """The raw entries of an index file, by its suffix."""
+    layout = {".index": ">ii", ".timeindex": ">qi", ".digest": ">IQ"}[path.suffix]
+    data = path.read_bytes()
+    return list(struct.iter_unpack(layout, data[: len(data) - len(data) % struct.calcsize(layout)]))
+
+
+def set_index_entry(path: Path, slot: int, entry: tuple[int, ...]) -> None:
+    layout = {".index": ">ii", ".timeindex": ">qi", ".digest": ">IQ"}[path.suffix]
+    overwrite(path, slot * struct.calcsize(layout), struct.pack(layout, *entry))
