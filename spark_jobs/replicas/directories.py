@@ -1,12 +1,15 @@
 """Replicas in a broker's log directory, ours or Apache Kafka's, read without trusting any of it."""
 
+import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from struct import Struct
 
+from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -17,11 +20,12 @@ from replog.log.checkpoint import (
     read_entries,
 )
 from replog.log.digest import add_digests
-from replog.log.errors import LogStorageError
-from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, base_offset_of, read_exactly, segment_file_name
+from replog.log.errors import CorruptRecord, LogStorageError
+from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, files_by_offset, read_exactly, segment_file_name
+from replog.log.scan import BatchReader
 from replog.log.verify.names import replica_name
 from replog.topic import TopicPartition, parse_directory_name
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, MAX_HEADERS, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
 
 DIGEST_ENTRY = Struct(">IQ")
 
@@ -35,6 +39,19 @@ class _OpenFile:
 
     def read(self, position: int, size: int) -> bytes:
         return read_exactly(self._fd, position, size)
+
+    def headers(self, position: int) -> list[tuple[int, BatchHeader]]:
+        found: list[tuple[int, BatchHeader]] = []
+        with contextlib.suppress(CorruptRecord):
+            found.extend(islice(BatchReader(self._fd, self.size).headers(position), MAX_HEADERS))
+        return found
+
+    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
+        found = []
+        for position in positions:
+            with contextlib.suppress(CorruptRecord):
+                found.append((position, parse_header(self.read(position, HEADER_SIZE))))
+        return found
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,7 @@ class DirectoryStore:
         """Nothing stays open."""
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
-        """See `ReplicaStore`. Costs a stat a segment and one small read for each digest index."""
+        """As `ReplicaStore` says; costs a stat a segment and one small read for each digest index."""
         try:
             marks = OffsetCheckpoint(self.directory / HIGH_WATERMARK_CHECKPOINT).read()
             starts = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read()
@@ -87,14 +104,15 @@ class DirectoryStore:
                 found[partition] = PartitionFiles(self, partition, high_watermark=mark)
         return [found[partition] for partition in sorted(found)]
 
+    def log_start(self, partition: TopicPartition) -> int:
+        marked = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read().get(partition, 0)
+        bases = [base for base, _ in files_by_offset(self.directory / partition.directory_name, LOG_SUFFIX)]
+        return max(marked, min(bases, default=0))
+
     def _list(self, partition: TopicPartition, log_start: int, mark: int | None) -> PartitionFiles:
         directory = self.directory / partition.directory_name
         try:
-            bases = sorted(
-                base
-                for entry in os.scandir(directory)
-                if entry.name.endswith(LOG_SUFFIX) and (base := base_offset_of(entry.name)) is not None
-            )
+            bases = sorted(base for base, _ in files_by_offset(directory, LOG_SUFFIX))
             sizes = [os.stat(directory / segment_file_name(base, LOG_SUFFIX)).st_size for base in bases]
         except OSError as error:
             return PartitionFiles(self, partition, log_start, mark, error=str(error))

@@ -3,14 +3,24 @@
 A store is pickled into Spark's tasks: it opens what it needs when it is first asked, and `close` lets go of it.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from replog.log.batch import BatchHeader
+from replog.log.files import LOG_SUFFIX
 from replog.topic import TopicPartition
 
 UNREADABLE = "UNREADABLE"
+VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
 EPOCH_CACHE_LIE = "EPOCH_CACHE_LIE"
+
+MAX_HEADERS = 4096  # that are asked for at once
+
+
+class Vanished(OSError):
+    """What was listed is not there any more, or not as it was: list the partition again."""
 
 
 class SegmentFile(Protocol):
@@ -21,6 +31,15 @@ class SegmentFile(Protocol):
 
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes at `position`, fewer only at the end of the file. Raises OSError."""
+
+    def headers(self, position: int) -> list[tuple[int, BatchHeader]]:
+        """Of a `.log`: position and header of whole batches, one behind the other from `position` on.
+
+        `MAX_HEADERS` at most, fewer before the end of the file or before bytes that are no batch; no payload is read.
+        """
+
+    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
+        """Of a `.log`: position and header of those positions, `MAX_HEADERS` at most, at which one can be read."""
 
 
 class ReplicaStore(Protocol):
@@ -39,6 +58,9 @@ class ReplicaStore(Protocol):
 
     def epochs(self, partition: TopicPartition) -> "EpochCheckpoint":
         """The leader epoch checkpoint as it is now, checked for order (EP-1)."""
+
+    def log_start(self, partition: TopicPartition) -> int:
+        """The partition's log start offset as it is now."""
 
     def open(self, segment: "Segment", suffix: str) -> AbstractContextManager[SegmentFile]:
         """One of the segment's files: `.log`, `.index`, `.timeindex` or `.digest`. FileNotFoundError if it has none."""
@@ -64,8 +86,19 @@ class Segment:
     def replica(self) -> int:
         return self.store.replica
 
-    def open(self, suffix: str) -> AbstractContextManager[SegmentFile]:
-        return self.store.open(self, suffix)
+    @contextmanager
+    def open(self, suffix: str) -> Iterator[SegmentFile]:
+        """Raises Vanished if the log is not the one that was listed: one that is sealed keeps its size."""
+        with ExitStack() as opened:
+            try:
+                file = opened.enter_context(self.store.open(self, suffix))
+            except FileNotFoundError as error:
+                if suffix != LOG_SUFFIX:
+                    raise
+                raise Vanished(f"the segment is gone: {error}") from None
+            if suffix == LOG_SUFFIX and (file.size < self.size or (file.size > self.size and self.next_base)):
+                raise Vanished(f"the log of {self.size} bytes has {file.size}")
+            yield file
 
     def epochs(self) -> "EpochCheckpoint":
         return self.store.epochs(TopicPartition(self.topic, self.partition))
