@@ -1,0 +1,21 @@
+"""The log as a Spark source and sink: `format("replog")`, with the columns and options of Spark's own Kafka source.
+
+| Looking for | File |
+|---|---|
+| the data source | `source.py` |
+| its options | `options.py` |
+| its columns | `schema.py` |
+| where queries begin, end and stand; checkpoints | `offsets.py` |
+| what the driver asks the cluster | `cluster.py` |
+| which offsets a trigger takes, which task reads which | `planning.py` |
+| batch queries | `batch_reader.py` |
+| streaming queries | `stream_reader.py` |
+| what a task fetches | `task.py` |
+| fetched batches as Arrow batches | `decoding.py`, `columns.py` |
+| records that are gone | `data_loss.py` |
+| the sink | `writer.py` |
+"""
+
+from spark_jobs.records.source import ReplogSource, register
+
+__all__ = ["ReplogSource", "register"]

@@ -1,0 +1,102 @@
+"""What the driver asks the cluster: which partitions there are, and their offsets."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from replog.client import Admin
+from replog.client.offsets import EARLIEST, LATEST
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from spark_jobs.records.offsets import Bound
+from spark_jobs.records.options import SourceOptions
+
+TIMEOUT_MS = 60_000
+
+
+class Assigned(NamedTuple):
+    """The subscription's partitions that exist, and their topics' ids in hexadecimal."""
+
+    partitions: list[TopicPartition]
+    topic_ids: dict[str, str]
+
+
+def admin(options: SourceOptions) -> Admin:
+    return Admin(options.bootstrap, timeout_ms=TIMEOUT_MS)
+
+
+async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = False) -> Assigned:
+    """With `all_of_it`: raises UNKNOWN_TOPIC_OR_PARTITION where something that is named does not exist."""
+    wanted = options.subscription
+    if wanted.pattern is not None:
+        topics = [topic for topic in await client.list_topics() if wanted.wants(topic)]
+    else:
+        topics = list(wanted.topics or dict.fromkeys(partition.topic for partition in wanted.partitions))
+    found = Assigned([], {})
+    for topic in topics:
+        try:
+            description = await client.describe_topic(topic)
+        except ReplogError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (all_of_it and wanted.pattern is None):
+                raise
+            continue
+        found.topic_ids[topic] = description.topic_id.hex()
+        there = [TopicPartition(topic, partition.partition) for partition in description.partitions]
+        found.partitions.extend(tp for tp in there if not wanted.partitions or tp in wanted.partitions)
+    missing = sorted(set(wanted.partitions) - set(found.partitions))
+    if missing and all_of_it:
+        names = ", ".join(map(str, missing))
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign: {names} not known; see the topics")
+    return found
+
+
+async def offsets(
+    client: Admin, options: SourceOptions, wanted: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int | None]:
+    """Of each partition's timestamp, LATEST (by the isolation level, FE-22) or EARLIEST; None: nothing is so young."""
+    if not wanted:
+        return {}
+    found = await client.list_offsets(wanted, options.read_committed)
+    return {partition: None if offset is None else offset.offset for partition, offset in found.items()}
+
+
+class Range(NamedTuple):
+    """What a partition holds for this query's isolation level."""
+
+    start: int
+    end: int
+
+
+async def ranges(client: Admin, options: SourceOptions, found: Assigned) -> dict[TopicPartition, Range]:
+    """Ends are asked for first, so that none is before its start."""
+    ends = await offsets(client, options, dict.fromkeys(found.partitions, LATEST))
+    starts = await offsets(client, options, dict.fromkeys(found.partitions, EARLIEST))
+    return {partition: Range(starts[partition] or 0, ends[partition] or 0) for partition in found.partitions}
+
+
+async def resolve(
+    client: Admin, options: SourceOptions, bound: Bound, there: Mapping[TopicPartition, Range], *, starting: bool
+) -> dict[TopicPartition, int]:
+    """The bound as offsets. Raises INVALID_CONFIG when it names other partitions; when nothing is as young as a
+    starting timestamp, unless that then means the end.
+    """
+    asked = bound.of(there)
+    if not bound.by_time:
+        return {
+            partition: there[partition].start
+            if value == EARLIEST
+            else there[partition].end
+            if value == LATEST
+            else value
+            for partition, value in asked.items()
+        }
+    found = await offsets(client, options, asked)
+    resolved: dict[TopicPartition, int] = {}
+    for partition, offset in found.items():
+        if offset is None and starting and not options.latest_if_too_young:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"option {bound.option}: {partition} has no record at or after {asked[partition]} ms; to start at its "
+                "end, set startingOffsetsByTimestampStrategy to latest",
+            )
+        resolved[partition] = there[partition].end if offset is None else min(offset, there[partition].end)
+    return resolved

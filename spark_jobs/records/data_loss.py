@@ -1,0 +1,18 @@
+"""What becomes of records that a query was to read and that are gone: it fails, or warns and goes on."""
+
+import logging
+
+from replog.errors import ErrorCode, ReplogError
+
+logger = logging.getLogger(__name__)
+
+
+def report_data_loss(fail: bool, message: str) -> None:
+    """Raise OFFSET_OUT_OF_RANGE if `failOnDataLoss`; else log a warning."""
+    if fail:
+        raise ReplogError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{message}. Retention may have deleted them, or somebody the topic. To go on without them, set the option "
+            "failOnDataLoss to false",
+        )
+    logger.warning("%s; failOnDataLoss is false: going on without them", message)

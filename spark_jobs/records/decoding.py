@@ -1,0 +1,109 @@
+"""Fetched batches, checked, and as Arrow batches in the source's columns."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from replog.client.aborted import AbortedBatches
+from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
+from replog.log.compression import decompress
+from replog.log.errors import CorruptRecord, InvalidRecord
+from replog.log.offsets import AbortedTransaction, Buffer
+from spark_jobs.records.columns import decode_columns
+from spark_jobs.records.schema import arrow_schema
+
+GROUP_BYTES = 4 << 20  # of records, uncompressed, in one Arrow batch; more only where one record batch has more
+
+
+class Batches(NamedTuple):
+    """Batches of one partition whose headers and CRCs are right."""
+
+    topic: str
+    partition: int
+    first_offset: int  # records before it were not asked for
+    batches: list[tuple[BatchHeader, memoryview]]  # with the records section, compressed if it came so
+    next_offset: int  # where to fetch next
+
+
+def checked_batches(
+    buffer: Buffer, topic: str, partition: int, fetch_offset: int, aborted: Iterable[AbortedTransaction] = ()
+) -> Batches:
+    """A fetch answer's whole batches, without control batches and those of `aborted` transactions (LG-9).
+
+    Raises CORRUPT_MESSAGE, naming partition and offset.
+    """
+    view = memoryview(buffer)
+    found: list[tuple[BatchHeader, memoryview]] = []
+    next_offset = base = fetch_offset
+    aborted_batches = AbortedBatches(aborted)
+    try:
+        for position, header in iterate_batches(view):
+            base = header.base_offset
+            if not validate_crc(view, position, header):
+                raise CorruptRecord(f"the CRC is not the {header.crc:#010x} of the header")
+            hidden = aborted_batches.hides(view, position, header) or header.attributes & CONTROL
+            if header.next_offset > fetch_offset:
+                next_offset = header.next_offset
+                if not hidden:
+                    found.append((header, view[position + HEADER_SIZE : position + header.size]))
+    except CorruptRecord as error:
+        raise _corrupt(topic, partition, base, error) from None
+    return Batches(topic, partition, fetch_offset, found, next_offset)
+
+
+def arrow_batches(fetched: Batches, end_offset: int, *, headers: bool) -> Iterator[pa.RecordBatch]:
+    """The records below `end_offset`, in order. Memory: about `GROUP_BYTES`, or one record batch, at a time.
+
+    Raises CORRUPT_MESSAGE where records do not decode: their producer made them so, for the CRC is right.
+    """
+    group: list[tuple[BatchHeader, Buffer]] = []
+    size = 0
+    for header, section in fetched.batches:
+        if header.base_offset >= end_offset:
+            break
+        codec = header.attributes & CODEC_MASK
+        try:
+            plain = decompress(codec, bytes(section)) if codec else section
+        except InvalidRecord as error:
+            raise _corrupt(fetched.topic, fetched.partition, header.base_offset, error) from None
+        if size + len(plain) > GROUP_BYTES:
+            yield from _arrow_batch(fetched, group, end_offset, headers)
+            group, size = [], 0
+        group.append((header, plain))
+        size += len(plain)
+    yield from _arrow_batch(fetched, group, end_offset, headers)
+
+
+def _arrow_batch(
+    fetched: Batches, group: list[tuple[BatchHeader, Buffer]], end_offset: int, headers: bool
+) -> Iterator[pa.RecordBatch]:
+    if not group:
+        return
+    try:
+        columns = decode_columns(group, headers=headers)
+    except InvalidRecord as error:
+        raise _corrupt(fetched.topic, fetched.partition, group[0][0].base_offset, error) from None
+    count = len(columns.offset)
+    first, end = np.searchsorted(columns.offset, (fetched.first_offset, end_offset))
+    if first == end:
+        return
+    arrays = [
+        columns.key,
+        columns.value,
+        pa.repeat(fetched.topic, count),
+        pa.repeat(pa.scalar(fetched.partition, pa.int32()), count),
+        pa.array(columns.offset),
+        pa.array(columns.timestamp * 1000).view(pa.timestamp("us", tz="UTC")),
+        pa.array(columns.timestamp_type.astype(np.int32)),
+        *([] if columns.headers is None else [columns.headers]),
+    ]
+    yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(headers)).slice(first, end - first)
+
+
+def _corrupt(topic: str, partition: int, offset: int, error: object) -> ReplogError:
+    return ReplogError(
+        ErrorCode.CORRUPT_MESSAGE, f"{topic}-{partition}: batches from offset {offset} on do not decode: {error}"
+    )

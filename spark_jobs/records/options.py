@@ -1,0 +1,257 @@
+"""Options of source and sink, by the names of Spark's Kafka source and sink. Pure.
+
+Names are taken without regard to case. What is not known is refused, lest a misspelt option does nothing.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replog.client.metadata import parse_bootstrap
+from replog.client.offsets import EARLIEST, LATEST
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition, validate_topic_name
+from spark_jobs.records.offsets import TOPIC_IDS, Bound, parse_partitions
+
+_CONSUMER: dict[str, tuple[str, type]] = {
+    "isolation.level": ("isolation_level", str),
+    "fetch.min.bytes": ("fetch_min_bytes", int),
+    "fetch.max.bytes": ("fetch_max_bytes", int),
+    "fetch.max.wait.ms": ("fetch_max_wait_ms", int),
+    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", int),
+    "request.timeout.ms": ("request_timeout_ms", int),
+    "client.rack": ("client_rack", str),
+}
+_PRODUCER: dict[str, tuple[str, type]] = {
+    "linger.ms": ("linger_ms", int),
+    "batch.size": ("batch_size", int),
+    "compression.type": ("compression", str),
+    "max.request.size": ("max_request_bytes", int),
+    "buffer.memory": ("buffer_memory", int),
+    "max.block.ms": ("max_block_ms", int),
+    "delivery.timeout.ms": ("delivery_timeout_ms", int),
+    "request.timeout.ms": ("request_timeout_ms", int),
+}
+_SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
+_STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given counts
+_ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+_SOURCE = (
+    *_SUBSCRIPTIONS,
+    *_STARTING,
+    *_ENDING,
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "includeHeaders",
+    "maxOffsetsPerTrigger",
+    "maxRecordsPerPartition",
+    "minPartitions",
+    "kafkaConsumer.pollTimeoutMs",
+)
+_SINK = ("topic", "checkpointLocation")
+_SERVERS = "kafka.bootstrap.servers"
+POLL_TIMEOUT_MS = 120_000
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """One of the three."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None  # matches whole names
+    partitions: tuple[TopicPartition, ...] = ()
+
+    def wants(self, topic: str) -> bool:
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.topics or any(topic == partition.topic for partition in self.partitions)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    bootstrap: str
+    subscription: Subscription
+    starting: Bound
+    ending: Bound
+    latest_if_too_young: bool  # where no record is as young as the starting timestamp; else that is an error
+    fail_on_data_loss: bool
+    headers: bool
+    max_offsets_per_trigger: int | None
+    max_records_per_partition: int | None
+    min_partitions: int | None
+    poll_timeout_s: float
+    consumer: dict[str, Any]  # arguments of the client's consumer
+
+    @property
+    def read_committed(self) -> bool:
+        return bool(self.consumer.get("isolation_level") == "read_committed")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    bootstrap: str
+    topic: str | None  # of every record, whatever a column says
+    producer: dict[str, Any]  # arguments of the client's producer
+
+
+def include_headers(options: Mapping[str, str]) -> bool:
+    return _boolean(_Given(options), "includeHeaders", False)
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Raises INVALID_CONFIG, naming the option, its value and what it may be; INVALID_TOPIC_EXCEPTION."""
+    given = _Given(options)
+    given.refuse_unknown("source", _SOURCE, _CONSUMER)
+    if streaming:
+        for name in _ENDING:
+            if name in given:
+                raise _refused(name, given[name], "a streaming query has no end; leave it out")
+    starting = _bound(given, _STARTING, LATEST if streaming else EARLIEST)
+    ending = _bound(given, _ENDING, LATEST)
+    if not streaming and not starting.by_time and LATEST in starting.values:
+        raise _refused(starting.option, "latest", "a batch query that starts at the end reads nothing")
+    if not ending.by_time and EARLIEST in ending.values:
+        raise _refused(ending.option, "earliest", "a query that ends at the beginning reads nothing")
+    strategy = given.get("startingOffsetsByTimestampStrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise _refused("startingOffsetsByTimestampStrategy", strategy, "choose error or latest")
+    consumer = given.client(_CONSUMER)
+    if consumer.get("isolation_level", "read_committed") not in ("read_committed", "read_uncommitted"):
+        raise _refused(
+            "kafka.isolation.level", consumer["isolation_level"], "choose read_committed or read_uncommitted"
+        )
+    return SourceOptions(
+        bootstrap=given.bootstrap(),
+        subscription=_subscription(given),
+        starting=starting,
+        ending=ending,
+        latest_if_too_young=strategy == "latest",
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        headers=_boolean(given, "includeHeaders", False),
+        max_offsets_per_trigger=given.positive("maxOffsetsPerTrigger"),
+        max_records_per_partition=given.positive("maxRecordsPerPartition"),
+        min_partitions=given.positive("minPartitions"),
+        poll_timeout_s=(given.positive("kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS) / 1000,
+        consumer=consumer,
+    )
+
+
+def sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """Raises INVALID_CONFIG, INVALID_TOPIC_EXCEPTION. What is written is always acknowledged by all, and idempotent."""
+    given = _Given(options)
+    promised = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}
+    for name, values in promised.items():
+        if name in given and given[name].lower() not in values:
+            raise _refused(name, given[name], f"the sink promises {values[0]}; leave it out")
+    given.refuse_unknown("sink", (*_SINK, *promised), _PRODUCER)
+    topic = given.get("topic", "")
+    return SinkOptions(given.bootstrap(), validate_topic_name(topic) if topic else None, given.client(_PRODUCER))
+
+
+class _Given:
+    """The options as they were given, found without regard to case."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._options
+
+    def __getitem__(self, name: str) -> str:
+        return self._options[name.lower()]
+
+    def get(self, name: str, default: str) -> str:
+        return self._options.get(name.lower(), default)
+
+    def bootstrap(self) -> str:
+        if _SERVERS not in self:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"option {_SERVERS} is missing; name at least one host:port")
+        return ",".join(parse_bootstrap(self[_SERVERS]))
+
+    def refuse_unknown(self, who: str, own: tuple[str, ...], client: Mapping[str, Any]) -> None:
+        known = [*own, _SERVERS, *(f"kafka.{name}" for name in client)]
+        unknown = sorted(set(self._options) - {name.lower() for name in known})
+        if unknown:
+            message = f"the {who} knows no option {', '.join(unknown)}; it knows {', '.join(sorted(known))}"
+            raise ReplogError(ErrorCode.INVALID_CONFIG, message)
+
+    def positive(self, name: str) -> int | None:
+        if name not in self:
+            return None
+        text = self[name]
+        if not text.isdecimal() or not 0 < int(text) < 2**63:
+            raise _refused(name, text, "give a whole number greater than 0")
+        return int(text)
+
+    def client(self, known: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
+        """The arguments of the client that its `kafka.` options come to."""
+        arguments: dict[str, Any] = {}
+        for option, (argument, kind) in known.items():
+            name = f"kafka.{option}"
+            if name in self:
+                try:
+                    arguments[argument] = kind(self[name])
+                except ValueError:
+                    raise _refused(name, self[name], "give a whole number") from None
+        return arguments
+
+
+def _refused(name: str, value: object, remedy: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_CONFIG, f"option {name}={value}: {remedy}")
+
+
+def _boolean(given: _Given, name: str, default: bool) -> bool:
+    text = given.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise _refused(name, text, "choose true or false")
+    return text == "true"
+
+
+def _subscription(given: _Given) -> Subscription:
+    ways = [name for name in _SUBSCRIPTIONS if name in given]
+    if len(ways) != 1:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG, f"give one of {', '.join(_SUBSCRIPTIONS)}, not {' and '.join(ways) or 'none'}"
+        )
+    text = given[ways[0]]
+    if ways[0] == "subscribe":
+        topics = tuple(dict.fromkeys(validate_topic_name(name.strip()) for name in text.split(",") if name.strip()))
+        if not topics:
+            raise _refused("subscribe", text, "name at least one topic")
+        return Subscription(topics=topics)
+    if ways[0] == "assign":
+        return Subscription(partitions=_assigned(text))
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise _refused("subscribePattern", text, f"not a regular expression of Python's: {error}") from None
+    return Subscription(pattern=text)
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    try:
+        asked = json.loads(text)
+        found = [TopicPartition(validate_topic_name(topic), number) for topic in asked for number in asked[topic]]
+        right = bool(found) and all(type(number) is int and 0 <= number < 2**31 for _, number in found)
+    except (ValueError, TypeError):
+        right = False
+    if not right:
+        raise _refused("assign", text, 'give JSON such as {"flights":[0,1]}')
+    return tuple(sorted(dict.fromkeys(found)))
+
+
+def _bound(given: _Given, names: tuple[str, ...], default: int) -> Bound:
+    """The first of the options by timestamp, by partitions' timestamps, by offsets that is given."""
+    timestamp, timestamps, offsets = names
+    if timestamp in given:
+        text = given[timestamp]
+        if not text.isdecimal() or int(text) >= 2**63:
+            raise _refused(timestamp, text, "give milliseconds since 1970")
+        return Bound(timestamp, everywhere=int(text), by_time=True)
+    if timestamps in given:
+        return Bound(timestamps, each=parse_partitions(timestamps, given[timestamps], 0), by_time=True)
+    text = given.get(offsets, {EARLIEST: "earliest", LATEST: "latest"}[default])
+    if text.lower() in ("earliest", "latest"):
+        return Bound(offsets, everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
+    return Bound(offsets, each=parse_partitions(offsets, text, EARLIEST, ignored=TOPIC_IDS))

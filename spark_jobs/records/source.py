@@ -1,0 +1,67 @@
+"""The data source `replog`. What reads and writes is imported where it is needed: Spark looks sources up often."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from replog.errors import ErrorCode, ReplogError
+
+
+class ReplogSource(DataSource):
+    """`format("replog")`: the columns and options of Spark's own Kafka source and sink."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "replog"
+
+    def schema(self) -> StructType:
+        from spark_jobs.records.options import include_headers
+        from spark_jobs.records.schema import spark_schema
+
+        return spark_schema(include_headers(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from spark_jobs.records.batch_reader import BatchReader
+        from spark_jobs.records.options import source_options
+
+        self._check(schema)
+        return BatchReader(source_options(self.options, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        from spark_jobs.records.options import source_options
+        from spark_jobs.records.stream_reader import StreamReader
+
+        self._check(schema)
+        return StreamReader(source_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from spark_jobs.records.options import sink_options
+        from spark_jobs.records.writer import BatchWriter
+
+        if overwrite:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "a log cannot be overwritten; write with mode append")
+        return BatchWriter(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        from spark_jobs.records.options import sink_options
+        from spark_jobs.records.writer import StreamWriter
+
+        if overwrite:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "a log cannot be overwritten; use output mode append or update")
+        return StreamWriter(sink_options(self.options), schema)
+
+    def _check(self, schema: StructType) -> None:
+        if schema != self.schema():
+            message = f"the columns are {self.schema().simpleString()}; leave the schema out"
+            raise ReplogError(ErrorCode.INVALID_CONFIG, message)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("replog")` known to `spark`."""
+    spark.dataSource.register(ReplogSource)

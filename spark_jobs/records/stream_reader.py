@@ -1,0 +1,140 @@
+"""Streaming queries: micro-batches of offsets that grow, limited if so asked, and found again in the checkpoint."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from replog.client import Admin
+from replog.client.offsets import EARLIEST, LATEST
+from replog.topic import TopicPartition
+from spark_jobs.records import cluster
+from spark_jobs.records.data_loss import report_data_loss
+from spark_jobs.records.offsets import StreamOffset
+from spark_jobs.records.options import SourceOptions
+from spark_jobs.records.planning import OffsetRange, limited, tasks
+from spark_jobs.records.task import read_range
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A partition that appears while the query runs is read from its first record on."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._latest: StreamOffset | None = None
+        self._target: StreamOffset | None = None  # of Trigger.AvailableNow
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as those below)
+        return asyncio.run(self._initial()).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = asyncio.run(self._asked())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        return asyncio.run(self._next(StreamOffset.from_json(start), limit)).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        if start == end:
+            return []
+        wanted = asyncio.run(self._ranges(StreamOffset.from_json(start), StreamOffset.from_json(end)))
+        return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, OffsetRange)
+        return read_range(self._options, partition)
+
+    async def _initial(self) -> StreamOffset:
+        options = self._options
+        async with cluster.admin(options) as client:
+            found = await cluster.assigned(client, options, all_of_it=True)
+            there = await cluster.ranges(client, options, found)
+            starts = await cluster.resolve(client, options, options.starting, there, starting=True)
+        for partition, offset in starts.items():
+            first, end = there[partition]
+            if not first <= offset <= end:
+                self._lost(f"{partition}: the query starts at offset {offset}, and there are {first} to before {end}")
+                starts[partition] = min(max(offset, first), end)
+        return StreamOffset(starts, found.topic_ids)
+
+    async def _asked(self) -> StreamOffset:
+        async with cluster.admin(self._options) as client:
+            return await self._now(client)
+
+    async def _now(self, client: Admin) -> StreamOffset:
+        """The ends of all partitions."""
+        found = await cluster.assigned(client, self._options)
+        ends = await cluster.offsets(client, self._options, dict.fromkeys(found.partitions, LATEST))
+        return StreamOffset({partition: end or 0 for partition, end in ends.items()}, found.topic_ids)
+
+    async def _next(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        async with cluster.admin(self._options) as client:
+            self._latest = now = await self._now(client)
+            begins = await self._begins(client, start, now)
+        self._report_changes(start, now, begins)
+        ends = now.offsets
+        if self._target is not None:
+            target = self._target.offsets
+            ends = {partition: min(end, target[partition]) for partition, end in ends.items() if partition in target}
+        if isinstance(limit, ReadMaxRows):
+            ends = limited(begins, ends, limit.max_rows)
+        return StreamOffset(ends, now.topic_ids)
+
+    def _report_changes(self, start: StreamOffset, now: StreamOffset, begins: dict[TopicPartition, int]) -> None:
+        """What has gone since the last micro-batch."""
+        for topic in dict.fromkeys(partition.topic for partition in start.offsets):
+            if topic not in now.topic_ids:
+                self._lost(f"topic {topic!r} is not there any more, and what was not yet read of it is gone")
+            elif not start.same_topic(topic, now):
+                self._lost(f"topic {topic!r} is another one now, and what was not yet read of the first one is gone")
+        for partition, begin in begins.items():
+            if now.offsets[partition] < begin:
+                self._lost(f"{partition} was read up to offset {begin}, and ends at {now.offsets[partition]} now")
+
+    async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
+        """Where each partition of `end` goes on: as `start` says, or at its first record if it is new."""
+        begins = {
+            partition: start.offsets[partition]
+            for partition in end.offsets
+            if partition in start.offsets and start.same_topic(partition.topic, end)
+        }
+        new = [partition for partition in end.offsets if partition not in begins]
+        firsts = await cluster.offsets(client, self._options, dict.fromkeys(new, EARLIEST))
+        for partition, first in firsts.items():
+            begins[partition] = first or 0
+            if first and partition not in start.offsets:
+                self._lost(f"{partition} is new, and what it holds starts at offset {first}")
+        return begins
+
+    async def _ranges(self, start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
+        async with cluster.admin(self._options) as client:
+            now = await self._now(client)
+            there = {
+                partition: offset
+                for partition, offset in end.offsets.items()
+                if partition in now.offsets and now.same_topic(partition.topic, end)
+            }
+            begins = await self._begins(client, start, StreamOffset(there, end.topic_ids))
+        for partition in [partition for partition in end.offsets if partition not in there]:
+            self._lost(f"{partition} is not there any more; its records to before {end.offsets[partition]} are gone")
+        return [
+            OffsetRange(*partition, end.topic_ids.get(partition.topic, ""), begins[partition], offset)
+            for partition, offset in there.items()
+        ]
+
+    def _lost(self, message: str) -> None:
+        report_data_loss(self._options.fail_on_data_loss, message)

@@ -1,0 +1,99 @@
+"""What one task does: fetches a range of one partition's offsets, and hands it on as Arrow batches."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from replog.client import Consumer
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from spark_jobs.records.data_loss import report_data_loss
+from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
+from spark_jobs.records.options import SourceOptions
+from spark_jobs.records.planning import OffsetRange
+
+POLL_S = 1.0
+UNKNOWN_S = 10.0  # a topic that nobody knows for so long is gone
+
+
+def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """Exactly the records of the range that the isolation level shows; decoded while the next ones are fetched.
+
+    Raises what the client raises, REQUEST_TIMED_OUT when nothing comes for `kafkaConsumer.pollTimeoutMs`, and what
+    `report_data_loss` raises when records of the range are gone.
+    """
+    with asyncio.Runner() as runner:
+        reading = _Reading(options, wanted)
+        runner.run(reading.open())
+        try:
+            while (fetched := runner.run(reading.fetch())) is not None:
+                yield from arrow_batches(fetched, wanted.end, headers=options.headers)
+        finally:
+            runner.run(reading.consumer.close())
+
+
+class _Reading:
+    consumer: Consumer
+
+    def __init__(self, options: SourceOptions, wanted: OffsetRange) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._partition = TopicPartition(wanted.topic, wanted.partition)
+        self._position = wanted.start
+
+    async def open(self) -> None:
+        self.consumer = Consumer(self._options.bootstrap, auto_offset_reset="error", **self._options.consumer)
+        self.consumer.assign([self._partition])
+        self.consumer.seek(self._partition, self._position)
+
+    async def fetch(self) -> Batches | None:
+        """The next batches; None when the range is read, or the rest of it lost."""
+        loop = asyncio.get_running_loop()
+        started = known = loop.time()
+        while self._position < self._wanted.end:
+            try:
+                fetched = await self.consumer.fetch_decoded(checked_batches, POLL_S)
+            except ReplogError as error:
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                await self._skip_to_what_is_there()
+                continue
+            topic_id = self.consumer.topic_id(self._wanted.topic)
+            if topic_id is not None:
+                known = loop.time()
+                if self._wanted.topic_id not in ("", topic_id.hex()):
+                    self._lost_rest("its topic is another one now")
+                    return None
+            if fetched is not None:
+                self._position = fetched.next_offset
+                return fetched
+            if loop.time() - known > UNKNOWN_S:
+                self._lost_rest("its topic is not known any more")
+                return None
+            if loop.time() - started > self._options.poll_timeout_s:
+                raise ReplogError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{self._partition}: nothing came from offset {self._position} on in "
+                    f"{self._options.poll_timeout_s:g} s; is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
+                )
+        return None
+
+    async def _skip_to_what_is_there(self) -> None:
+        """The log starts after the position, or ends before it."""
+        log_start = (await self.consumer.beginning_offsets([self._partition]))[self._partition]
+        if log_start <= self._position:
+            self._lost_rest("the log was truncated")
+            return
+        end = min(log_start, self._wanted.end)
+        self._lost(end, f"the log starts at offset {log_start}")
+        self._position = end
+        self.consumer.seek(self._partition, end)
+
+    def _lost_rest(self, why: str) -> None:
+        self._lost(self._wanted.end, why)
+        self._position = self._wanted.end
+
+    def _lost(self, end: int, why: str) -> None:
+        message = f"{self._partition}: the records from offset {self._position} to before {end} are gone: {why}"
+        report_data_loss(self._options.fail_on_data_loss, message)

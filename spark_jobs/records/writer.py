@@ -1,0 +1,121 @@
+"""The sink: every record acknowledged by all in-sync replicas before its task commits."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+
+from replog.client import Delivery, Producer
+from replog.errors import ErrorCode, ReplogError
+from spark_jobs.records.options import SinkOptions
+from spark_jobs.records.schema import HEADERS
+
+_TYPES: dict[str, tuple[DataType, ...]] = {
+    "topic": (StringType(),),
+    "key": (StringType(), BinaryType()),
+    "value": (StringType(), BinaryType()),
+    "headers": (HEADERS,),
+    "partition": (IntegerType(),),
+}
+UNSETTLED = 100_000  # deliveries that a task keeps before it looks at the oldest ones' outcomes
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has written."""
+
+    records: int
+
+
+class _Row(NamedTuple):
+    topic: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any]] | None
+    partition: int | None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """At least once: what a task wrote before it failed, and what its next attempt writes again, are other records."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        _check_columns(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return Written(asyncio.run(_write(self._options, iterator)))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The same for each micro-batch."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        _check_columns(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return Written(asyncio.run(_write(self._options, iterator)))
+
+
+def _check_columns(options: SinkOptions, schema: StructType) -> None:
+    """Raises INVALID_CONFIG for columns that a record does not have, or that have the wrong type."""
+    there = {field.name: field.dataType for field in schema.fields}
+    for name, kind in there.items():
+        if name not in _TYPES:
+            raise _refused(f"column {name!r} is none of a record's: {', '.join(_TYPES)}; select what shall be written")
+        if not any(_plain(kind) == _plain(wanted) for wanted in _TYPES[name]):
+            wanted = " or ".join(kind.simpleString() for kind in _TYPES[name])
+            raise _refused(f"column {name!r} is of type {kind.simpleString()}; it must be {wanted}; cast it")
+    if "value" not in there:
+        raise _refused("there is no column 'value'")
+    if options.topic is None and "topic" not in there:
+        raise _refused("no topic is given; set the option topic, or add a column 'topic'")
+
+
+def _plain(kind: DataType) -> str:
+    return kind.simpleString()  # nullability is no matter here
+
+
+def _refused(message: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_CONFIG, message)
+
+
+async def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
+    """Send all records and wait for all outcomes; how many there were. Raises the first failure: partition, cause."""
+    count = 0
+    unsettled: deque[Delivery] = deque()
+    async with Producer(options.bootstrap, acks="all", enable_idempotence=True, **options.producer) as producer:
+        for batch in batches:
+            for row in _rows(batch):
+                topic = options.topic or row.topic
+                if topic is None:
+                    raise _refused("a row's topic is null, and the option topic is not set")
+                headers = [(header["key"], header["value"]) for header in row.headers or ()]
+                unsettled.append(
+                    await producer.send(topic, row.value, row.key, partition=row.partition, headers=headers)
+                )
+                while len(unsettled) > UNSETTLED or (unsettled and unsettled[0].done()):
+                    await unsettled.popleft()
+                count += 1
+        await producer.flush()
+        for delivery in unsettled:
+            await delivery
+    return count
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[_Row]:
+    def column(name: str) -> list[Any]:
+        if name not in batch.schema.names:
+            return [None] * batch.num_rows
+        values = batch.column(name)
+        if name in ("key", "value"):
+            values = values.cast(pa.binary())
+        found: list[Any] = values.to_pylist()
+        return found
+
+    return map(_Row, *(column(name) for name in _Row._fields))
