@@ -1,23 +1,26 @@
-"""The audit: what Spark runs, in which order, and the report that comes of it.
+"""The audit: what Spark runs, in which order, and what comes of it.
 
-Two jobs when replicas agree: describe the replicas, then compare them in one pass. A third one only at the index level
-and only where indexes disagree, over the headers of the segments concerned, to name the first offset and the cause.
+Two jobs when replicas agree: describe the replicas, then check and compare them in one pass. More only where replicas
+disagree: over the entries, then over the headers of the segments concerned, to name the first offset and the cause.
+A partition that changed under the audit is read again.
 """
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Observation, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from spark_jobs.audit.compare import (
     EPOCH_MISMATCH,
     MAX_RESULTS,
     VALUE_MISMATCH,
     compare_batches,
+    compare_blocks,
     compare_indexes,
     marks_frame,
 )
@@ -28,10 +31,22 @@ from spark_jobs.audit.findings import (
     Mismatch,
     Replica,
     View,
+    unsettled,
     verdict,
 )
 from spark_jobs.audit.resolve import resolve
+from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, ChecksSource
+from spark_jobs.replicas.files import VANISHED
 from spark_jobs.replicas.sources import register
+
+LEVELS = ("digest", "index", "batches", "deep")
+ATTEMPTS = 3  # at a partition that changes while it is read
+
+Where = Mapping[int, Path | tuple[Path, ...]] | str
+"""Replica id → a broker's log directory, or all of them; or the bootstrap servers of a running cluster."""
+
+Key = tuple[str, int]  # topic, partition
+Progress = Callable[[str], None]
 
 
 @dataclass
@@ -44,11 +59,12 @@ class Audit:
     findings: list[Finding]
     complete: bool = True  # False: there was more than is listed
     seconds: dict[str, float] = field(default_factory=dict)
+    bytes_read: dict[str, int] = field(default_factory=dict)  # of segments' files, by stage
 
     @property
     def compared(self) -> int:
         """Partitions that two replicas or more hold."""
-        held = [(replica.topic, replica.partition) for replica in self.replicas if replica.partition >= 0]
+        held = [_key(replica) for replica in self.replicas if replica.partition >= 0]
         return sum(held.count(key) > 1 for key in set(held))
 
     @property
@@ -56,89 +72,242 @@ class Audit:
         return verdict(self.findings, self.compared)
 
 
-Progress = Callable[[str], None]
+@dataclass
+class _Seen:
+    """What the passes saw: of some partitions, or of all."""
+
+    faults: list[Fault] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
+
+    def add(self, other: "_Seen") -> None:
+        self.faults += other.faults
+        self.mismatches += other.mismatches
+        self.intervals += other.intervals
+
+    def keys(self) -> set[Key]:
+        items: list[Fault | Mismatch | Interval] = [*self.faults, *self.mismatches, *self.intervals]
+        return {(item.topic, item.partition) for item in items}
+
+    def without(self, keys: set[Key]) -> "_Seen":
+        def kept(items: Iterable[Any]) -> list[Any]:
+            return [item for item in items if (item.topic, item.partition) not in keys]
+
+        return _Seen(kept(self.faults), kept(self.mismatches), kept(self.intervals))
 
 
 def audit(
     spark: SparkSession,
-    directories: Mapping[int, Path | tuple[Path, ...]],
+    where: Where,
     topics: Sequence[str] = (),
     level: str = "index",
     progress: Progress = lambda stage: None,
 ) -> Audit:
-    """Compare the replicas in `directories` (replica id → a broker's log directory, or all of them); see the command
-    for the rules."""
-    register(spark)
-    every = {replica: (found,) if isinstance(found, Path) else found for replica, found in directories.items()}
-    result = Audit(level, every, [], [])
-    started = time.monotonic()
+    """Compare the replicas that are at `where`; see the command for the rules."""
+    return _Run(spark, where, topics, level, progress).run()
 
-    def done(stage: str) -> None:
-        nonlocal started
-        result.seconds[stage] = round(time.monotonic() - started, 2)
-        started = time.monotonic()
 
-    def load(source: str, **options: str) -> DataFrame:
-        reader = spark.read.format(source).option("topics", ",".join(topics))
-        for replica, found in every.items():
-            reader = reader.option(f"replica.{replica}", ",".join(map(str, found)))
-        return reader.options(**options).load()
-
-    progress("describing the replicas")
-    result.replicas = [Replica(**row.asDict()) for row in load("replog_replicas").collect()]
-    done("describe")
-    marks = [(r.replica, r.topic, r.partition, r.mark) for r in result.replicas if r.readable and r.partition >= 0]
-    rows: list[Row] = []
-    intervals: list[Interval] = []
-    if marks:
-        marked = marks_frame(spark, marks)
-        if level == "deep":
-            progress("reading every batch")
-            rows = compare_batches(load("replog_batches"), marked).collect()
-            done("batches")
+class _Run:
+    def __init__(self, spark: SparkSession, where: Where, topics: Sequence[str], level: str, progress: Progress):
+        self._spark = spark
+        self._level = level
+        self._progress = progress
+        self._options = {"topics": ",".join(topics)}
+        directories = {}
+        if isinstance(where, str):
+            self._options["bootstrap.servers"] = where
         else:
-            progress("comparing the indexes")
-            aligned = sorted({(r.topic, r.partition, at) for r in result.replicas for at in (r.log_start, r.mark)})
-            indexes = load("replog_indexes", aligned=json.dumps(aligned))
-            found = compare_indexes(indexes, marked).collect()
-            rows = [row for row in found if row["found"] is not None]
-            intervals = [_interval(row) for row in found if row["found"] is None]
-            result.complete = len(found) < MAX_RESULTS
-            done("indexes")
-        if intervals:
-            progress("reading the headers where indexes disagree")
-            ranges = json.dumps([(i.topic, i.partition, i.first, i.last) for i in intervals])
-            rows += compare_batches(load("replog_batches", ranges=ranges, crc="false"), marked).collect()
-            done("headers")
-    result.complete = result.complete and len(rows) < MAX_RESULTS
-    faults = {fault: None for row in rows if (fault := _fault(row))}  # without those that both passes saw
-    mismatches = [_mismatch(row) for row in rows if "class" in row and row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH)]
-    result.findings = resolve(every, result.replicas, faults, mismatches, intervals)
-    return result
+            directories = {n: (found,) if isinstance(found, Path) else found for n, found in where.items()}
+            self._options |= {f"replica.{n}": ",".join(map(str, found)) for n, found in directories.items()}
+        self._result = Audit(level, directories, [], [])
+        self._stage_began = time.monotonic()
+        register(spark)
+        spark.dataSource.register(ChecksSource)
+
+    def run(self) -> Audit:
+        result = self._result
+        result.replicas = self._describe()
+        if not result.directories:  # a running cluster's
+            result.directories = {n: (Path(f"broker-{n}"),) for n in sorted({r.replica for r in result.replicas})}
+        seen = self._passes(result.replicas)
+        moved: dict[Key, str] = {}
+        for _ in range(ATTEMPTS - 1):
+            if not (moved := self._moved(seen)):
+                break
+            seen = seen.without(set(moved))
+            seen.add(self._passes([replica for replica in result.replicas if _key(replica) in moved]))
+        else:
+            moved = self._moved(seen)
+        settled = seen.without(set(moved))
+        faults = list(dict.fromkeys(settled.faults))  # more than one pass may see them
+        replicas = [replica for replica in result.replicas if _key(replica) not in moved]
+        result.findings = [
+            *resolve(result.directories, replicas, faults, settled.mismatches, settled.intervals),
+            *(unsettled(*key, why) for key, why in sorted(moved.items())),
+        ]
+        return result
+
+    # -- what there is, and whether it stays
+
+    def _describe(self) -> list[Replica]:
+        """The replicas as they are now. Everything that is read later is compared below these high watermarks only."""
+        self._progress("describing the replicas")
+        rows = self._load("replog_replicas").select(*Replica.columns()).collect()
+        self._done("describe")
+        return [Replica(**row.asDict()) for row in rows]
+
+    def _moved(self, seen: _Seen) -> dict[Key, str]:
+        """The partitions of which something was seen that their changing may explain, and how they changed.
+
+        Brings the descriptions of those up to date.
+        """
+        suspects = seen.keys() | {_key(replica) for replica in self._result.replicas if replica.suspect}
+        if not suspects:
+            return {}
+        vanished = {(f.topic, f.partition): f.detail for f in seen.faults if f.kind == VANISHED}
+        before = {(*_key(r), r.replica): r for r in self._result.replicas if _key(r) in suspects}
+        described = self._describe()
+        after = {(*_key(r), r.replica): r for r in described if _key(r) in suspects}
+        moved = dict(vanished)
+        for place in sorted(before.keys() | after.keys()):
+            if (change := _change(before.get(place), after.get(place))) is not None:
+                moved.setdefault(place[:2], f"replica {place[2]}: {change}")
+        kept = [replica for replica in self._result.replicas if _key(replica) not in moved]
+        self._result.replicas = kept + [replica for replica in described if _key(replica) in moved]
+        return moved
+
+    # -- passes over the files
+
+    def _passes(self, replicas: Sequence[Replica]) -> _Seen:
+        held = [r for r in replicas if r.readable and r.partition >= 0]
+        if not held:
+            return _Seen()
+        marks = [(r.replica, *_key(r), r.high_watermark) for r in held if r.high_watermark is not None]
+        self._marks = marks_frame(self._spark, marks)
+        if self._level == "digest":
+            return self._digests(held)
+        if self._level == "index":
+            return self._indexes(held)
+        return self._blocks(held, crc=self._level == "deep")
+
+    def _blocks(self, held: list[Replica], *, crc: bool) -> _Seen:
+        self._progress("reading every batch" if crc else "reading every header")
+        option = str(crc).lower()
+        rows = self._collect("batches", held, compare_blocks, {"pass": BLOCKS, "crc": option})
+        seen = _Seen([_own(row) for row in rows if row["found"] is not None])
+        ranges = [(row["topic"], row["partition"], row["first"], row["last"]) for row in rows if row["found"] is None]
+        if ranges:
+            self._progress("comparing batch by batch where blocks differ")
+            seen.add(self._compare(held, ranges, crc=option))
+        return seen
+
+    def _indexes(self, held: list[Replica]) -> _Seen:
+        self._progress("comparing the indexes")
+        rows = self._collect("indexes", held, compare_indexes, {"pass": INDEXES})
+        seen = _points(rows)
+        if seen.intervals:
+            self._progress("reading the headers where indexes disagree")
+            seen.add(self._compare(held, _ranges(seen.intervals), crc="false"))
+        return seen
+
+    def _digests(self, held: list[Replica]) -> _Seen:
+        self._progress("comparing digests")
+        seen = _points(self._collect("digests", held, compare_indexes, {"pass": DIGESTS}))
+        if seen.intervals:
+            self._progress("bisecting where digests disagree")
+            options = {"pass": DIGESTS, "entries": "true", "ranges": json.dumps(_ranges(seen.intervals))}
+            closer = _points(self._collect("bisect", held, compare_indexes, options))
+            seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
+            self._progress("reading the headers where digests disagree")
+            seen.add(self._compare(held, _ranges(seen.intervals), crc="false"))
+        return seen
+
+    def _compare(self, held: list[Replica], ranges: list[tuple[str, int, int, int]], crc: str) -> _Seen:
+        """Batch by batch."""
+        options = {"pass": BATCHES, "ranges": json.dumps(ranges), "crc": crc}
+        rows = self._collect("headers" if crc == "false" else "differences", held, compare_batches, options)
+        mismatches = [row for row in rows if row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH)]
+        faults = [_fault(row) for row in rows if row["class"] not in (VALUE_MISMATCH, EPOCH_MISMATCH)]
+        return _Seen(faults, [_mismatch(row) for row in mismatches])
+
+    def _collect(
+        self,
+        stage: str,
+        held: list[Replica],
+        compare: Callable[[DataFrame, DataFrame], DataFrame],
+        options: dict[str, str],
+    ) -> list[Row]:
+        """Run one pass; its bytes and seconds go on the account of `stage`."""
+        bounds = [(*_key(r), r.replica, r.high_watermark, r.log_end) for r in held]
+        rows = self._load("replog_checks", bounds=json.dumps(bounds), **options)
+        counted = Observation()
+        found = compare(rows.observe(counted, F.sum("read").alias("bytes")), self._marks).collect()
+        self._result.complete &= len(found) < MAX_RESULTS
+        read = self._result.bytes_read
+        read[stage] = read.get(stage, 0) + (counted.get["bytes"] or 0)
+        self._done(stage)
+        return found
+
+    def _load(self, source: str, **options: str) -> DataFrame:
+        return self._spark.read.format(source).options(**self._options, **options).load()
+
+    def _done(self, stage: str) -> None:
+        now = time.monotonic()
+        self._result.seconds[stage] = round(self._result.seconds.get(stage, 0) + now - self._stage_began, 2)
+        self._stage_began = now
 
 
-def _fault(row: Row) -> Fault | None:
-    place = (row["topic"], row["partition"])
-    if "found" in row:
-        found = row["found"]
-        return Fault(
-            found["fault"],
-            *place,
-            found["replica"],
-            found["segment"],
-            found["position"],
-            found["base_offset"],
-            found["last_offset"],
-            -1 if found["leader_epoch"] is None else found["leader_epoch"],
-            found["file"],
-            found["detail"],
-        )
-    if row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH):
-        return None
+def _key(replica: Replica) -> Key:
+    return replica.topic, replica.partition
+
+
+def _change(before: Replica | None, after: Replica | None) -> str | None:
+    """What of a replica is not as it was, if that may make an audit see what is not so."""
+    if before is None or after is None:
+        return "it was removed" if after is None else "it was added"
+    if after.log_start != before.log_start:
+        return f"its log start moved from {before.log_start} to {after.log_start}"
+    if after.log_end < before.log_end:
+        return f"its log was cut from {before.log_end} to {after.log_end}"
+    if (after.fault, after.detail) != (before.fault, before.detail):
+        return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
+    return None
+
+
+def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:
+    return [(i.topic, i.partition, i.first, i.last) for i in intervals]
+
+
+def _points(rows: list[Row]) -> _Seen:
+    own = [_own(row) for row in rows if row["found"] is not None]
+    return _Seen(own, [], [_interval(row) for row in rows if row["found"] is None])
+
+
+def _own(row: Row) -> Fault:
+    """A fault as it came from the pass."""
+    found = row["found"]
+    return Fault(
+        found["fault"],
+        row["topic"],
+        row["partition"],
+        found["replica"],
+        found["segment"],
+        found["position"],
+        found["base_offset"],
+        found["last_offset"],
+        -1 if found["leader_epoch"] is None else found["leader_epoch"],
+        found["file"],
+        found["detail"],
+    )
+
+
+def _fault(row: Row) -> Fault:
+    """A fault that went through the comparison of batches."""
     view = row["seen"][0]
     epoch = -1 if view["leader_epoch"] is None else view["leader_epoch"]
     offsets = (row["base_offset"], row["last"])
     where = (view["replica"], view["segment"], view["position"])
+    place = (row["topic"], row["partition"])
     return Fault(row["class"], *place, *where, *offsets, epoch, row["file"], row["detail"], row["count"])
 
 

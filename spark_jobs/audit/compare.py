@@ -1,7 +1,7 @@
 """The comparison itself, as Spark SQL: rows of all replicas in, faults and disagreements out.
 
-Rows are grouped by offset, once; a replica's own faults travel through the same grouping (each under a key of its
-own), so that an audit is one pass over the files and one job.
+A replica's own faults travel through the same grouping as what is compared (each under a key of its own), so that a
+pass over the files is one job.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ EPOCH_MISMATCH = "EPOCH_MISMATCH"
 MAX_RESULTS = 10_000  # rows brought to the driver
 
 _KEY = ["topic", "partition"]
+_PLACE = ("replica", "segment", "file", "position")
+_FAULT = (*_PLACE[:2], "position", "base_offset", "last_offset", "leader_epoch", "fault", "file", "detail")
 Mark = tuple[int, str, int, int]  # replica, topic, partition, high watermark
 
 
@@ -21,10 +23,47 @@ def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
     """The replicas' high watermarks as a small table to broadcast.
 
     An offset is compared where every replica that holds it knows it to be committed: anything above is lag, or an
-    uncommitted tail that may still be truncated.
+    uncommitted tail that may still be truncated. A replica without a high watermark is not compared with others.
     """
     values = ", ".join(f"({replica}, '{topic}', {partition}, {mark}L)" for replica, topic, partition, mark in marks)
     return F.broadcast(spark.sql(f"SELECT * FROM VALUES {values} AS marks(replica, topic, partition, mark)"))
+
+
+def _keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
+    """Rows of a pass, with the replica's high watermark, and `fault_key`, which tells faults from everything else."""
+    # Segments may overlap in a damaged replica: a fault's key keeps it apart from the others.
+    fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "fault", *_PLACE))
+    marked = rows.where(F.col("read").isNull()).join(marks, ["replica", *_KEY], "left")
+    return marked.withColumn("fault_key", fault_key).where(F.col("fault_key").isNotNull() | F.col("mark").isNotNull())
+
+
+def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
+    """Faults as they come (`found`), and the blocks on which replicas disagree (`first`, `last`, without `found`)."""
+    sums = (
+        _keyed(rows, marks)
+        .groupBy(*_KEY, "number", "cell", "fault_key", "replica")
+        .agg(
+            F.min("base_offset").alias("first"),
+            F.max("last_offset").alias("last"),
+            F.struct(F.sum("batches"), F.sum("size"), F.sum("value")).alias("sums"),
+            F.min("mark").alias("mark"),
+            F.first(F.struct(*_FAULT)).alias("found"),
+        )
+    )
+    return (
+        sums.groupBy(*_KEY, "number", "cell", "fault_key")
+        .agg(
+            F.min("first").alias("first"),
+            F.max("last").alias("last"),
+            (F.min("sums") != F.max("sums")).alias("differs"),
+            F.min("mark").alias("bound"),
+            F.first("found").alias("found"),
+        )
+        .where(F.col("fault_key").isNotNull() | (F.col("differs") & (F.col("first") < F.col("bound"))))
+        .select(*_KEY, "first", "last", F.when(F.col("fault_key").isNotNull(), F.col("found")).alias("found"))
+        .orderBy(*_KEY, "first")
+        .limit(MAX_RESULTS)
+    )
 
 
 def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
@@ -34,11 +73,8 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
     for faults replica, segment, position, epoch, file, detail.
     """
     view = F.struct("replica", "last_offset", "leader_epoch", "crc", "size", "segment", "position")
-    # Segments may overlap in a damaged replica: a fault's key keeps it apart from everything else.
-    fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "replica", "fault", "segment", "file", "position"))
     grouped = (
-        batches.join(marks, ["replica", *_KEY], "left")
-        .withColumn("fault_key", fault_key)
+        _keyed(batches, marks)
         .groupBy(*_KEY, "base_offset", "fault_key")
         .agg(
             F.array_sort(F.collect_list(view)).alias("seen"),
@@ -48,7 +84,7 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
             (F.min("size") != F.max("size")).alias("size_differs"),
             (F.min("leader_epoch") != F.max("leader_epoch")).alias("epoch_differs"),
             F.max("last_offset").alias("last"),
-            F.min(F.coalesce("mark", F.lit(0))).alias("bound"),
+            F.min("mark").alias("bound"),
         )
     )
     differs = F.coalesce(F.col("crc_differs") | F.col("last_differs") | F.col("size_differs"), F.lit(False))
@@ -99,17 +135,12 @@ def compare_indexes(indexes: DataFrame, marks: DataFrame) -> DataFrame:
     by digest, in one as in the other. Result: topic, partition, kind, first, last, r1, r2, d1, d2 of an interval;
     topic, partition and `found` (columns of the source) of a fault.
     """
-    fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "replica", "fault", "segment", "file", "position"))
-    point = F.struct("replica", "value", F.coalesce("mark", F.lit(0)).alias("mark"))
-    fault = F.struct(
-        "replica", "fault", "segment", "position", "base_offset", "last_offset", "leader_epoch", "file", "detail"
-    )
+    point = F.struct("replica", "value", "mark")
     relevant = indexes.where(F.col("fault").isNotNull() | (F.col("value").isNotNull() & (F.col("kind") != "time")))
     grouped = (
-        relevant.join(marks, ["replica", *_KEY], "left")
-        .withColumn("fault_key", fault_key)
+        _keyed(relevant, marks)
         .groupBy(*_KEY, "kind", F.col("last_offset").alias("offset"), "fault_key")
-        .agg(F.collect_set(point).alias("seen"), F.first(fault).alias("found"))
+        .agg(F.collect_set(point).alias("seen"), F.first(F.struct(*_FAULT)).alias("found"))
         .where(F.col("fault_key").isNotNull() | (F.size("seen") > 1))
     )
     pairs = F.flatten(

@@ -1,7 +1,7 @@
 """What an audit can find and say: classes, raw observations, findings, the verdict. Pure; knows no Spark."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from spark_jobs.audit.compare import EPOCH_MISMATCH, VALUE_MISMATCH
 from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
@@ -59,9 +59,18 @@ class Replica:
     file: str | None = None
     detail: str | None = None
 
+    @classmethod
+    def columns(cls) -> list[str]:
+        return [column.name for column in fields(cls)]
+
     @property
     def readable(self) -> bool:
         return self.fault != UNREADABLE
+
+    @property
+    def suspect(self) -> bool:
+        """Whether its description alone makes a finding."""
+        return self.fault is not None or self.log_end < self.mark
 
     @property
     def mark(self) -> int:
@@ -152,6 +161,13 @@ class Finding:
     remedy: str
     evidence: tuple[Evidence, ...] = ()
     batches: int = 1
+
+
+def unsettled(topic: str, partition: int, why: str) -> Finding:
+    """Of a partition that changed each time that it was read."""
+    told = f"the partition changed while it was audited, each time that it was tried: {why}"
+    remedy = "Audit it again when no leader is elected and retention has nothing to delete, or audit stopped brokers."
+    return Finding(UNREADABLE, topic, partition, (), None, None, None, told, remedy)
 
 
 def verdict(findings: Iterable[Finding], compared: int) -> str:

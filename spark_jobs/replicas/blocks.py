@@ -1,0 +1,361 @@
+"""Blocks of one segment: its batches checked like in `segment_check`, and summed up by offset to be compared.
+
+A replica that is sound is the rule, so there is a short way and a long way. The short way reads a segment once, does
+next to nothing for each batch, and checks thousands of them at a time with numpy; it says "sound" or gives up. Where it
+gives up, `segment_check` takes the long way and says what is wrong.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from struct import Struct
+from typing import Any, NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+
+from replog.log.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BASE_OFFSET, parse_header
+from replog.log.digest import MODULUS_MASK
+from replog.log.errors import CorruptRecord
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from spark_jobs.replicas.files import EpochCheckpoint, Segment, SegmentFile
+from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.segment_check import Batch, check_segment
+
+BLOCK_BYTES = 64 << 20  # about as many of a replica's log make a block
+CHUNK = 4096  # batches that are checked together
+WINDOW = 1 << 20  # bytes of one read
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("records_count", ">i4"),
+    ]
+)
+_ENTRIES = {
+    INDEX_SUFFIX: np.dtype([("offset", ">i4"), ("position", ">i4")]),
+    TIME_INDEX_SUFFIX: np.dtype([("timestamp", ">i8"), ("offset", ">i4")]),
+    DIGEST_SUFFIX: np.dtype([("offset", ">u4"), ("digest", ">u8")]),
+}
+_unpack = Struct(">qiibIhi").unpack_from  # the header as far as last_offset_delta
+_digested = Struct(">qqiI").pack
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How the offsets of a partition are cut to be compared: every `span` offsets, and at each of `cuts`.
+
+    Where the cuts are the places at which replicas begin, end, or know their data to be committed, the same replicas
+    hold the whole of a cell and either all of it is committed or nothing.
+    """
+
+    span: int
+    cuts: tuple[int, ...]  # ascending
+    end: int  # batches from here on are not summed up
+
+
+def block_span(offsets: int, size: int) -> int:
+    """Offsets in a block: a power of two, so that a block of a log of `size` bytes has about `BLOCK_BYTES`."""
+    return 1 << math.ceil(math.log2(max(1.0, offsets * BLOCK_BYTES / max(1, size))))
+
+
+class Block(NamedTuple):
+    """The batches of one segment that begin in one cell."""
+
+    number: int  # offset // span
+    cell: int  # number of cuts at or below its offsets
+    first: int
+    last: int
+    batches: int
+    size: int
+    digest: int  # sum of the digests of the batches
+
+
+def check_blocks(segment: Segment, log_start: int, cells: Cells, *, crc: bool) -> Iterator[Block | Fault]:
+    """The segment's blocks, and every fault of its log and indexes. Raises OSError if a file cannot be read.
+
+    Without `crc` no payload is read, and what only the payload tells is not seen.
+    """
+    try:
+        yield from _Sound(segment, log_start, cells, crc=crc).blocks()
+        return
+    except _NotSound:
+        pass
+    sums = _Sums(cells)
+    held: list[Batch] = []
+    for item in check_segment(segment, log_start, crc=crc):
+        if isinstance(item, Fault):
+            yield item
+            continue
+        held.append(item)
+        if len(held) == CHUNK:
+            sums.add_batches(held)
+            held.clear()
+    sums.add_batches(held)
+    yield from sums.blocks
+
+
+class _Sums:
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._cuts = np.array(cells.cuts, np.int64)
+        self.blocks: list[Block] = []
+
+    def add_batches(self, batches: list[Batch]) -> None:
+        digests = [_digest(b.base_offset, b.last_offset, b.epoch, b.crc) for b in batches]
+        columns = [[b.base_offset for b in batches], [b.last_offset for b in batches], [b.size for b in batches]]
+        bases, lasts, sizes = (np.array(column, np.int64) for column in columns)
+        self.add(bases, lasts, sizes, _sums(digests))
+
+    def add(self, bases: Array, lasts: Array, sizes: Array, digests: Array) -> None:
+        """Sum up batches, in the order of the log."""
+        wanted = bases < self._cells.end
+        if not wanted.all():
+            bases, lasts, sizes, digests = bases[wanted], lasts[wanted], sizes[wanted], digests[wanted]
+        if not len(bases):
+            return
+        numbers, cells = bases // self._cells.span, np.searchsorted(self._cuts, bases, "right")
+        changes = (numbers[1:] != numbers[:-1]) | (cells[1:] != cells[:-1])
+        starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+        ends = np.append(starts[1:], len(bases))
+        summed = (
+            numbers[starts].tolist(),
+            cells[starts].tolist(),
+            np.minimum.reduceat(bases, starts).tolist(),
+            np.maximum.reduceat(lasts, starts).tolist(),
+            (ends - starts).tolist(),
+            np.add.reduceat(sizes, starts).tolist(),
+            np.add.reduceat(digests, starts).tolist(),
+        )
+        for block in map(Block._make, zip(*summed, strict=True)):
+            before = self.blocks[-1] if self.blocks else None
+            if before is None or before[:2] != block[:2]:
+                self.blocks.append(block)
+                continue
+            self.blocks[-1] = Block(
+                *block[:2],
+                min(before.first, block.first),
+                max(before.last, block.last),
+                before.batches + block.batches,
+                before.size + block.size,
+                (before.digest + block.digest) & MODULUS_MASK,
+            )
+
+
+def _digest(base_offset: int, last_offset: int, leader_epoch: int, crc: int) -> bytes:
+    """As `batch_digest`, which wants a header; eight bytes, big-endian."""
+    return blake2b(_digested(base_offset, last_offset, leader_epoch, crc), digest_size=8).digest()
+
+
+class _NotSound(Exception):
+    """Something is not as it should be, or not as simple as it usually is."""
+
+
+def _require(sound: object) -> None:
+    if not sound:
+        raise _NotSound
+
+
+class _Sound:
+    """The short way through one segment. Whatever the long way would complain of must raise `_NotSound` here."""
+
+    def __init__(self, segment: Segment, log_start: int, cells: Cells, *, crc: bool) -> None:
+        self._segment = segment
+        self._log_start = log_start
+        self._crc = crc
+        self._sums = _Sums(cells)
+        # Read before the log, which a live broker writes first.
+        self._indexes = {suffix: _Index(segment, suffix) for suffix in _ENTRIES}
+        self._checkpoint = EpochCheckpoint()
+        self._expected = segment.base
+        self._digest = np.uint64(0)
+        self._max_timestamp = -1
+
+    def blocks(self) -> list[Block]:
+        segment = self._segment
+        with segment.open(LOG_SUFFIX) as log:
+            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            self._checkpoint = segment.epochs()
+            for chunk in _batches(log) if self._crc else _headers(log):
+                self._check(*chunk)
+        _require(all(index.seen == len(index.entries) for index in self._indexes.values()))
+        _require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
+        _require(segment.next_base is None or self._expected == segment.next_base)
+        return self._sums.blocks
+
+    def _check(self, start: int, headers: Array, digests: Array) -> None:
+        """Batches that lie one behind the other from position `start` on."""
+        sizes = headers["length"].astype(np.int64) + LOG_OVERHEAD
+        ends = start + np.cumsum(sizes)
+        bases = headers["base_offset"].astype(np.int64)
+        deltas = headers["last_offset_delta"].astype(np.int64)
+        counts = headers["records_count"]
+        _require((headers["magic"] == MAGIC).all() and (deltas >= 0).all())
+        _require(((counts >= 0) & (counts <= deltas + 1)).all())
+        lasts = bases + deltas
+        _require(bases[0] == self._expected and (bases[1:] == lasts[:-1] + 1).all())
+        _require(bases[0] >= 0 and bases[-1] < MAX_BASE_OFFSET)
+        self._expected = int(lasts[-1]) + 1
+        self._check_offsets(ends - sizes, lasts)
+        self._check_times(headers["max_timestamp"].astype(np.int64), lasts)
+        self._check_digests(digests, lasts)
+        self._check_epochs(headers["leader_epoch"], bases, lasts)
+        self._sums.add(bases, lasts, sizes, digests)
+
+    def _check_offsets(self, positions: Array, lasts: Array) -> None:
+        """An entry is a batch's position and last offset, or those of the first and last batch of an append (SG-2)."""
+        index = self._indexes[INDEX_SUFFIX]
+        index.find(lasts)
+        entries = index.until_position(int(positions[-1]))
+        at = np.searchsorted(positions, entries["position"])
+        _require((positions[at] == entries["position"]).all() and (lasts[at] <= entries["offset"]).all())
+
+    def _check_times(self, timestamps: Array, lasts: Array) -> None:
+        greatest = np.maximum(np.maximum.accumulate(timestamps), self._max_timestamp)
+        self._max_timestamp = int(greatest[-1])
+        entries, at = self._indexes[TIME_INDEX_SUFFIX].find(lasts)
+        _require((timestamps[at] == entries["timestamp"]).all() and (greatest[at] == entries["timestamp"]).all())
+
+    def _check_digests(self, digests: Array, lasts: Array) -> None:
+        sums = np.cumsum(digests) + self._digest
+        self._digest = sums[-1]
+        entries, at = self._indexes[DIGEST_SUFFIX].find(lasts)
+        _require((sums[at] == entries["digest"]).all())
+
+    def _check_epochs(self, epochs: Array, bases: Array, lasts: Array) -> None:
+        if self._checkpoint.fault is not None or not self._checkpoint.entries:
+            return
+        known, starts = np.array(self._checkpoint.entries, np.int64).T
+        held = lasts >= self._log_start
+        for offsets in (np.maximum(bases, self._log_start), lasts):
+            at = np.searchsorted(starts, offsets, "right") - 1
+            _require((((at >= 0) & (known[at] == epochs)) | ~held).all())
+
+
+class _Index:
+    """The entries of an index file, ticked off in the order of the log."""
+
+    def __init__(self, segment: Segment, suffix: str) -> None:
+        layout = _ENTRIES[suffix]
+        try:
+            with segment.open(suffix) as file:
+                raw = file.read(0, file.size)
+        except FileNotFoundError:
+            raw = b""
+        self.seen = self.seen_positions = 0
+        _require(len(raw) % layout.itemsize == 0)
+        stored = np.frombuffer(raw, layout)
+        used = stored["offset"] != 0
+        for name in layout.names or ():
+            used |= stored[name] != 0
+        filled = np.flatnonzero(used)
+        stored = stored[: filled[-1] + 1 if len(filled) else 0]  # unused slots of a preallocated file (IX-2)
+        native = [(name, np.uint64 if name == "digest" else np.int64) for name in layout.names or ()]
+        self.entries = stored.astype(native)
+        self.entries["offset"] += segment.base
+        self._check_order(suffix, segment.base)
+
+    def _check_order(self, suffix: str, base: int) -> None:
+        offsets = self.entries["offset"]
+        steps = np.diff(offsets)
+        _require((offsets >= base).all() and (steps >= 0).all())
+        if suffix != TIME_INDEX_SUFFIX:
+            _require((steps > 0).all())
+        for name in ("position", "timestamp"):
+            if name in (self.entries.dtype.names or ()):
+                _require((np.diff(self.entries[name]) > 0).all())
+        if suffix == INDEX_SUFFIX:
+            _require((self.entries["position"] >= 0).all())
+
+    def find(self, lasts: Array) -> tuple[Array, Array]:
+        """The next entries, up to the last of these batches, and which batch each of them is of."""
+        offsets = self.entries["offset"]
+        until = int(np.searchsorted(offsets, lasts[-1], "right"))
+        found = self.entries[self.seen : until]
+        self.seen = until
+        at = np.searchsorted(lasts, found["offset"])
+        _require((lasts[at] == found["offset"]).all())
+        return found, at
+
+    def until_position(self, position: int) -> Array:
+        """The next entries by position, up to `position`."""
+        until = int(np.searchsorted(self.entries["position"], position, "right"))
+        found = self.entries[self.seen_positions : until]
+        self.seen_positions = until
+        return found
+
+
+def _batches(log: SegmentFile) -> Iterator[tuple[int, Array, Array]]:
+    """Batches one behind the other, `CHUNK` of them at a time: where they start, their headers and digests.
+
+    This is the loop that the speed of an audit is made of: reads are large and in order, a CRC is computed where the
+    bytes lie, and a batch that a read cuts goes on in the next one.
+    """
+    start, headers, digests = 0, [], []
+    position = at = 0  # `window` begins at `at`
+    window = memoryview(b"")
+    size = log.size
+    while position + HEADER_SIZE <= size:
+        place = position - at
+        if place + HEADER_SIZE > len(window):
+            window, at, place = memoryview(log.read(position, min(WINDOW, size - position))), position, 0
+            _require(len(window) >= HEADER_SIZE)
+        base_offset, length, epoch, _, stored, _, delta = _unpack(window, place)
+        end = place + LOG_OVERHEAD + length
+        if length < HEADER_SIZE - LOG_OVERHEAD or at + end > size:
+            break
+        headers.append(bytes(window[place : place + HEADER_SIZE]))
+        digests.append(_digest(base_offset, base_offset + delta, epoch, stored))
+        computed = crc32c(window[place + CRC_START : end])
+        while end > len(window):
+            at, end = at + len(window), end - len(window)
+            window = memoryview(log.read(at, min(WINDOW, size - at)))
+            _require(window)
+            computed = crc32c(window[:end], computed)
+        _require(computed == stored)
+        position = at + end
+        if len(headers) == CHUNK:
+            yield start, np.frombuffer(b"".join(headers), _HEADER), _sums(digests)
+            start, headers, digests = position, [], []
+    if headers:
+        yield start, np.frombuffer(b"".join(headers), _HEADER), _sums(digests)
+    _require_end(log, position)
+
+
+def _headers(log: SegmentFile) -> Iterator[tuple[int, Array, Array]]:
+    """As `_batches`, without their payload."""
+    position = 0
+    while found := log.headers(position, CHUNK):
+        headers = np.array([header for _, header in found], _HEADER)
+        yield position, headers, _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in found])
+        position, last = found[-1]
+        position += last.size
+    _require_end(log, position)
+
+
+def _require_end(log: SegmentFile, position: int) -> None:
+    """The file may end before a batch does (the rest is on its way), but not with bytes that are no batch."""
+    if log.size - position < HEADER_SIZE:
+        return
+    try:
+        _require(position + parse_header(log.read(position, HEADER_SIZE)).size > log.size)
+    except CorruptRecord:
+        raise _NotSound from None
+
+
+def _sums(digests: list[bytes]) -> Array:
+    return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)

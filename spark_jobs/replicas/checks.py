@@ -1,0 +1,199 @@
+"""`replog_checks`: the data source of the audit. One pass over segments, as one of four kinds of check.
+
+Options, beside those of all sources: `pass` = blocks, digests, indexes or batches; `crc` = false to read no payload
+(blocks and batches); `entries` = true for every entry of the digest indexes; `bounds` = JSON rows [topic, partition,
+replica, high watermark, log end] as they were before anything was read; `ranges` = JSON rows [topic, partition, first,
+last], of which other offsets come to no rows, except for faults.
+
+A row is a block (`number` is set), a point of an index (`kind`), a batch (`crc`), a fault (`fault`), or the count of
+bytes that a segment took (`read`).
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from replog.log.files import LOG_SUFFIX
+from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
+from spark_jobs.replicas.counting import CountingStore
+from spark_jobs.replicas.digests import digest_points
+from spark_jobs.replicas.files import UNREADABLE, VANISHED, PartitionFiles, Segment, Vanished, in_ranges
+from spark_jobs.replicas.index_check import Point, index_points
+from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.segment_check import Batch, check_segment
+from spark_jobs.replicas.sources import MAX_SEGMENTS, PACKED_BYTES, ReplicaSource, _Reader
+
+BLOCKS, DIGESTS, INDEXES, BATCHES = "blocks", "digests", "indexes", "batches"
+
+CHECKS_SCHEMA = (
+    "replica int, topic string, partition int, segment long, position long, base_offset long, last_offset long, "
+    "leader_epoch int, crc long, size long, kind string, slot int, value long, number long, cell int, batches long, "
+    "read long, fault string, file string, detail string"
+)
+_COLUMNS = [column.split()[0] for column in CHECKS_SCHEMA.split(", ")][4:]  # after the place
+_NOTHING = (None,) * len(_COLUMNS)
+
+
+class _Work(NamedTuple):
+    """A segment to check, and what its partition's replicas are to be compared by."""
+
+    segment: Segment
+    log_start: int
+    cells: Cells
+
+
+@dataclass
+class WorkPartition(InputPartition):
+    """Segments to check: one, or several small ones."""
+
+    work: list[_Work] = field(default_factory=list)
+
+
+class ChecksSource(ReplicaSource):
+    """See the module."""
+
+    columns = CHECKS_SCHEMA
+
+    @classmethod
+    def name(cls) -> str:
+        return "replog_checks"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _ChecksReader(self)
+
+
+class _ChecksReader(_Reader):
+    def __init__(self, source: ChecksSource) -> None:
+        super().__init__(source)
+        self._pass = source.options["pass"]
+        self._crc = source.options.get("crc", "true") == "true"
+        self._entries = source.options.get("entries", "false") == "true"
+        self._bounds = [tuple(row) for row in json.loads(source.options["bounds"])]
+        ranges = json.loads(source.options.get("ranges", "null"))
+        self._ranges = None if ranges is None else [tuple(item) for item in ranges]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each segment, but small ones share: a task costs more than reading a few MiB."""
+        listed = [files for store in self._stores for files in store.partitions(self._topics)]
+        cells = cells_of(listed, self._bounds)
+        packed: list[WorkPartition] = []
+        room = -1
+        for files in listed:
+            place = (files.replica, *files.partition)
+            for segment in files.segments:
+                if place not in cells or (self._ranges is not None and not in_ranges(segment, self._ranges)):
+                    continue
+                if segment.size > room or len(packed[-1].work) == MAX_SEGMENTS:
+                    packed.append(WorkPartition())
+                    room = PACKED_BYTES
+                packed[-1].work.append(_Work(segment, files.log_start, cells[place]))
+                room -= segment.size
+        return packed
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, WorkPartition)
+        return self._batches(row for work in partition.work for row in self._rows(work))
+
+    def _rows(self, work: _Work) -> Iterator[tuple[Any, ...]]:
+        store = CountingStore(work.segment.store)
+        segment = replace(work.segment, store=store)
+        place = (segment.replica, segment.topic, segment.partition, segment.base)
+        try:
+            for item in self._check(segment, work):
+                yield (*place, *_columns(item))
+        except OSError as error:
+            last = segment.base if segment.next_base is None else segment.next_base - 1
+            kind = VANISHED if isinstance(error, Vanished) else UNREADABLE
+            fault = Fault(kind, LOG_SUFFIX, 0, segment.base, last, -1, str(error))
+            yield (*place, *_columns(fault))
+        finally:
+            store.close()
+        yield (*place, *_row(read=store.bytes_read))
+
+    def _check(self, segment: Segment, work: _Work) -> Iterator[Block | Point | Batch | Fault]:
+        if self._pass == BLOCKS:
+            return check_blocks(segment, work.log_start, work.cells, crc=self._crc)
+        if self._pass == DIGESTS:
+            return digest_points(segment, list(work.cells.cuts), entries=self._entries)
+        if self._pass == INDEXES:
+            return index_points(segment, work.log_start, list(work.cells.cuts))
+        return self._wanted(segment, check_segment(segment, work.log_start, crc=self._crc))
+
+    def _wanted(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
+        ranges = [
+            (first, last)
+            for topic, partition, first, last in self._ranges or []
+            if (topic, partition) == (segment.topic, segment.partition)
+        ]
+        for item in items:
+            if isinstance(item, Fault) or any(
+                item.base_offset <= last and item.last_offset >= first for first, last in ranges
+            ):
+                yield item
+
+
+def cells_of(
+    listed: list[PartitionFiles], bounds: list[tuple[str, int, int, int | None, int]]
+) -> dict[tuple[int, str, int], Cells]:
+    """By replica, topic and partition; without replicas that `bounds` does not name."""
+    described = {(replica, topic, partition): (mark, log_end) for topic, partition, replica, mark, log_end in bounds}
+    groups: dict[tuple[str, int], list[PartitionFiles]] = defaultdict(list)
+    for files in listed:
+        if files.segments and (files.replica, *files.partition) in described:
+            groups[files.partition.topic, files.partition.partition].append(files)
+    cells = {}
+    for (topic, partition), members in groups.items():
+        cuts: set[int] = set()
+        offsets = size = 0
+        for files in members:
+            mark, log_end = described[files.replica, topic, partition]
+            cuts |= {files.segments[0].base, files.log_start, log_end if mark is None else mark, log_end}
+            offsets = max(offsets, log_end - files.segments[0].base)
+            size = max(size, sum(segment.size for segment in files.segments))
+        for files in members:
+            place = (files.replica, topic, partition)
+            cells[place] = Cells(block_span(offsets, size), tuple(sorted(cuts)), described[place][1])
+    return cells
+
+
+def _columns(item: Block | Point | Batch | Fault) -> tuple[Any, ...]:
+    if isinstance(item, Block):
+        return _row(
+            base_offset=item.first,
+            last_offset=item.last,
+            size=item.size,
+            value=_signed(item.digest),
+            number=item.number,
+            cell=item.cell,
+            batches=item.batches,
+        )
+    if isinstance(item, Point):
+        at = (item.position, item.offset, item.offset, None, None, None)
+        return (*at, item.kind, item.slot, _signed(item.value), *_NOTHING[9:])
+    if isinstance(item, Batch):
+        return (*item, *_NOTHING[6:])
+    return _row(
+        position=item.position,
+        base_offset=item.first,
+        last_offset=item.last,
+        leader_epoch=item.epoch,
+        fault=item.fault,
+        file=item.file,
+        detail=item.detail,
+    )
+
+
+def _row(**values: Any) -> tuple[Any, ...]:
+    """The columns after the place."""
+    return tuple(map(values.get, _COLUMNS))
+
+
+def _signed(value: int | None) -> int | None:
+    """A 64-bit digest as Spark's signed long; differences stay right modulo 2^64."""
+    return value if value is None or value < 2**63 else value - 2**64

@@ -1,0 +1,69 @@
+"""A replica store that counts the bytes that are read through it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from replog.log.batch import HEADER_SIZE, BatchHeader
+from replog.log.scan import HEADER_WINDOW
+from replog.topic import TopicPartition
+from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaStore, Segment, SegmentFile
+
+
+class CountingStore:
+    """`ReplicaStore` of another one. Counts what is read from segments' files."""
+
+    def __init__(self, store: ReplicaStore) -> None:
+        self._store = store
+        self.bytes_read = 0
+
+    @property
+    def replica(self) -> int:
+        return self._store.replica
+
+    @property
+    def place(self) -> str:
+        return self._store.place
+
+    def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
+        return self._store.partitions(topics)
+
+    def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
+        return self._store.epochs(partition)
+
+    def log_start(self, partition: TopicPartition) -> int:
+        return self._store.log_start(partition)
+
+    @contextmanager
+    def open(self, segment: Segment, suffix: str) -> Iterator[SegmentFile]:
+        with self._store.open(segment, suffix) as file:
+            yield _CountedFile(self, file)
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class _CountedFile:
+    def __init__(self, store: CountingStore, file: SegmentFile) -> None:
+        self._store = store
+        self._file = file
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def read(self, position: int, size: int) -> bytes:
+        data = self._file.read(position, size)
+        self._store.bytes_read += len(data)
+        return data
+
+    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
+        found = self._file.headers(position, count)
+        # Small batches share reads, so that all of their bytes are read.
+        self._store.bytes_read += sum(
+            header.size if header.size <= HEADER_WINDOW else HEADER_SIZE for _, header in found
+        )
+        return found
+
+    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
+        self._store.bytes_read += HEADER_SIZE * len(positions)
+        return self._file.headers_at(positions)

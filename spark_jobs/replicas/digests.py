@@ -1,0 +1,125 @@
+"""The digest check of one segment: what its digest index says, and as few headers as it takes to say it of an offset.
+
+A digest index is believed here. What it says is compared with what other replicas' say: two replicas with the same
+batches agree on the difference between any two offsets, and on the bytes between the ends of any two segments.
+"""
+
+from collections.abc import Iterator
+
+from replog.log.batch import HEADER_SIZE
+from replog.log.digest import add_digests, batch_digest
+from replog.log.errors import CorruptRecord
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from spark_jobs.replicas.files import UNREADABLE, Segment, SegmentFile
+from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
+from spark_jobs.replicas.scan import GAP, Damage, Fault, open_log
+from spark_jobs.replicas.segment_check import LAYOUTS, read_index
+
+NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else: use --level batches"
+
+_layout = LAYOUTS[DIGEST_SUFFIX][0]
+_positions = LAYOUTS[INDEX_SUFFIX][0]
+
+
+def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Iterator[Point | Fault]:
+    """Points of the segment's beginning and end, and the one just below each of the offsets `aligned` within it.
+
+    With `entries` those of all entries as well, which is what bisects a difference. Raises OSError if a file cannot be
+    read.
+    """
+    before = segment.digest_before
+    yield Point(BYTES, -1, segment.base - 1, -1, segment.bytes_before)  # sizes cost nothing
+    yield Point(DIGEST, -1, segment.base - 1, -1, before)
+    if segment.next_base is not None:
+        yield Point(BYTES, -1, segment.next_base - 1, -1, segment.bytes_before + segment.size)
+    if before is None:
+        return  # the first segment that cannot tell has said so
+    if entries:
+        for slot, offset, digest in read_index(segment, DIGEST_SUFFIX).rows:
+            yield Point(DIGEST, slot, offset, -1, add_digests(before, digest))
+    with segment.open(LOG_SUFFIX) as log:
+        if log.size < HEADER_SIZE:
+            return
+    wanted = [offset for offset in aligned if segment.base < offset < (segment.next_base or offset + 1)]
+    try:
+        with segment.open(DIGEST_SUFFIX) as digests:
+            yield from _Digests(segment, digests).points(before, wanted)
+    except FileNotFoundError:
+        last = segment.base if segment.next_base is None else segment.next_base - 1
+        yield Fault(UNREADABLE, DIGEST_SUFFIX, 0, segment.base, last, -1, NO_DIGESTS)
+
+
+class _Digests:
+    """One open digest index."""
+
+    def __init__(self, segment: Segment, file: SegmentFile) -> None:
+        self._segment = segment
+        self._file = file
+        self._count = file.size // _layout.size
+
+    def points(self, before: int, aligned: list[int]) -> Iterator[Point | Fault]:
+        for wanted in aligned:
+            offset, digest = self._at(wanted)
+            yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
+        next_base = self._segment.next_base
+        if next_base is None:
+            return
+        offset, digest = self._at(next_base)
+        yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
+        if offset < next_base - 1:
+            detail = f"the segment ends with offset {offset}, the next one begins with {next_base}"
+            yield Fault(GAP, LOG_SUFFIX, self._segment.size, offset + 1, next_base - 1, -1, detail)
+        elif self._entry(self._count - 1)[0] != offset:  # then the digests of later segments are not known either
+            yield Fault(UNREADABLE, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, NO_DIGESTS)
+
+    def _entry(self, slot: int) -> tuple[int, int]:
+        """Offset and digest; (-1, 0) is what comes before the first batch."""
+        if slot < 0:
+            return self._segment.base - 1, 0
+        relative, digest = _layout.unpack(self._file.read(slot * _layout.size, _layout.size))
+        return self._segment.base + relative, digest
+
+    def _at(self, wanted: int) -> tuple[int, int]:
+        """Last offset and digest of the batches that end below `wanted`: from the entry before it, and headers."""
+        last = self._count - 1
+        low, high = (last, last + 1) if self._entry(last)[0] < wanted else (-1, last)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._entry(middle)[0] < wanted:
+                low = middle
+            else:
+                high = middle
+        offset, digest = self._entry(low)
+        if offset == wanted - 1:
+            return offset, digest
+        with open_log(self._segment, HEADER_SIZE) as log:
+            for item in log.walk(self._position(low), []):
+                if isinstance(item, Damage) or item[1].last_offset >= wanted:
+                    break
+                header = item[1]
+                if header.last_offset > offset:
+                    offset, digest = header.last_offset, add_digests(digest, batch_digest(header))
+        return offset, digest
+
+    def _position(self, slot: int) -> int:
+        """A batch that begins at or before that of a digest entry, which nearly always has one beside it in the index.
+
+        Where the indexes do not fit each other the walk begins with the segment.
+        """
+        if slot < 0:
+            return 0
+        try:
+            with self._segment.open(INDEX_SUFFIX) as index:
+                slot = min(slot, index.size // _positions.size - 1)
+                raw = index.read(slot * _positions.size, _positions.size) if slot >= 0 else b""
+        except FileNotFoundError:
+            return 0
+        if len(raw) < _positions.size:
+            return 0
+        relative, position = _positions.unpack(raw)
+        with open_log(self._segment, HEADER_SIZE) as log:
+            try:
+                sound = log.header(position).last_offset == self._segment.base + relative <= self._entry(slot)[0]
+            except CorruptRecord:
+                return 0
+        return int(position) if sound else 0
