@@ -82,7 +82,12 @@ class _Resolver:
             *self._bit_rot(),
             *(self._mismatch(mismatch) for mismatch in self._found.mismatches),
         ]
-        found += [self._own(fault) for fault in self._lies() if not any(_explains(f, fault) for f in found)]
+        found += [
+            self._own(lie)
+            for lie in self._lies()
+            if not any(_explains(finding, lie) for finding in found)
+            and not any(_makes_lie(hole, lie) for hole in self._holes)
+        ]
         yield from found
         for interval in self._found.intervals:
             if not any(_leads_to(finding, interval) for finding in found):
@@ -171,8 +176,7 @@ class _Resolver:
     def _bit_rot(self) -> Iterator[Finding]:
         for fault in self._rot:
             replica = self._replicas.get(fault.replica)
-            committed = max((r.mark for r in self._found.replicas), default=0)
-            if replica and fault.first >= replica.log_end and fault.first >= committed and fault.epoch < 0:
+            if replica and fault.first >= max(replica.log_end, replica.mark) and fault.epoch < 0:
                 continue  # leftovers of a crash behind the log end: recovery cuts them off
             yield self._own(fault)
 
@@ -325,6 +329,15 @@ def _leads_to(finding: Finding, interval: Interval) -> bool:
     """Whether indexes may differ because of `finding`: what it broke in a replica shifts later sums of that replica."""
     involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
     return involved and (finding.first is None or finding.first <= interval.last)
+
+
+def _makes_lie(hole: Fault, lie: Fault) -> bool:
+    """Whether an index or epoch checkpoint is wrong only because batches are gone, or lie elsewhere now."""
+    if hole.replica != lie.replica:
+        return False
+    if lie.kind == INDEX_LIE:
+        return hole.first <= lie.last
+    return hole.first <= lie.last + 1 and lie.first <= hole.last  # an epoch may begin behind the log end now
 
 
 def _explains(finding: Finding, lie: Fault) -> bool:

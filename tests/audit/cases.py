@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
-from tests.audit.replica_files import Entry, Place, places, write_log
+from tests.audit.replica_files import Entry, Place, logs, places, write_log
 
 REPLICAS = (1, 2, 3, 4)
 NOW = 1_700_000_000_000  # ms
@@ -67,6 +67,8 @@ class Held:
     lost: list[tuple[int, int]] = field(default_factory=list)
     rotten: list[tuple[int, int]] = field(default_factory=list)
     unreadable: list[tuple[int, int]] = field(default_factory=list)
+    start_named: bool = False  # in the checkpoint of log starts
+    kept_from: int = 0  # what its first segment begins with
     undescribed: bool = False  # so little can be read that it takes no part in comparisons
 
     @property
@@ -80,6 +82,7 @@ class Held:
 
     def write(self) -> None:
         write_log(self.directory, self.entries, self.start, self.delete_below, **self.settings)
+        self.kept_from = int(logs(self.directory)[0].stem)
 
     def places(self) -> list[Place]:
         """Batches that the log start does not hide."""
@@ -88,7 +91,7 @@ class Held:
     def has(self, offset: int) -> bool:
         """Whether the batch with `offset` is there and sound."""
         hidden = [*self.lost, *self.rotten, *self.unreadable]
-        return self.log_start <= offset < self.end and not any(first <= offset <= last for first, last in hidden)
+        return self.kept_from <= offset < self.end and not any(first <= offset <= last for first, last in hidden)
 
 
 @dataclass
@@ -152,6 +155,7 @@ class Case:
             held
             for held in self.others(cause.replica)
             if not held.undescribed
+            and held.log_start <= cause.last
             and any(held.has(entry.first) and cause.first <= entry.first <= cause.last for entry in held.entries)
         ]
         if not holders or cause.first >= self.committed:
@@ -208,6 +212,7 @@ def make_case(seed: int, directories: dict[int, Path]) -> Case:
     _take(case, rng, differences.PLANS, allowed)
     for held in case.held.values():
         held.write()
+        held.start_named = held.delete_below > held.kept_from or rng.random() < 0.5
     everything = [*faults.REWRITES, *faults.DAMAGES]
     wanted = rng.choice((0, 1, 1, 1, 2))
     chosen = [everything[seed % len(everything)], *rng.sample(everything, len(everything))]
@@ -257,16 +262,12 @@ def pick(case: Case, held: Held, rng: random.Random, below: int | None = None) -
     return rng.choice(borders if where == "border" and borders else candidates)
 
 
-def write_checkpoints(directories: dict[int, Path], cases: list[Case], rng: random.Random) -> None:
+def write_checkpoints(directories: dict[int, Path], cases: list[Case]) -> None:
     """The checkpoints of the log directories. Kafka names a log start only where it is not a segment's beginning."""
     for replica, directory in directories.items():
         held = {TopicPartition(case.topic, 0): case.held[replica] for case in cases if replica in case.held}
         marks = {partition: one.mark for partition, one in held.items() if one.mark is not None}
-        starts = {
-            partition: one.log_start
-            for partition, one in held.items()
-            if one.delete_below > one.start or rng.random() < 0.5
-        }
+        starts = {partition: one.log_start for partition, one in held.items() if one.start_named}
         OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write(marks)
         OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write(starts)
 
@@ -277,5 +278,5 @@ def all_cases(seeds: Iterator[int] | range | list[int], root: Path) -> tuple[dic
     for directory in directories.values():
         directory.mkdir(parents=True)
     cases = [make_case(seed, directories) for seed in seeds]
-    write_checkpoints(directories, cases, random.Random(0))
+    write_checkpoints(directories, cases)
     return directories, cases

@@ -68,7 +68,7 @@ def other_batches(case: Case, held: Held, rng: random.Random) -> None:
         replace(two, records=records[cut:], first=one.first + cut),
     ]
     held.write()
-    case.causes.append(Cause("other batches", "VALUE_MISMATCH", held.replica, one.first, two.last))
+    case.causes.append(Cause("other batches", "VALUE_MISMATCH", held.replica, one.first, None))
 
 
 def divergent_suffix(case: Case, held: Held, rng: random.Random) -> None:
@@ -143,6 +143,7 @@ def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range, *, le
     first, last = place.header.base_offset, place.header.last_offset
     in_file = [other for other in places(held.directory) if other.path == place.path]
     until = in_file[-1].header.last_offset if leads_away else last
+    _not_torn(held, place, leads_away)
     case.reserve(first, until)
     position = rng.choice(at if at.stop else range(HEADER_SIZE, place.header.size))
     old = place.path.read_bytes()[place.position + position]
@@ -154,6 +155,12 @@ def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range, *, le
     case.causes.append(
         Cause(name, "BIT_ROT", held.replica, first, None if leads_away or may_be else last, may_be=may_be)
     )
+
+
+def _not_torn(held: Held, place: Place, unreadable: bool) -> None:
+    """A batch behind the high watermark that cannot be read at all looks like a torn write."""
+    if unreadable and place.header.last_offset >= (held.mark or 0) and place.path == logs(held.directory)[-1]:
+        raise Impossible
 
 
 def rotten_record(case: Case, held: Held, rng: random.Random) -> None:
@@ -190,6 +197,7 @@ def zeros(case: Case, held: Held, rng: random.Random) -> None:
     end = min(size, begin + rng.randint(20, 300))
     if not any(place.path.read_bytes()[begin : min(end, place.position + place.header.size)]):
         raise Impossible
+    _not_torn(held, place, end >= place.position + place.header.size)
     case.reserve(place.header.base_offset, in_file[-1].header.last_offset)
     overwrite(place.path, begin, bytes(end - begin))
     held.rotten.append((place.header.base_offset, in_file[-1].header.last_offset))
@@ -268,7 +276,7 @@ def lost_replica(case: Case, held: Held, rng: random.Random) -> None:
     case.reserve(0, held.end + 1000)
     shutil.rmtree(held.directory)
     held.lost.append((0, held.end))
-    case.causes.append(Cause("lost replica", COMMITTED_LOSS, held.replica, held.log_start, held.mark - 1))
+    case.causes.append(Cause("lost replica", COMMITTED_LOSS, held.replica, held.log_start if held.start_named else 0, held.mark - 1))
 
 
 def gap(case: Case, held: Held, rng: random.Random) -> None:

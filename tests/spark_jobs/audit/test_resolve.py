@@ -1,5 +1,6 @@
 """Blame, causes and consequences, without Spark."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from spark_jobs.audit.findings import Fault, Interval, Mismatch, Replica, View
@@ -62,6 +63,22 @@ def test_index_lies_behind_a_hole_are_its_consequence() -> None:
     lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 70, 70, -1, ".index", "entry 1")
     (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [gap(2, 40, 41), lie])
     assert found.kind == "COMMITTED_LOSS"
+
+
+def test_what_a_lost_tail_or_segment_makes_wrong_is_its_consequence() -> None:
+    beyond = replace(replica(2, end=80), fault="EPOCH_CACHE_LIE", detail="the last entry begins beyond the log end")
+    (found,) = resolve(DIRECTORIES, [replica(1), beyond], [])
+    assert (found.kind, found.first) == ("COMMITTED_LOSS", 80)
+    lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 44, 44, -1, ".index", "lies beyond the last batch")
+    (found,) = resolve(DIRECTORIES, [replica(1, start=50), replica(2)], [gap(2, 40, 60), lie])
+    assert (found.kind, found.first) == ("COMMITTED_LOSS", 50)
+
+
+def test_a_torn_write_behind_the_log_end_of_a_replica_that_lags_is_no_rot() -> None:
+    torn = Fault("BIT_ROT", "t", 0, 2, 0, 900, 80, 80, -1, ".log", "batch magic 90 is not 2")
+    assert resolve(DIRECTORIES, [replica(1), replica(2, end=80, mark=70)], [torn]) == []
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2, end=80, mark=90)], [torn])
+    assert (found.kind, found.wrong, found.first) == ("BIT_ROT", 2, 80)
 
 
 def test_bit_rot_that_adjoins_is_told_once() -> None:
