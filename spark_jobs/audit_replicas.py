@@ -18,26 +18,32 @@ UNKNOWN = 3  # as INCONCLUSIVE
 DESCRIPTION = """\
 Compare the replicas of a replicated log and say whether they agree.
 
-Each --replica is a broker's log.dirs, of replog or of Apache Kafka (record format v2): the directory, or directories,
-that hold <topic>-<partition>/, replication-offset-checkpoint and meta.properties. Nothing is ever written there. The
-brokers may be running or stopped. With a Spark master other than local, every Spark worker must see the directories
-under the same paths."""
+Either each --replica is a broker's log.dirs, of replog or of Apache Kafka (record format v2): the directory, or
+directories, that hold <topic>-<partition>/, replication-offset-checkpoint and meta.properties. Or --bootstrap-server
+names a running replog cluster, whose brokers are asked. Nothing is ever written to a replica, and no broker need stop:
+replicas are compared up to the smallest high watermark that was known before anything was read, and a partition that
+retention, truncation or an election changes meanwhile is read again. With a Spark master other than local, every Spark
+worker must see the directories under the same paths, or reach the brokers."""
 
 EPILOG = """\
-levels
-  index  Compares the offset and digest indexes of the replicas (the bytes, and the digest of the batches, between any
-         two offsets that both have indexed), and checks every index against the batch headers that it points at.
-         Reads well under 1 % of the data. Where indexes disagree it reads the headers there to name the first offset.
-         Does not see bytes that changed behind an index's back: use deep for that.
-  deep   Reads every byte: recomputes every CRC-32C, checks offsets, leader epochs, indexes and epoch checkpoints of
-         each replica, and compares every batch (last offset, leader epoch, CRC, size) between replicas.
+levels, each with what it reads and what it sees
+  digest   Reads the digest indexes, and of those no more than the last entry of each segment unless replicas disagree;
+           headers only where replicas share no entry, and where they disagree, to name the first offset.
+           Sees losses, and other batches or leader epochs, as the brokers indexed them when they wrote them. Does not
+           see what changed behind the indexes. Needs digest indexes: Apache Kafka has none (INCONCLUSIVE).
+  index    Reads all indexes, and the headers of the batches that their entries point at. Compares bytes and digest
+           between any two offsets that two replicas have indexed; reads the headers where they differ.
+           Sees what digest sees, without digest indexes too, and indexes and epoch checkpoints that say what is not so.
+  batches  Reads the header of every batch and all indexes, no payload.
+           Sees what index sees, and headers that changed behind the indexes.
+  deep     Reads every byte and recomputes every CRC-32C. Sees everything: bit rot in payload too.
 
 verdicts and exit codes
-  CONSISTENT    0  all committed offsets that replicas share are equal, and every file tells the truth
+  CONSISTENT    0  all committed offsets that replicas share are equal, and every file that was read tells the truth
   DIVERGED      1  at least one finding: COMMITTED_LOSS, VALUE_MISMATCH, EPOCH_MISMATCH, BIT_ROT, INDEX_LIE,
                    EPOCH_CACHE_LIE or GAP; each says where, which replica is most likely wrong and why, and the remedy
-  INCONCLUSIVE  3  nothing wrong was seen, but something could not be read, there was nothing to compare,
-                   or the audit itself failed
+  INCONCLUSIVE  3  nothing wrong was seen, but something could not be read or changed each time that it was read, there
+                   was nothing to compare, or the audit itself failed
   bad use       2  (also: no Java 17 or later for Spark)
 
 not faults
@@ -48,7 +54,10 @@ examples
   python -m spark_jobs.audit_replicas --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3
   python -m spark_jobs.audit_replicas --replica 1=/mnt/a --replica 2=/mnt/b --topic orders --level deep \\
       --report-dir /tmp/audit --format json
+  python -m spark_jobs.audit_replicas --bootstrap-server localhost:9092 --level digest
 """
+
+LEVELS = ("digest", "index", "batches", "deep")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,17 +68,20 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
         "--replica",
         action="append",
-        required=True,
         metavar="ID=DIR[,DIR…]",
         help="a replica: the broker's id and its log directories; give two or more",
+    )
+    where.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT[,…]", help="a running cluster, by one or more of its brokers"
     )
     parser.add_argument(
         "--topic", action="append", default=[], metavar="TOPIC", help="audit this topic only; may be repeated"
     )
-    parser.add_argument("--level", choices=("index", "deep"), default="index", help="how deep to look (default: index)")
+    parser.add_argument("--level", choices=LEVELS, default="index", help="how deep to look (default: index)")
     parser.add_argument(
         "--master",
         default="local[*]",
@@ -95,7 +107,7 @@ class BadUse(Exception):
     """Arguments that make no sense; the message names the argument, its value and the remedy."""
 
 
-def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int, tuple[Path, ...]]:
+def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
     """`ID=DIR,DIR` pairs as a mapping, each checked to be a log directory that can be listed."""
     directories: dict[int, tuple[Path, ...]] = {}
     seen: set[Path] = set()
@@ -120,12 +132,16 @@ def parse_replicas(arguments: Sequence[str], topics: Sequence[str]) -> dict[int,
         directories[int(name)] = paths
     if len(directories) < 2:
         raise BadUse("one --replica has nothing to be compared with; give two or more")
+    return directories
+
+
+def check_names(topics: Sequence[str]) -> None:
+    """Raise BadUse for a topic that cannot be."""
     for topic in topics:
         try:
             validate_topic_name(topic)
         except ReplogError as error:
             raise BadUse(f"--topic: {error.message}") from None
-    return directories
 
 
 def check_topics(directories: dict[int, tuple[Path, ...]], topics: Sequence[str]) -> None:
@@ -157,8 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = parser().parse_args(argv)
     try:
-        directories = parse_replicas(arguments.replica, arguments.topic)
-        check_topics(directories, arguments.topic)
+        where = _where(arguments)
         if arguments.report_dir is not None:
             arguments.report_dir.mkdir(parents=True, exist_ok=True)
             if not os.access(arguments.report_dir, os.W_OK):
@@ -167,10 +182,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(BAD_USE, str(error))
     if missing := [name for name in ("pyspark", "pyarrow", "jinja2") if importlib.util.find_spec(name) is None]:
         return _fail(BAD_USE, f"{', '.join(missing)} missing: pip install 'replog[spark]'")
-    return _audit(arguments, directories)
+    return _audit(arguments, where)
 
 
-def _audit(arguments: argparse.Namespace, directories: dict[int, tuple[Path, ...]]) -> int:
+def _where(arguments: argparse.Namespace) -> dict[int, tuple[Path, ...]] | str:
+    """The replicas' directories, or the bootstrap servers."""
+    check_names(arguments.topic)
+    if arguments.replica:
+        directories = parse_replicas(arguments.replica)
+        check_topics(directories, arguments.topic)
+        return directories
+    servers: str = arguments.bootstrap_server
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 2**16:
+            raise BadUse(f"--bootstrap-server {servers}: {server!r} is not HOST:PORT, such as localhost:9092")
+    return servers
+
+
+def _audit(arguments: argparse.Namespace, where: dict[int, tuple[Path, ...]] | str) -> int:
     # Spark and its friends load slowly: only once the arguments are known to be good.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -183,9 +213,7 @@ def _audit(arguments: argparse.Namespace, directories: dict[int, tuple[Path, ...
 
     console = Console()
     try:
-        result = run(
-            directories, arguments.topic, arguments.level, arguments.master, arguments.report_dir, console.stage
-        )
+        result = run(where, arguments.topic, arguments.level, arguments.master, arguments.report_dir, console.stage)
     except NoJava as error:
         return _fail(BAD_USE, str(error))
     except (PySparkException, Py4JError, OSError) as error:  # never 1, which would say DIVERGED

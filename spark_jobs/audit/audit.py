@@ -39,7 +39,6 @@ from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, Checks
 from spark_jobs.replicas.files import VANISHED
 from spark_jobs.replicas.sources import register
 
-LEVELS = ("digest", "index", "batches", "deep")
 ATTEMPTS = 3  # at a partition that changes while it is read
 
 Where = Mapping[int, Path | tuple[Path, ...]] | str
@@ -334,7 +333,7 @@ def _interval(row: Row) -> Interval:
 
 FINDINGS_SCHEMA = (
     "class string, topic string, partition int, replicas array<int>, first_offset long, last_offset long, "
-    "batches long, wrong_replica int, why string, remedy string, "
+    "epochs array<int>, batches long, wrong_replica int, why string, remedy string, "
     "evidence array<struct<replica: int, file: string, position: long, epoch: int, seen: string>>"
 )
 
@@ -348,6 +347,7 @@ def finding_record(finding: Finding) -> dict[str, Any]:
         "replicas": list(finding.replicas),
         "first_offset": finding.first,
         "last_offset": finding.last,
+        "epochs": list(finding.epochs),
         "batches": finding.batches,
         "wrong_replica": finding.wrong,
         "why": finding.why,

@@ -162,6 +162,11 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     batches: int = 1
 
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """The leader epochs that were seen in the first batch."""
+        return tuple(sorted({seen.epoch for seen in self.evidence if seen.epoch is not None and seen.epoch >= 0}))
+
 
 def unsettled(topic: str, partition: int, why: str) -> Finding:
     """Of a partition that changed each time that it was read."""

@@ -39,6 +39,7 @@ def summary(result: Audit) -> dict[str, Any]:
         ],
         "findings": [finding_record(finding) for finding in result.findings[:LISTED]],
         "seconds": result.seconds,
+        "bytes_read": result.bytes_read,
     }
 
 

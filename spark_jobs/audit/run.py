@@ -5,24 +5,24 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from spark_jobs.audit.audit import Audit, audit, write_findings
+from spark_jobs.audit.audit import Audit, Where, audit, write_findings
 from spark_jobs.audit.report import html_report, summary
 from spark_jobs.session import spark_session
 
 
 def run(
-    directories: dict[int, tuple[Path, ...]],
+    where: Where,
     topics: Sequence[str],
     level: str,
     master: str,
     report_dir: Path | None,
     stage: Callable[[str], None],
 ) -> Audit:
-    """Audit `directories` with a Spark of its own; write the reports if `report_dir` is given."""
+    """Audit the replicas at `where` with a Spark of its own; write the reports if `report_dir` is given."""
     stage("starting Spark")
     spark = spark_session("replog audit", master)
     try:
-        result = audit(spark, directories, topics, level, stage)
+        result = audit(spark, where, topics, level, stage)
         if report_dir is not None:
             stage("writing the report")
             write_findings(spark, result, report_dir / "findings.parquet")
