@@ -25,7 +25,7 @@ from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, files_by_offset, read_ex
 from replog.log.scan import BatchReader
 from replog.log.verify.names import replica_name
 from replog.topic import TopicPartition, parse_directory_name
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, MAX_HEADERS, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
 
 DIGEST_ENTRY = Struct(">IQ")
 
@@ -40,10 +40,10 @@ class _OpenFile:
     def read(self, position: int, size: int) -> bytes:
         return read_exactly(self._fd, position, size)
 
-    def headers(self, position: int) -> list[tuple[int, BatchHeader]]:
+    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
         found: list[tuple[int, BatchHeader]] = []
         with contextlib.suppress(CorruptRecord):
-            found.extend(islice(BatchReader(self._fd, self.size).headers(position), MAX_HEADERS))
+            found.extend(islice(BatchReader(self._fd, self.size).headers(position), count))
         return found
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:

@@ -32,10 +32,11 @@ class SegmentFile(Protocol):
     def read(self, position: int, size: int) -> bytes:
         """`size` bytes at `position`, fewer only at the end of the file. Raises OSError."""
 
-    def headers(self, position: int) -> list[tuple[int, BatchHeader]]:
+    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
         """Of a `.log`: position and header of whole batches, one behind the other from `position` on.
 
-        `MAX_HEADERS` at most, fewer before the end of the file or before bytes that are no batch; no payload is read.
+        `count` of them (`MAX_HEADERS` at most), fewer before the end of the file or before bytes that are no batch.
+        Payload does not travel.
         """
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:

@@ -5,7 +5,7 @@ batches agree on the difference between any two points that they share, whatever
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -51,7 +51,7 @@ class _IndexCheck:
         # Read before the log, which a live broker writes first.
         self._indexes = {suffix: read_index(segment, suffix) for suffix in LAYOUTS}
         self._epochs = EpochCheck(EpochCheckpoint(), log_start)
-        self._digest_rows: list[tuple[int, int, int]] | None = None  # None: the segment has no digest index
+        self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound: list[tuple[int, int, int]] = []  # slot, offset, position of entries that tell the truth
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
@@ -90,6 +90,7 @@ class _IndexCheck:
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes[INDEX_SUFFIX]
         yield from entries.faults
+        lies = set()
         for slot, offset, position in entries.rows:
             try:
                 at, header = self._batch_of(log, offset, position)
@@ -97,6 +98,7 @@ class _IndexCheck:
                 if self._chain_breaks_at(log, position):
                     yield Fault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
                 else:
+                    lies.add(slot)
                     detail = f"entry {slot}: {offset} → {position}: {error.message}"
                     yield Fault(
                         INDEX_LIE, INDEX_SUFFIX, slot * LAYOUTS[INDEX_SUFFIX][0].size, offset, offset, -1, detail
@@ -105,6 +107,7 @@ class _IndexCheck:
             yield from self._epochs.see(position, header)
             self._sound.append((slot, offset, position))
             yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
+        yield from entries.out_of_order(lies)
 
     def _batch_of(self, log: LogFile, offset: int, position: int) -> tuple[int, BatchHeader]:
         """The batch that ends with `offset`, in the chain that begins at `position`; CorruptRecord if there is none."""
@@ -132,22 +135,26 @@ class _IndexCheck:
     def _times(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes[TIME_INDEX_SUFFIX]
         yield from entries.faults
+        lies = set()
         for slot, timestamp, offset in entries.rows:
             try:
                 at, header = self._batch_of(log, offset, self._floor(offset)[1])
                 if header.max_timestamp != timestamp:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
+                lies.add(slot)
                 detail = f"entry {slot}: {timestamp} → {offset}: {error.message}"
                 yield Fault(
                     INDEX_LIE, TIME_INDEX_SUFFIX, slot * LAYOUTS[TIME_INDEX_SUFFIX][0].size, offset, offset, -1, detail
                 )
                 continue
             yield Point(TIME, slot, offset, at, timestamp)
+        yield from entries.out_of_order(lies)
 
     def _digests(self) -> Iterator[Point | Fault]:
         entries = self._indexes[DIGEST_SUFFIX]
         yield from entries.faults
+        yield from entries.out_of_order(set())
         self._digest_rows = entries.rows if entries.present else None
         for slot, offset, digest in entries.rows:
             yield Point(DIGEST, slot, offset, -1, self._whole_digest(digest))

@@ -3,20 +3,26 @@
 Reads in windows of bounded size, so that memory stays small.
 """
 
-from collections.abc import Iterator
+import errno
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from struct import Struct
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, overload
 
 from crc32c import crc32c
 
 from replog.log.batch import CRC_START, HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
-from replog.log.files import LOG_SUFFIX
-from spark_jobs.replicas.files import Segment, SegmentFile
+from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX
+from spark_jobs.replicas.files import MAX_HEADERS, Segment, SegmentFile, Vanished
 
 WINDOW = 1 << 20
+FIRST_HEADERS = 16  # read by a walk at once, then twice as many, and so on
+MAX_INDEX_BYTES = 64 << 20  # of one file: what it takes to walk a segment is in memory
 MAX_FAULTS = 100  # listed of each segment and class: enough to see what happened, few enough for the driver
 
 BIT_ROT = "BIT_ROT"
@@ -50,8 +56,16 @@ class Damage:
     cut_short: bool = False  # a batch may begin here, but the file ends before it does
 
 
+Landmarks = Sequence[tuple[int, int, int]]  # slot, offset and position of entries of an offset index
+Step = tuple[int, BatchHeader] | Damage
+_position = itemgetter(2)
+
+
 class LogFile:
-    """Windowed reads of a `.log` file below the size that it had when it was opened."""
+    """Bounded reads of a `.log` file below the size that it had when it was opened.
+
+    With a window of `HEADER_SIZE` nothing but headers is read. Raises Vanished where the file has become shorter.
+    """
 
     def __init__(self, file: SegmentFile, window: int = WINDOW) -> None:
         self._file = file
@@ -59,19 +73,26 @@ class LogFile:
         self._window_size = window
         self._start = 0
         self._window = b""
+        self._headers: dict[int, BatchHeader] = {}  # that were read in advance
 
     def header(self, position: int) -> BatchHeader:
         """The header at `position`. Raises CorruptRecord if there is none that can be right, whole batch included."""
         if position + HEADER_SIZE > self.size:
             raise CutShort(f"{self.size - position} bytes are too few for a batch header")
-        start = position - self._start
-        if start < 0 or start + HEADER_SIZE > len(self._window):
-            self._window = self._file.read(position, min(self._window_size, self.size - position))
-            self._start, start = position, 0
-        header = parse_header(self._window, start)
+        header = self._headers.get(position)
+        if header is None:
+            start = position - self._start
+            if start < 0 or start + HEADER_SIZE > len(self._window):
+                self._read(position, min(self._window_size, self.size - position))
+                start = 0
+            header = parse_header(self._window, start)
         if position + header.size > self.size:
             raise CutShort(f"batch of {header.size} bytes ends {position + header.size - self.size} past the file")
         return header
+
+    def expect(self, positions: Sequence[int]) -> None:
+        """Read the headers at these positions, `MAX_HEADERS` at most, in one go: they are asked for next."""
+        self._headers = dict(self._file.headers_at([at for at in positions if at + HEADER_SIZE <= self.size]))
 
     def crc(self, position: int, header: BatchHeader) -> int:
         """CRC-32C of the stored bytes, however large the header says the batch is."""
@@ -80,26 +101,32 @@ class LogFile:
         if start >= 0 and end - self._start <= len(self._window):
             return int(crc32c(memoryview(self._window)[start : end - self._start]))
         while at < end:
-            self._window = self._file.read(at, min(self._window_size, end - at))
-            self._start = at
-            if not self._window:
-                break
+            self._read(at, min(self._window_size, end - at))
             crc = crc32c(self._window, crc)
             at += len(self._window)
         return int(crc)
 
-    def walk(self, position: int, resync: list[int]) -> Iterator[tuple[int, BatchHeader] | Damage]:
-        """Position and header of each whole batch from `position` on.
+    def walk(self, position: int, landmarks: Landmarks, end: int | None = None) -> Iterator[Step]:
+        """Position and header of each whole batch from `position` on, up to the one that begins at `end`.
 
-        Where no batch can be read, a `Damage`; then the walk goes on at the next of `resync`, ascending positions at
-        which batches are believed to begin, that does begin one.
+        `landmarks` are entries of the offset index. Where no batch can be read, a `Damage`; then the walk goes on at
+        the next landmark at which a batch begins that may have its offset. No batch is believed that would cover such
+        a landmark, so that a walk comes by every one of them, wherever it began and whatever it met before.
         """
-        following = iter(resync)
-        while position < self.size:
+        end = self.size if end is None else end
+        following, count = bisect_left(landmarks, position, key=_position), FIRST_HEADERS
+        while position < end:
+            if self._window_size == HEADER_SIZE and position not in self._headers:
+                self._headers = dict(self._file.headers(position, count))
+                count = min(2 * count, MAX_HEADERS)
+            while following < len(landmarks) and landmarks[following][2] <= position:
+                following += 1
             try:
                 header = self.header(position)
+                self._covers_none(position, header, landmarks, following)
             except CorruptRecord as error:
-                resume = next((at for at in following if at > position and self.is_batch(at)), None)
+                later = range(following, len(landmarks))
+                resume = next((landmarks[slot][2] for slot in later if self.is_landmark(landmarks[slot])), None)
                 yield Damage(position, resume, error.message, isinstance(error, CutShort))
                 if resume is None:
                     return
@@ -108,12 +135,30 @@ class LogFile:
             yield position, header
             position += header.size
 
+    def _covers_none(self, position: int, header: BatchHeader, landmarks: Landmarks, slot: int) -> None:
+        while slot < len(landmarks) and landmarks[slot][2] < position + header.size:
+            if self.is_landmark(landmarks[slot]):
+                raise CorruptRecord(f"batch of {header.size} bytes runs into the one at {landmarks[slot][2]}")
+            slot += 1
+
+    def is_landmark(self, entry: tuple[int, int, int]) -> bool:
+        """Whether a batch begins where the entry of the offset index says, with offsets that fit."""
+        try:
+            return self.header(entry[2]).base_offset <= entry[1]
+        except CorruptRecord:
+            return False
+
     def is_batch(self, position: int) -> bool:
         try:
             self.header(position)
         except CorruptRecord:
             return False
         return True
+
+    def _read(self, position: int, size: int) -> None:
+        self._window, self._start = self._file.read(position, size), position
+        if len(self._window) < size:
+            raise Vanished(f"{size} bytes at {position} became {len(self._window)}: the log was cut")
 
 
 @contextmanager
@@ -122,12 +167,42 @@ def open_log(segment: Segment, window: int = WINDOW) -> Iterator[LogFile]:
         yield LogFile(file, window)
 
 
-class Entries(NamedTuple):
-    """The entries of an index file that are in order, with their slots, and faults for those that are not."""
+class Rows(Sequence[tuple[int, int, int]]):
+    """Slot, first and second field of index entries, without an object for each of the many that there may be."""
 
-    rows: list[tuple[int, int, int]]  # slot, first field, second field
+    def __init__(self, slots: "array[int]", firsts: "array[int]", seconds: "array[int]") -> None:
+        self._columns = slots, firsts, seconds
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, at: int) -> tuple[int, int, int]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "Rows": ...
+
+    def __getitem__(self, at: int | slice) -> "tuple[int, int, int] | Rows":
+        slots, firsts, seconds = self._columns
+        if isinstance(at, slice):
+            return Rows(slots[at], firsts[at], seconds[at])
+        return slots[at], firsts[at], seconds[at]
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        return zip(*self._columns, strict=True)
+
+
+class Entries(NamedTuple):
+    """The entries of an index file that are in order, with their slots, and what is wrong with its shape."""
+
+    rows: Rows
     faults: list[Fault]
     present: bool
+    disordered: list[tuple[int, Fault]]  # those that do not follow the entry in the slot that is given
+
+    def out_of_order(self, lies: set[int]) -> Iterator[Fault]:
+        """Faults of entries that are out of order, but for those behind an entry that is known to lie (a slot)."""
+        return (fault for before, fault in self.disordered if before not in lies)
 
 
 def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: int) -> Entries:
@@ -136,30 +211,36 @@ def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: in
     Offsets come back absolute. Zero entries at the end are unused slots of a preallocated file (IX-2).
     """
     base = segment.base
+    columns = array("q"), array("q"), array("Q" if suffix == DIGEST_SUFFIX else "q")
+    rows = Rows(*columns)
     try:
         with segment.open(suffix) as file:
+            if file.size > MAX_INDEX_BYTES:
+                raise OSError(errno.EFBIG, f"{file.size} bytes are more than an index of one segment can need", suffix)
             raw = file.read(0, file.size)
     except FileNotFoundError:
-        return Entries([], [], present=False)
+        return Entries(rows, [], False, [])
     faults = []
     if surplus := len(raw) % layout.size:
         faults.append(
             Fault(INDEX_LIE, suffix, len(raw) - surplus, base, base, -1, f"{surplus} bytes after its entries")
         )
-    stored = list(layout.iter_unpack(raw[: len(raw) - surplus]))
-    while stored and stored[-1] == (0, 0):
-        stored.pop()
-    rows: list[tuple[int, int, int]] = []
-    for slot, fields in enumerate(stored):
+    used = -(-len(raw[: len(raw) - surplus].rstrip(b"\0")) // layout.size) * layout.size
+    disordered: list[tuple[int, Fault]] = []
+    before: tuple[int, int] | None = None
+    for slot, fields in enumerate(layout.iter_unpack(memoryview(raw)[:used])):
         entry = (fields[0] + base, fields[1]) if offset_field == 0 else (fields[0], fields[1] + base)
-        if not _follows(rows[-1][1:] if rows else None, entry, offset_field, base, both=suffix != ".digest"):
-            if len(faults) < MAX_FAULTS:
+        if not _follows(before, entry, offset_field, base, both=suffix != DIGEST_SUFFIX):
+            if len(disordered) < MAX_FAULTS:
                 offset = entry[offset_field]
-                detail = f"entry {slot} is {entry}, the one before it {rows[-1][1:] if rows else None}: out of order"
-                faults.append(Fault(INDEX_LIE, suffix, slot * layout.size, offset, offset, -1, detail))
+                detail = f"entry {slot} is {entry}, the one before it {before}: out of order"
+                fault = Fault(INDEX_LIE, suffix, slot * layout.size, offset, offset, -1, detail)
+                disordered.append((rows[-1][0] if rows else -1, fault))
             continue
-        rows.append((slot, *entry))
-    return Entries(rows, faults, present=True)
+        before = entry
+        for column, value in zip(columns, (slot, *entry), strict=True):
+            column.append(value)
+    return Entries(rows, faults, True, disordered)
 
 
 def _follows(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
+from replog.config import MAX_LONG
 from replog.log.batch import BatchHeader
 from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
 from replog.log.errors import CorruptRecord
@@ -97,21 +98,24 @@ class _Indexes:
         self._drift = 0
         self._digest_from = segment.base
         self._digest_known = True
+        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}
 
     def shape_faults(self) -> Iterator[Fault]:
         for entries in (self.offsets, self._times, self._digests):
             yield from entries.faults
 
-    def positions(self) -> list[int]:
-        return [position for _, _, position in self.offsets.rows]
+    def lost(self, last: int, end: int = 0) -> None:
+        """Batches up to offset `last`, or position `end`, could not be read: nothing can be said of entries for them.
 
-    def lost(self, last: int) -> None:
-        """Batches up to offset `last` could not be read: nothing can be said of entries for them."""
+        The entry of an append that begins there has the offset of a later batch (SG-2).
+        """
         self._open = None
         self._digest_known = False
         for kind, (entries, field) in enumerate(((self.offsets, 1), (self._times, 2), (self._digests, 1))):
             while self._next[kind] < len(entries.rows) and entries.rows[self._next[kind]][field] <= last:
                 self._next[kind] += 1
+        while self._next[0] < len(self.offsets.rows) and self.offsets.rows[self._next[0]][2] < end:
+            self._next[0] += 1
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         yield from self._see_offset(position, header)
@@ -120,13 +124,20 @@ class _Indexes:
         yield from self._see_digest(header)
 
     def finish(self) -> Iterator[Fault]:
-        """Entries that no batch has met."""
+        """Entries that no batch has met, and those that are out of order."""
         for slot, offset, position in [*([self._open] if self._open else []), *self.offsets.rows[self._next[0] :]]:
-            yield _lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
+            yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
         for slot, timestamp, offset in self._times.rows[self._next[1] :]:
-            yield _lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
+            yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
         for slot, offset, _ in self._digests.rows[self._next[2] :] if self._digest_known else []:
-            yield _lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
+            yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
+        yield from self.offsets.out_of_order(self._lies[INDEX_SUFFIX])
+        yield from self._times.out_of_order(self._lies[TIME_INDEX_SUFFIX])
+        yield from self._digests.out_of_order(self._lies[DIGEST_SUFFIX])
+
+    def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
+        self._lies[suffix].add(slot)
+        return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
 
     def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         rows = self.offsets.rows
@@ -134,7 +145,7 @@ class _Indexes:
             slot, offset, indexed = entry = rows[self._next[0]]
             self._next[0] += 1
             if indexed < position:
-                yield _lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
+                yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
             else:
                 self._open = entry
         if self._open is not None and header.last_offset >= self._open[1]:
@@ -144,7 +155,7 @@ class _Indexes:
                 detail = (
                     f"{offset} → {indexed}: the batch there has offsets {header.base_offset} to {header.last_offset}"
                 )
-                yield _lie(INDEX_SUFFIX, slot, offset, detail)
+                yield self._lie(INDEX_SUFFIX, slot, offset, detail)
 
     def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
         self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
@@ -153,14 +164,14 @@ class _Indexes:
             slot, timestamp, offset = rows[self._next[1]]
             self._next[1] += 1
             if offset != header.last_offset:
-                yield _lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends with that offset")
+                yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends there")
             elif timestamp != header.max_timestamp or timestamp != self._max_timestamp:
                 detail = (
                     f"{timestamp} → {offset}: the batch's greatest timestamp is {header.max_timestamp}, "
                     f"the greatest so far {self._max_timestamp}"
                 )
                 self._max_timestamp = min(self._max_timestamp, timestamp)  # say it once
-                yield _lie(TIME_INDEX_SUFFIX, slot, offset, detail)
+                yield self._lie(TIME_INDEX_SUFFIX, slot, offset, detail)
 
     def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
         """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both."""
@@ -171,16 +182,12 @@ class _Indexes:
             if not self._digest_known:
                 continue
             if offset != header.last_offset:
-                yield _lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
+                yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
             elif digest not in (self._digest, add_digests(self._digest, self._drift)):
                 self._drift = (digest - self._digest) & MODULUS_MASK
                 detail = f"digest at offset {offset} is {digest:016x}, the batches make {self._digest:016x}"
-                yield _lie(DIGEST_SUFFIX, slot, offset, detail)._replace(first=self._digest_from)
+                yield self._lie(DIGEST_SUFFIX, slot, offset, detail)._replace(first=self._digest_from)
             self._digest_from = offset + 1
-
-
-def _lie(suffix: str, slot: int, offset: int, detail: str) -> Fault:
-    return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
 
 
 LAYOUTS = {
@@ -216,7 +223,7 @@ class _Check:
         with open_log(self._segment) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._epochs = EpochCheck(self._segment.epochs(), self._log_start)
-            for item in log.walk(0, self._indexes.positions()):
+            for item in log.walk(0, self._indexes.offsets.rows):
                 if isinstance(item, Damage):
                     yield from self._damaged(log, item)
                 else:
@@ -237,7 +244,7 @@ class _Check:
                 detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
                 yield _rot(position, repaired, detail)
                 self._expected = repaired.next_offset
-                self._indexes.lost(repaired.last_offset)
+                self._indexes.lost(repaired.last_offset, position + header.size)
                 return
             last = max(header.base_offset - 1, self._expected)
             verb = "jumps" if header.base_offset > self._expected else "goes back"
@@ -247,7 +254,7 @@ class _Check:
         self._expected = header.next_offset
         if self._crc and (computed := log.crc(position, header)) != header.crc:
             self._rot = position, header, f"stored CRC {header.crc:08x}, the bytes make {computed:08x}"
-            self._indexes.lost(header.last_offset)
+            self._indexes.lost(header.last_offset, position + header.size)
             return
         yield from self._indexes.see(position, header)
         yield from self._epochs.see(position, header)
@@ -279,13 +286,15 @@ class _Check:
         first, next_offset = self._expected, self._segment.next_base
         if damage.resume is not None:
             next_offset = log.header(damage.resume).base_offset
-        elif damage.cut_short:
+        else:
+            self._indexes.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
+        if damage.resume is None and damage.cut_short:
             return  # the log ends here: what is missing shows as a gap, or as the log end offset
         last = first if next_offset is None else next_offset - 1
         if last >= first or not rotten:
             yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
         self._expected = max(first, last + 1)
-        self._indexes.lost(self._expected - 1)
+        self._indexes.lost(self._expected - 1, damage.resume or 0)
 
 
 def _rot(position: int, header: BatchHeader, detail: str) -> Fault:
