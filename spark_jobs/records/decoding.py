@@ -103,7 +103,8 @@ def _arrow_batch(
     yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(headers)).slice(first, end - first)
 
 
-def _corrupt(topic: str, partition: int, offset: int, error: object) -> ReplogError:
+def _corrupt(topic: str, partition: int, offset: int, error: ReplogError) -> ReplogError:
     return ReplogError(
-        ErrorCode.CORRUPT_MESSAGE, f"{topic}-{partition}: batches from offset {offset} on do not decode: {error}"
+        ErrorCode.CORRUPT_MESSAGE,
+        f"{topic}-{partition}: batches from offset {offset} on do not decode: {error.message}",
     )

@@ -231,10 +231,10 @@ def _subscription(given: _Given) -> Subscription:
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
     try:
-        asked = json.loads(text)
-        found = [TopicPartition(validate_topic_name(topic), number) for topic in asked for number in asked[topic]]
+        asked = json.loads(text).items()
+        found = [TopicPartition(validate_topic_name(topic), number) for topic, numbers in asked for number in numbers]
         right = bool(found) and all(type(number) is int and 0 <= number < 2**31 for _, number in found)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, AttributeError):
         right = False
     if not right:
         raise _refused("assign", text, 'give JSON such as {"flights":[0,1]}')

@@ -1,0 +1,193 @@
+"""Fetched batches as Arrow columns, against the codec that wrote them and the slow one of the log."""
+
+import random
+import struct
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replog.client.records import decode_fetched, encode_batch
+from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import HEADER, HEADER_SIZE, LOG_APPEND_TIME, parse_header, with_crc
+from replog.log.errors import InvalidRecord
+from replog.log.offsets import AbortedTransaction
+from replog.log.records import iterate_records
+from spark_jobs.records import decoding
+from spark_jobs.records.decoding import arrow_batches, checked_batches
+from tests.replog.client.test_read_committed import ONE_OF_EACH
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+Given = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 2**52),
+        st.none() | st.binary(max_size=20),
+        st.none() | st.binary(max_size=300),
+        st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=3),
+    ),
+    min_size=1,
+    max_size=20,
+)
+END = 2**62
+
+
+def placed(batches: Sequence[bytes | bytearray], base_offset: int = 0) -> bytes:
+    """The batches as a leader lays them out, one after the other."""
+    log = bytearray()
+    for batch in batches:
+        header = parse_header(batch)._replace(base_offset=base_offset)
+        base_offset = header.next_offset
+        log += HEADER.pack(*header) + bytes(batch[HEADER_SIZE:])
+    return bytes(log)
+
+
+def rows(
+    buffer: bytes, first: int = 0, end: int = END, aborted: Sequence[AbortedTransaction] = (), headers: bool = True
+) -> list[dict[str, Any]]:
+    found = checked_batches(buffer, "t", 3, first, aborted)
+    batches = (batch.drop_columns(["timestamp"]) for batch in arrow_batches(found, end, headers=headers))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def told(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row as the client tells a record."""
+    headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
+    return row["offset"], row["key"], row["value"], headers
+
+
+def milliseconds(buffer: bytes) -> list[int]:
+    found = pa.Table.from_batches(arrow_batches(checked_batches(buffer, "t", 3, 0), END, headers=False))
+    return [micros // 1000 for micros in found["timestamp"].cast(pa.int64()).to_pylist()]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(RECORDS, st.sampled_from(CODECS)), min_size=1, max_size=4), st.data())
+def test_every_record_comes_as_the_client_decodes_it(
+    batches: list[tuple[list[Given], str]], data: st.DataObject
+) -> None:
+    log = placed([encode_batch(records, codec) for records, codec in batches], base_offset=7)
+    total = sum(len(records) for records, _ in batches)
+    first = data.draw(st.integers(0, 7 + total))
+    end = data.draw(st.integers(first, 8 + total))
+    wanted = [record for record in decode_fetched(log, "t", 3, first).records if record.offset < end]
+    found = rows(log, first, end)
+    assert [told(row) for row in found] == [(r.offset, r.key, r.value, r.headers) for r in wanted]
+    assert [(row["topic"], row["partition"], row["timestampType"]) for row in found] == [("t", 3, 0)] * len(wanted)
+    assert [{**row, "headers": None} for row in found] == [
+        {**row, "headers": None} for row in rows(log, first, end, headers=False)
+    ]
+    assert checked_batches(log, "t", 3, first).next_offset == max(first, 7 + total)
+    assert milliseconds(log) == [timestamp for records, _ in batches for timestamp, *_ in records]
+
+
+def test_a_record_without_headers_has_null_not_an_empty_list() -> None:
+    log = placed([encode_batch([(0, None, b"a", ()), (0, None, b"b", [("k", None)]), (0, None, None, ())])])
+    assert [row["headers"] for row in rows(log)] == [None, [{"key": "k", "value": None}], None]
+    assert [row["value"] for row in rows(log)] == [b"a", b"b", None]
+
+
+def test_log_append_time_is_every_records_timestamp() -> None:
+    batch = encode_batch([(1000, None, b"a", ()), (1010, None, b"b", ())])
+    header = parse_header(batch)._replace(attributes=LOG_APPEND_TIME, max_timestamp=5000)
+    stamped = HEADER.pack(*with_crc(header, batch[HEADER_SIZE:])) + bytes(batch[HEADER_SIZE:])
+    assert milliseconds(stamped) == [5000, 5000]
+    assert [row["timestampType"] for row in rows(stamped)] == [1, 1]
+
+
+@pytest.mark.parametrize("aborted", [(), (AbortedTransaction(1, 0),)])
+@pytest.mark.parametrize("first", range(9))
+def test_control_batches_and_aborted_records_are_left_out(aborted: Sequence[AbortedTransaction], first: int) -> None:
+    """LG-9, as the client."""
+    wanted = decode_fetched(ONE_OF_EACH, "t", 3, first, aborted)
+    assert [row["offset"] for row in rows(ONE_OF_EACH, first, END, aborted)] == [r.offset for r in wanted.records]
+    assert checked_batches(ONE_OF_EACH, "t", 3, first, aborted).next_offset == wanted.next_offset
+
+
+def test_much_comes_in_groups_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "GROUP_BYTES", 1000)
+    log = placed([encode_batch([(0, None, bytes(300), ())] * 2, codec) for codec in CODECS])
+    groups = list(arrow_batches(checked_batches(log, "t", 0, 0), END, headers=False))
+    assert [group.num_rows for group in groups] == [2, 2, 2, 2, 2]
+    monkeypatch.setattr(decoding, "GROUP_BYTES", 10_000)
+    assert [group.num_rows for group in arrow_batches(checked_batches(log, "t", 0, 0), END, headers=False)] == [10]
+
+
+def test_a_batch_that_compaction_has_emptied_has_no_rows() -> None:
+    empty = HEADER.pack(
+        *with_crc(parse_header(encode_batch([(0, None, b"x", ())]))._replace(length=49, records_count=0), b"")
+    )
+    log = placed([empty, encode_batch([(0, None, b"x", ())]), empty])
+    assert [row["offset"] for row in rows(log)] == [1]
+    assert rows(empty) == []
+    assert checked_batches(log, "t", 0, 0).next_offset == 3
+
+
+def test_a_flipped_bit_is_told_by_partition_and_offset() -> None:
+    log = bytearray(placed([encode_batch([(0, None, b"x", ())]), encode_batch([(0, None, b"y", ())])], 40))
+    log[-3] ^= 1
+    with pytest.raises(ReplogError, match="t-3: batches from offset 41 on do not decode: the CRC") as caught:
+        checked_batches(bytes(log), "t", 3, 40)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+def spoiled(section: bytes, count: int, last_delta: int | None = None) -> bytes:
+    """A batch whose CRC is right and whose records are these bytes."""
+    header = parse_header(encode_batch([(0, None, b"x", ())]))
+    delta = max(0, count - 1) if last_delta is None else last_delta
+    header = header._replace(length=49 + len(section), records_count=count, last_offset_delta=delta)
+    return HEADER.pack(*with_crc(header, section)) + section
+
+
+@pytest.mark.parametrize(
+    ("section", "count"),
+    [
+        (b"", 1),
+        (bytes([12, 0, 0, 0, 1, 2, 0]), 1),  # cut short
+        (bytes([14, 0, 0, 0, 1, 2, 120, 0, 0]), 1),  # a byte too many in the batch
+        (bytes([16, 0, 0, 0, 1, 2, 120, 0, 0]), 1),  # and in the record
+        (bytes([14, 0, 0, 2, 1, 2, 120, 0]), 1),  # an offset beyond the batch's last
+        (bytes([14, 0, 0, 0, 3, 2, 120, 0]), 1),  # a key of size -2
+        (bytes([14, 0, 0, 0, 100, 2, 120, 0]), 1),  # a key beyond the record
+        (bytes([14, 0, 0, 0, 1, 2, 120, 1]), 1),  # -1 headers
+        (bytes([14, 0, 0, 0, 1, 1, 4, 0]), 1),  # two headers in one byte
+        (bytes([18, 0, 0, 0, 1, 1, 2, 1, 1, 0]), 1),  # a header without a key
+        (bytes([20, 0, 0, 0, 1, 1, 2, 2, 255, 1, 0]), 1),  # a key that is not UTF-8
+        (b"\xff" * 30, 1),
+        (bytes([40, 0]) + b"\xff" * 19, 1),
+        (bytes([1]) * 3, 3),  # negative sizes
+        (bytes([14, 0, 0, 0, 1, 2, 120, 0] * 2), 2),  # one offset twice
+    ],
+)
+def test_records_that_are_wrong_under_a_right_crc_are_refused(section: bytes, count: int) -> None:
+    batch = spoiled(section, count)
+    with pytest.raises(ReplogError, match="t-3: batches from offset 0 on do not decode") as caught:
+        rows(batch)
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_whatever_is_flipped_is_refused_or_read_as_the_log_reads_it(seed: int) -> None:
+    chance = random.Random(seed)
+    given = [(1000 + n, b"k%d" % n, bytes(chance.randrange(90)), [("h", b"v")] * (n % 3)) for n in range(8)]
+    batch = bytearray(encode_batch(given))
+    for _ in range(chance.randint(1, 3)):
+        batch[chance.randrange(HEADER_SIZE, len(batch))] = chance.randrange(256)
+    struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
+    try:
+        wanted = [(r.offset, r.key, r.value, list(r.headers)) for r in iterate_records(batch, parse_header(batch))]
+    except InvalidRecord:
+        wanted = None
+    if wanted is not None and any(b <= a for (a, *_), (b, *_) in pairwise(wanted)):
+        wanted = None  # offsets out of order: nobody but us looks
+    try:
+        found = [told(row) for row in rows(bytes(batch))]
+    except ReplogError:
+        found = None
+    assert found == wanted

@@ -1,0 +1,215 @@
+"""Options by the names of Spark's Kafka source and sink, and what is refused."""
+
+import pytest
+
+from replog.client.offsets import EARLIEST, LATEST
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from spark_jobs.records.offsets import Bound, StreamOffset
+from spark_jobs.records.options import Subscription, sink_options, source_options
+
+SERVERS = {"kafka.bootstrap.servers": "a:1, b:2"}
+A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
+
+
+def source(streaming: bool = False, **options: str) -> object:
+    return source_options({**SERVERS, "subscribe": "flights", **options}, streaming=streaming)
+
+
+def test_a_batch_query_reads_everything_unless_told_otherwise() -> None:
+    options = source_options({**SERVERS, "subscribe": "flights,more"}, streaming=False)
+    assert options.bootstrap == "a:1,b:2"
+    assert options.subscription == Subscription(topics=("flights", "more"))
+    assert options.starting == Bound("startingOffsets", everywhere=EARLIEST)
+    assert options.ending == Bound("endingOffsets", everywhere=LATEST)
+    assert options.fail_on_data_loss
+    assert not options.headers
+    assert not options.read_committed
+    assert options.consumer == {}
+
+
+def test_a_streaming_query_starts_at_the_end_unless_told_otherwise() -> None:
+    options = source_options({**SERVERS, "subscribe": "flights"}, streaming=True)
+    assert options.starting == Bound("startingOffsets", everywhere=LATEST)
+
+
+def test_names_are_taken_without_regard_to_case() -> None:
+    options = source_options(
+        {
+            "KAFKA.Bootstrap.Servers": "a:1",
+            "SUBSCRIBE": "flights",
+            "failondataloss": "FALSE",
+            "includeHeaders": "True",
+            "MaxOffsetsPerTrigger": "10",
+            "minPartitions": "3",
+            "maxRecordsPerPartition": "7",
+            "kafkaConsumer.pollTimeoutMs": "1500",
+            "kafka.isolation.level": "read_committed",
+            "kafka.fetch.max.bytes": "4096",
+        },
+        streaming=True,
+    )
+    assert (options.fail_on_data_loss, options.headers, options.max_offsets_per_trigger) == (False, True, 10)
+    assert (options.min_partitions, options.max_records_per_partition, options.poll_timeout_s) == (3, 7, 1.5)
+    assert options.consumer == {"isolation_level": "read_committed", "fetch_max_bytes": 4096}
+    assert options.read_committed
+
+
+def test_partitions_can_be_assigned_and_topics_matched() -> None:
+    options = source_options({**SERVERS, "assign": '{"flights":[1,0,1]}'}, streaming=False)
+    assert options.subscription == Subscription(partitions=(A, B))
+    wanted = source_options({**SERVERS, "subscribePattern": "fl.*s"}, streaming=False).subscription
+    assert [topic for topic in ("flights", "flight", "my-flights") if wanted.wants(topic)] == ["flights"]
+
+
+def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first() -> None:
+    options = source_options(
+        {
+            **SERVERS,
+            "subscribe": "flights",
+            "startingOffsets": '{"flights":{"0":23,"1":-2}}',
+            "endingOffsets": '{"flights":{"0":-1,"1":5}}',
+        },
+        streaming=False,
+    )
+    assert options.starting.of([A, B]) == {A: 23, B: EARLIEST}
+    assert options.ending.of([A, B]) == {A: LATEST, B: 5}
+    options = source_options(
+        {
+            **SERVERS,
+            "subscribe": "flights",
+            "startingTimestamp": "1000",
+            "startingOffsetsByTimestamp": '{"flights":{"0":7,"1":8}}',
+            "startingOffsets": "earliest",
+            "endingOffsetsByTimestamp": '{"flights":{"0":7,"1":8}}',
+            "endingOffsets": "latest",
+            "startingOffsetsByTimestampStrategy": "LATEST",
+        },
+        streaming=False,
+    )
+    assert options.starting.of([A, B]) == {A: 1000, B: 1000}
+    assert options.ending.of([A, B]) == {A: 7, B: 8}
+    assert options.starting.by_time
+    assert options.ending.by_time
+    assert options.latest_if_too_young
+
+
+def test_offsets_must_name_every_partition_and_no_other() -> None:
+    bound = Bound("startingOffsets", each={A: 5})
+    with pytest.raises(ReplogError, match="it names flights-0; there are flights-0 flights-1"):
+        bound.of([A, B])
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"subscribePattern": "x"}, "give one of assign, subscribe, subscribePattern, not subscribe and subscribeP"),
+        ({"subscribe": " , "}, "name at least one topic"),
+        ({"subscribe": "a b"}, "a b"),
+        ({"startingoffset": "earliest"}, "knows no option startingoffset; it knows assign"),
+        ({"kafka.group.id": "mine"}, "knows no option kafka.group.id"),
+        ({"startingOffsets": "latest"}, "a batch query that starts at the end reads nothing"),
+        ({"startingOffsets": '{"flights":{"0":-1}}'}, "a batch query that starts at the end reads nothing"),
+        ({"endingOffsets": "earliest"}, "reads nothing"),
+        ({"endingOffsets": '{"flights":{"0":-2}}'}, "reads nothing"),
+        ({"startingOffsets": "first"}, "give JSON such as"),
+        ({"startingOffsets": '{"flights":{"0":-3}}'}, "numbers from -2 on"),
+        ({"startingOffsets": '{"flights":{"0":true}}'}, "give JSON"),
+        ({"startingOffsets": '{"flights":{"x":1}}'}, "give JSON"),
+        ({"startingOffsets": '{"flights":[1]}'}, "give JSON"),
+        ({"startingOffsets": "[]"}, "give JSON"),
+        ({"startingOffsets": '{"flights":{"0":9223372036854775808}}'}, "give JSON"),
+        ({"startingOffsetsByTimestamp": '{"flights":{"0":-1}}'}, "numbers from 0 on"),
+        ({"startingTimestamp": "-5"}, "milliseconds since 1970"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "choose error or latest"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss=maybe: choose true or false"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0: give a whole number greater than 0"),
+        ({"minPartitions": "two"}, "minPartitions=two"),
+        ({"kafka.fetch.max.bytes": "1MB"}, "kafka.fetch.max.bytes=1MB: give a whole number"),
+        ({"kafka.isolation.level": "all"}, "choose read_committed or read_uncommitted"),
+        ({"kafka.bootstrap.servers": "nowhere"}, "bootstrap address"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_by_name(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ReplogError) as caught:
+        source(**options)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", '{"flights":0}', '{"flights":["0"]}', '{"flights":[-1]}', "flights"])
+def test_an_assignment_is_json_of_topics_and_partitions(text: str) -> None:
+    with pytest.raises(ReplogError, match="give JSON such as"):
+        source_options({**SERVERS, "assign": text}, streaming=False)
+
+
+def test_a_source_needs_servers_and_a_subscription() -> None:
+    with pytest.raises(ReplogError, match=r"kafka\.bootstrap\.servers is missing"):
+        source_options({"subscribe": "flights"}, streaming=False)
+    with pytest.raises(ReplogError, match="give one of assign, subscribe, subscribePattern, not none"):
+        source_options(SERVERS, streaming=False)
+
+
+def test_a_streaming_query_has_no_end() -> None:
+    with pytest.raises(ReplogError, match="a streaming query has no end"):
+        source(streaming=True, endingOffsets="latest")
+
+
+def test_the_sinks_options_are_the_producers() -> None:
+    options = sink_options(
+        {
+            **SERVERS,
+            "topic": "flights",
+            "checkpointLocation": "/tmp/x",
+            "kafka.acks": "all",
+            "kafka.enable.idempotence": "true",
+            "kafka.linger.ms": "5",
+            "kafka.compression.type": "zstd",
+        }
+    )
+    assert options.topic == "flights"
+    assert options.producer == {"linger_ms": 5, "compression": "zstd"}
+    assert sink_options(SERVERS).topic is None
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"kafka.acks": "1"}, "the sink promises all"),
+        ({"kafka.enable.idempotence": "false"}, "the sink promises true"),
+        ({"subscribe": "x"}, "the sink knows no option subscribe"),
+        ({"topic": "a/b"}, "a/b"),
+    ],
+)
+def test_a_sink_refuses_what_it_cannot_keep(options: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ReplogError) as caught:
+        sink_options({**SERVERS, **options})
+    assert complaint in str(caught.value)
+
+
+def test_a_checkpoint_is_what_sparks_kafka_source_writes_and_the_topics_ids() -> None:
+    at = StreamOffset({A: 5, B: 0}, {"flights": "0a"})
+    assert at.to_json() == {"flights": {"0": 5, "1": 0}, "@topicIds": {"flights": "0a"}}
+    assert StreamOffset.from_json(at.to_json()) == at
+    assert StreamOffset.from_json({"flights": {"0": 5}}) == ({A: 5}, {})
+
+
+def test_topics_of_one_name_are_told_apart_by_their_ids_where_both_are_known() -> None:
+    at = StreamOffset({A: 5}, {"flights": "0a"})
+    assert at.same_topic("flights", StreamOffset({A: 5}, {"flights": "0a"}))
+    assert not at.same_topic("flights", StreamOffset({A: 5}, {"flights": "0b"}))
+    assert at.same_topic("flights", StreamOffset({A: 5}, {}))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"flights": 5}, {"flights": {"0": -1}}, {"a b": {}}, {"@topicIds": {"flights": "xyz"}}, {"t": {"0": "1"}}],
+)
+def test_a_checkpoint_of_something_else_is_refused(document: dict[str, object]) -> None:
+    with pytest.raises(ReplogError, match="the checkpoint's offset is not ours") as caught:
+        StreamOffset.from_json(document)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_the_offset_of_a_query_can_start_another_one() -> None:
+    options = source(startingOffsets='{"flights":{"0":5},"@topicIds":{"flights":"0a"}}')
+    assert getattr(options, "starting").of([A]) == {A: 5}  # noqa: B009
