@@ -33,6 +33,16 @@ def deep(spark: SparkSession, cluster: Cluster) -> Audit:
 
 
 @pytest.fixture(scope="module")
+def batches(spark: SparkSession, cluster: Cluster) -> Audit:
+    return audit(spark, cluster.directories, level="batches")
+
+
+@pytest.fixture(scope="module")
+def digest(spark: SparkSession, cluster: Cluster) -> Audit:
+    return audit(spark, cluster.directories, level="digest")
+
+
+@pytest.fixture(scope="module")
 def index(spark: SparkSession, cluster: Cluster) -> Audit:
     return audit(spark, cluster.directories, level="index")
 
@@ -89,6 +99,62 @@ def test_index_level_names_the_same_from_indexes_and_a_few_headers(
     assert places(of_topic(index, topic)) == expected, of_topic(index, topic)
 
 
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
+        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
+        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
+        ("epoch", [("EPOCH_MISMATCH", 2, 28, 29)]),
+        ("rotten-base", [("BIT_ROT", 1, 24, 25)]),
+        ("rotten-crc", [("VALUE_MISMATCH", 3, 24, 25)]),  # a header says so; the payload is not read
+        ("gap", [("GAP", 1, 24, 25), ("GAP", 2, 24, 25), ("GAP", 3, 24, 25)]),
+        ("loss-tail", [(LOSS, 3, 50, 59)]),
+        ("loss-middle", [(LOSS, 2, 24, 25)]),
+        ("loss-segment", [(LOSS, 1, 22, 43)]),
+        ("loss-all", [(LOSS, 3, 0, 59)]),
+        ("epoch-lie", [("EPOCH_CACHE_LIE", 3, 24, 27)]),
+        ("epoch-missing", [("EPOCH_CACHE_LIE", 2, 0, 59)]),
+        ("bit-rot", []),
+    ],
+)
+def test_batches_level_sees_all_that_headers_tell(batches: Audit, topic: str, expected: list[tuple[Any, ...]]) -> None:
+    assert places(of_topic(batches, topic)) == expected, of_topic(batches, topic)
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
+        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
+        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
+        ("loss-tail", [(LOSS, 3, 50, 59)]),
+        ("loss-middle", [(LOSS, 2, 24, 25)]),
+        ("loss-segment", [(LOSS, 1, 22, 43)]),
+        ("loss-all", [(LOSS, 3, 0, 59)]),
+        ("bit-rot", []),  # the digests were right when they were written
+        ("epoch", []),
+    ],
+)
+def test_digest_level_names_what_was_indexed_otherwise(
+    digest: Audit, topic: str, expected: list[tuple[Any, ...]]
+) -> None:
+    assert places(of_topic(digest, topic)) == expected, of_topic(digest, topic)
+
+
+def test_digest_level_says_what_to_do_without_digest_indexes(digest: Audit) -> None:
+    findings = of_topic(digest, "gap")
+    assert [(finding.kind, finding.wrong) for finding in findings] == [("UNREADABLE", n) for n in (1, 2, 3)], findings
+    assert all("use --level batches" in finding.why for finding in findings)
+
+
+def test_what_a_level_reads_is_told(deep: Audit, batches: Audit, index: Audit, digest: Audit) -> None:
+    sizes = sum(replica.size for replica in deep.replicas)
+    assert deep.bytes_read["batches"] > 0.9 * sizes
+    assert 0 < digest.bytes_read["digests"] < index.bytes_read["indexes"] < batches.bytes_read["batches"]
+    assert summary(digest)["bytes_read"] == digest.bytes_read
+
+
 def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
     findings = of_topic(deep, "rotten-length")
     assert len(findings) == 1, findings
@@ -96,7 +162,7 @@ def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
     assert (finding.kind, finding.wrong, finding.first) == ("BIT_ROT", 3, 24), finding
 
 
-@pytest.mark.parametrize("level", ["index", "deep"])
+@pytest.mark.parametrize("level", ["index", "batches", "deep"])
 @pytest.mark.parametrize(
     ("topic", "replica", "suffix"),
     [("index-lie", 2, ".index"), ("time-lie", 3, ".timeindex"), ("digest-lie", 1, ".digest")],
@@ -117,7 +183,7 @@ def test_an_epoch_checkpoint_lie_shows_at_the_index_level(index: Audit) -> None:
     assert {(finding.kind, finding.wrong) for finding in findings} == {("EPOCH_CACHE_LIE", 3)}, findings
 
 
-@pytest.mark.parametrize("level", ["index", "deep"])
+@pytest.mark.parametrize("level", ["digest", "index", "batches", "deep"])
 @pytest.mark.parametrize("topic", ["healthy", "lag", "tail", "retention", "layout", "leftovers", "index-gone", "alone"])
 def test_what_replicas_may_differ_in_is_no_finding(request: pytest.FixtureRequest, level: str, topic: str) -> None:
     findings = of_topic(request.getfixturevalue(level), topic)
@@ -125,7 +191,7 @@ def test_what_replicas_may_differ_in_is_no_finding(request: pytest.FixtureReques
     assert verdict(findings, compared=1) == CONSISTENT
 
 
-@pytest.mark.parametrize("level", ["index", "deep"])
+@pytest.mark.parametrize("level", ["index", "batches", "deep"])
 @pytest.mark.parametrize(("topic", "replica"), [("unreadable", 3), ("unreadable-end", 3), ("no-mark", 2)])
 def test_what_cannot_be_read_or_known_is_inconclusive(
     request: pytest.FixtureRequest, level: str, topic: str, replica: int
