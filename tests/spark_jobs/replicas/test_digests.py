@@ -1,0 +1,100 @@
+"""The digest check of a segment, without Spark: what its points are, and what it reads to know them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from replog.log.batch import BatchHeader, iterate_batches
+from replog.log.digest import add_digests, batch_digest
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from spark_jobs.replicas.counting import CountingStore
+from spark_jobs.replicas.digests import digest_points
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.index_check import DIGEST, Point
+from spark_jobs.replicas.scan import Fault
+from tests.spark_jobs.log_directories import END, Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    cluster = Cluster(tmp_path)
+    cluster.build(1, "t")
+    return cluster
+
+
+def segments(cluster: Cluster) -> tuple[Segment, ...]:
+    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
+    return files.segments
+
+
+def headers(cluster: Cluster) -> list[BatchHeader]:
+    logs = sorted(cluster.path(1, "t").glob("*.log"))
+    return [header for path in logs for _, header in iterate_batches(path.read_bytes())]
+
+
+def digest_below(cluster: Cluster, offset: int) -> tuple[int, int]:
+    """Last offset and digest of the batches that end below `offset`."""
+    last, digest = -1, 0
+    for header in headers(cluster):
+        if header.last_offset < offset:
+            last, digest = header.last_offset, add_digests(digest, batch_digest(header))
+    return last, digest
+
+
+def points(cluster: Cluster, aligned: list[int], *, entries: bool = False) -> dict[int, int | None]:
+    """Digest by offset, of all segments."""
+    found: dict[int, int | None] = {}
+    for segment in segments(cluster):
+        for item in digest_points(segment, aligned, entries=entries):
+            assert isinstance(item, Point), item
+            if item.kind == DIGEST:
+                assert found.setdefault(item.offset, item.value) == item.value, "one digest for an offset"
+    return found
+
+
+def test_every_offset_can_be_aligned_at(cluster: Cluster) -> None:
+    for offset in range(1, END + 1):
+        last, digest = digest_below(cluster, offset)
+        assert points(cluster, [offset])[last] == digest, offset
+
+
+def test_the_ends_of_segments_are_points_and_with_entries_all_that_is_indexed(cluster: Cluster) -> None:
+    ends = {segment.base - 1 for segment in segments(cluster)}
+    assert points(cluster, []).keys() == ends
+    every = points(cluster, [], entries=True)
+    assert len(every) > 2 * len(ends)
+    assert all(value == digest_below(cluster, offset + 1)[1] for offset, value in every.items())
+
+
+def test_a_sealed_segment_takes_one_entry(cluster: Cluster) -> None:
+    segment = segments(cluster)[0]
+    store = CountingStore(segment.store)
+    assert list(digest_points(replace(segment, store=store), [], entries=False))
+    assert store.bytes_read <= 3 * 12
+
+
+def test_without_an_offset_index_headers_are_walked_instead(cluster: Cluster) -> None:
+    for path in cluster.path(1, "t").glob(f"*{INDEX_SUFFIX}"):
+        path.unlink()
+    last, digest = digest_below(cluster, 30)
+    assert points(cluster, [30])[last] == digest
+
+
+def test_the_first_segment_without_digest_index_says_so_and_no_other(cluster: Cluster) -> None:
+    for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
+        path.unlink()
+    found = [item for segment in segments(cluster) for item in digest_points(segment, [30], entries=True)]
+    (fault,) = [item for item in found if isinstance(item, Fault)]
+    assert (fault.fault, fault.first) == ("UNREADABLE", 0)
+    assert "use --level batches" in fault.detail
+
+
+def test_a_missing_segment_is_a_gap(cluster: Cluster) -> None:
+    second, third = segments(cluster)[1:3]
+    for path in cluster.path(1, "t").glob(f"{second.base:020d}.*"):
+        path.unlink()
+    found = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
+    (fault,) = [item for item in found if isinstance(item, Fault)]
+    assert (fault.fault, fault.file, fault.first, fault.last) == ("GAP", LOG_SUFFIX, second.base, third.base - 1)
