@@ -1,0 +1,223 @@
+"""Batch queries against brokers in this process: exactly the records between the bounds."""
+
+import asyncio
+import logging
+
+import pytest
+
+from replog.client import Admin, Producer
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from spark_jobs.records import task
+from tests.replog.client.test_read_committed import with_transactions
+from tests.spark_jobs.records.conftest import (
+    InProcessCluster,
+    batch_query,
+    batch_reader,
+    places,
+    planned,
+    produce,
+    read_all,
+)
+
+
+async def two_partitions(cluster: InProcessCluster) -> None:
+    """Topic `t`: 30 records in partition 0, 20 in partition 1, from 1000 ms on."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    await produce(cluster, "t", {0: 30, 1: 20})
+
+
+def spans(rows: list[dict[str, object]]) -> dict[int, tuple[int, int]]:
+    """First and last offset of each partition, having checked that none between them is missing."""
+    found: dict[int, list[int]] = {}
+    for _, partition, offset in places(rows):
+        found.setdefault(partition, []).append(offset)
+    assert all(offsets == list(range(offsets[0], offsets[-1] + 1)) for offsets in found.values()), found
+    return {partition: (offsets[0], offsets[-1]) for partition, offsets in found.items()}
+
+
+async def test_all_records_come_with_all_their_columns(cluster: InProcessCluster) -> None:
+    await two_partitions(cluster)
+    async with Producer(cluster.brokers[1].address) as producer:
+        await producer.send("t", None, b"key", partition=1, timestamp_ms=2000, headers=[("a", b"1"), ("b", None)])
+    rows = await batch_query(cluster, subscribe="t", includeHeaders="true")
+    assert spans(rows) == {0: (0, 29), 1: (0, 20)}
+    assert [row["value"] for row in rows[:30]] == [b"0:%d" % number for number in range(30)]
+    last = rows[-1]
+    assert last.pop("timestamp").timestamp() == 2.0
+    headers = [{"key": "a", "value": b"1"}, {"key": "b", "value": None}]
+    assert last == {
+        "key": b"key",
+        "value": None,
+        "topic": "t",
+        "partition": 1,
+        "offset": 20,
+        "timestampType": 0,
+        "headers": headers,
+    }
+    assert rows[0]["headers"] is None
+
+
+async def test_each_way_to_name_partitions_and_bounds(cluster: InProcessCluster) -> None:
+    await two_partitions(cluster)
+    for name in ("other", "t-2"):
+        await cluster.create_topic(name, partitions=1, replication_factor=1)
+    await produce(cluster, "other", {0: 5})
+
+    async def read(**given: str) -> dict[int, tuple[int, int]]:
+        return spans(await batch_query(cluster, **given))
+
+    assert await read(assign='{"t":[1]}') == {1: (0, 19)}
+    assert {topic for topic, *_ in places(await batch_query(cluster, subscribe="t,other"))} == {"t", "other"}
+    assert {topic for topic, *_ in places(await batch_query(cluster, subscribePattern="o.*r|t-.*"))} == {"other"}
+    assert await batch_query(cluster, subscribePattern="nothing.*") == []
+    bounds = {"startingOffsets": '{"t":{"0":12,"1":-2}}', "endingOffsets": '{"t":{"0":-1,"1":7}}'}
+    assert await read(subscribe="t", **bounds) == {0: (12, 29), 1: (0, 6)}
+    assert await read(subscribe="t", startingTimestamp="1105", endingTimestamp="1150") == {0: (11, 14), 1: (11, 14)}
+    by_time = {
+        "startingOffsetsByTimestamp": '{"t":{"0":1290,"1":0}}',
+        "endingOffsetsByTimestamp": '{"t":{"0":9999,"1":1010}}',
+    }
+    assert await read(subscribe="t", **by_time) == {0: (29, 29), 1: (0, 0)}
+    late = {"subscribe": "t", "startingTimestamp": "1250"}
+    with pytest.raises(ReplogError, match="t-1 has no record at or after 1250 ms"):
+        await read(**late)
+    assert await read(**late, startingOffsetsByTimestampStrategy="latest") == {0: (25, 29)}
+
+
+async def test_what_does_not_exist_is_refused(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    for given in ({"subscribe": "t,nowhere"}, {"assign": '{"t":[0,7]}'}, {"assign": '{"nowhere":[0]}'}):
+        with pytest.raises(ReplogError) as caught:
+            await planned(cluster, **given)
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    with pytest.raises(ReplogError, match="must name every partition"):
+        await planned(cluster, subscribe="t", startingOffsets='{"t":{"1":0}}')
+
+
+async def test_a_partition_is_split_where_more_tasks_are_wanted(cluster: InProcessCluster) -> None:
+    await two_partitions(cluster)
+    found = await planned(cluster, subscribe="t", minPartitions="5")
+    assert [(part.partition, part.start, part.end) for part in found] == [
+        (0, 0, 10),
+        (0, 10, 20),
+        (0, 20, 30),
+        (1, 0, 10),
+        (1, 10, 20),
+    ]
+    rows = await batch_query(cluster, subscribe="t", maxRecordsPerPartition="7")
+    assert spans(rows) == {0: (0, 29), 1: (0, 19)}
+
+
+async def test_records_that_are_gone_fail_the_query_or_are_warned_of(
+    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await two_partitions(cluster)
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_records({TopicPartition("t", 0): 15})
+    for bounds in (
+        {"startingOffsets": '{"t":{"0":10,"1":0}}'},
+        {"startingOffsets": '{"t":{"0":31,"1":0}}'},
+        {"endingOffsets": '{"t":{"0":31,"1":20}}'},
+    ):
+        with pytest.raises(
+            ReplogError, match=r"t-0: records from offset .* are asked for, and those from 15 to before 30"
+        ):
+            await planned(cluster, subscribe="t", **bounds)
+        with caplog.at_level(logging.WARNING):
+            rows = await batch_query(cluster, subscribe="t", failOnDataLoss="false", **bounds)
+        assert "going on without them" in caplog.text
+        caplog.clear()
+        wanted = {0: (15, 29), 1: (0, 19)} if '31,"1":0' not in bounds.get("startingOffsets", "") else {1: (0, 19)}
+        assert spans(rows) == wanted
+    assert spans(await batch_query(cluster, subscribe="t")) == {0: (15, 29), 1: (0, 19)}
+    with pytest.raises(ReplogError, match="starts at offset 20, after its end 18"):
+        await planned(cluster, assign='{"t":[0]}', startingOffsets='{"t":{"0":20}}', endingOffsets='{"t":{"0":18}}')
+
+
+async def test_records_that_go_between_planning_and_reading_fail_the_task(
+    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await two_partitions(cluster)
+    strict, lenient = (batch_reader(cluster, assign='{"t":[0]}', failOnDataLoss=fail) for fail in ("true", "false"))
+    ranges = list(await asyncio.to_thread(strict.partitions))
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_records({TopicPartition("t", 0): 15})
+    with pytest.raises(ReplogError, match="t-0: the records from offset 0 to before 15 are gone: the log starts at"):
+        await asyncio.to_thread(read_all, strict, ranges)
+    rows = await asyncio.to_thread(read_all, lenient, ranges)
+    assert spans(rows) == {0: (15, 29)}
+    assert "from offset 0 to before 15 are gone" in caplog.text
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_topic("t")
+        await admin.create_topic("t", partitions=1, replication_factor=1)
+    await produce(cluster, "t", {0: 30})
+    with pytest.raises(ReplogError, match="from offset 0 to before 30 are gone: its topic is another one now"):
+        await asyncio.to_thread(read_all, strict, ranges)
+    assert await asyncio.to_thread(read_all, lenient, ranges) == []
+    assert "its topic is another one now" in caplog.text
+
+
+async def test_a_deleted_topic_fails_the_task(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    await two_partitions(cluster)
+    monkeypatch.setattr(task, "UNKNOWN_S", 1.5)
+    reader = batch_reader(cluster, assign='{"t":[0]}')
+    ranges = list(await asyncio.to_thread(reader.partitions))
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_topic("t")
+    with pytest.raises(ReplogError, match="its topic is not known any more"):
+        await asyncio.to_thread(read_all, reader, ranges)
+
+
+async def test_the_isolation_level_is_the_bound(cluster: InProcessCluster) -> None:
+    """LG-9, FE-22: read_committed ends at the last stable offset and leaves aborted records out; no marker is seen."""
+    await with_transactions(cluster)
+    committed = await batch_query(cluster, subscribe="t", kafka_isolation_level="read_committed")
+    assert [(row["offset"], row["value"]) for row in committed] == [
+        (2, b"plain"),
+        (3, b"committed"),
+        (5, b"of the next transaction"),
+    ]
+    assert [part.end for part in await planned(cluster, subscribe="t", kafka_isolation_level="read_committed")] == [8]
+    everything = await batch_query(cluster, subscribe="t")
+    assert [row["offset"] for row in everything] == [0, 1, 2, 3, 5, 8, 9]
+
+
+async def test_records_above_the_high_watermark_are_not_seen(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="2")
+    await produce(cluster, "t", {0: 10})
+    leader = cluster.leader(TopicPartition("t", 0))
+    log = cluster.log(leader, TopicPartition("t", 0))
+    await cluster.crash_broker(3 - leader)
+    async with Producer(cluster.brokers[leader].address, acks=1) as producer:
+        await (await producer.send("t", b"uncommitted"))
+    assert (log.high_watermark, log.log_end_offset) == (10, 11)
+    rows = await batch_query(cluster, subscribe="t", kafka_bootstrap_servers=cluster.brokers[leader].address)
+    assert spans(rows) == {0: (0, 9)}
+
+
+async def test_a_task_goes_on_with_another_leader(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t", replication_factor=3)
+    await produce(cluster, "t", {0: 200})
+    reader = batch_reader(cluster, subscribe="t", kafka_max_partition_fetch_bytes="300", kafka_fetch_max_bytes="300")
+    ranges = list(await asyncio.to_thread(reader.partitions))
+    batches = reader.read(ranges[0])
+    first = await asyncio.to_thread(next, batches)
+    await cluster.stop_broker(cluster.leader(TopicPartition("t", 0)))
+    rest = await asyncio.to_thread(list, batches)
+    rows = [row for batch in [first, *rest] for row in batch.to_pylist()]
+    assert len(rest) > 3
+    assert spans(rows) == {0: (0, 199)}
+
+
+async def test_a_task_that_nobody_answers_says_so_in_time(cluster: InProcessCluster) -> None:
+    await two_partitions(cluster)
+    reader = batch_reader(cluster, assign='{"t":[0]}', kafkaConsumer_pollTimeoutMs="500")
+    ranges = list(await asyncio.to_thread(reader.partitions))
+    await cluster.crash_broker(1)
+    with pytest.raises(ReplogError, match=r"nothing came from offset 0 on in 0\.5 s; is its leader up"):
+        await asyncio.to_thread(read_all, reader, ranges)

@@ -1,0 +1,176 @@
+"""`format("replog")` in Spark itself, on a cluster of real processes."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from cluster.demo.dataset import carrier, load, rows
+from cluster.demo.traffic import read_back
+from cluster.local.supervisor import LocalCluster
+from replog.client import Admin, Producer
+from spark_jobs.records import register
+
+pytestmark = [pytest.mark.processes, pytest.mark.spark, pytest.mark.timeout(400)]
+
+COLUMNS = (
+    "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
+    "headers:array<struct<key:string,value:binary>>>"
+)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[LocalCluster]:
+    register(spark)
+    running = LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3).up()
+    try:
+        yield running
+    finally:
+        running.down()
+
+
+def create(local: LocalCluster, *topics: str, partitions: int = 3) -> None:
+    async def made() -> None:
+        async with Admin(local.bootstrap) as admin:
+            for topic in topics:
+                await admin.create_topic(topic, partitions=partitions, replication_factor=3)
+
+    asyncio.run(made())
+
+
+def produce(local: LocalCluster, topic: str, first: int, count: int) -> None:
+    async def sent() -> None:
+        async with Producer(local.bootstrap, linger_ms=5) as producer:
+            for number in range(first, first + count):
+                headers = [("n", b"%d" % number)] if number % 2 else []
+                await producer.send(topic, b"%d" % number, b"k%d" % number, headers=headers)
+
+    asyncio.run(sent())
+
+
+def values(local: LocalCluster, topic: str) -> list[int]:
+    found = asyncio.run(read_back(local.bootstrap, topic, 3, lambda _: None))
+    return sorted(int(value) for _, _, value in found)
+
+
+def options(local: LocalCluster, topic: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": local.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+
+
+def test_a_batch_query_has_the_columns_and_rows_of_the_topic(spark: SparkSession, local: LocalCluster) -> None:
+    create(local, "batch")
+    produce(local, "batch", 0, 5000)
+    read = spark.read.format("replog").options(**options(local, "batch"))
+    found = read.option("includeHeaders", "true").load()
+    assert found.schema.simpleString() == COLUMNS
+    summary = found.selectExpr(
+        "count(*)",
+        "count(distinct partition, offset)",
+        "sum(cast(value as string))",
+        "count_if(concat('k', cast(value as string)) = cast(key as string))",
+        "count_if(cast(headers[0].value as string) = cast(value as string))",
+        "max(size(headers))",
+        "count_if(abs(timestampdiff(SECOND, timestamp, now())) < 300)",
+    ).first()
+    assert summary is not None
+    assert tuple(summary) == (5000, 5000, 5000 * 4999 / 2, 5000, 2500, 1, 5000)
+    assert read.load().where("partition = 1").limit(3).count() == 3
+    assert (
+        spark.read.format("replog").options(**options(local, "batch")).option("minPartitions", 7).load().count() == 5000
+    )
+    with pytest.raises(PySparkException, match="knows no option startingoffset"):
+        read.option("startingOffset", "earliest").load().count()
+
+
+def test_a_batch_write_reads_back(spark: SparkSession, local: LocalCluster) -> None:
+    create(local, "written")
+    frame = spark.range(10_000, numPartitions=3).selectExpr(
+        "cast(id as string) as value", "cast(id % 7 as string) as key", "'written' as topic"
+    )
+    frame.write.format("replog").option("kafka.bootstrap.servers", local.bootstrap).mode("append").save()
+    assert values(local, "written") == list(range(10_000))
+    with pytest.raises(PySparkException, match="column 'id' is none of a record's"):
+        spark.range(1).write.format("replog").options(
+            topic="written", **{"kafka.bootstrap.servers": local.bootstrap}
+        ).mode("append").save()
+
+
+def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(
+    spark: SparkSession, local: LocalCluster, tmp_path: Path
+) -> None:
+    create(local, "in", "out")
+    produce(local, "in", 0, 2500)
+    source = spark.readStream.format("replog").options(**options(local, "in")).option("maxOffsetsPerTrigger", 1000)
+
+    def run() -> StreamingQuery:
+        sink = source.load().select("key", "value").writeStream.format("replog").option("topic", "out")
+        sink = sink.option("kafka.bootstrap.servers", local.bootstrap)
+        query = sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(200), "the query did not end"
+        return query
+
+    sizes = [progress["numInputRows"] for progress in run().recentProgress if progress["numInputRows"]]
+    assert sizes == [1000, 1000, 500]
+    assert values(local, "out") == list(range(2500))
+    produce(local, "in", 2500, 700)
+    again = [progress for progress in run().recentProgress if progress["numInputRows"]]
+    assert [progress["numInputRows"] for progress in again] == [700], "only what is new is read after a restart"
+    assert values(local, "out") == list(range(3200))
+
+
+def flights(local: LocalCluster, given: list[bytes], killed: threading.Event, kill_at: int) -> threading.Thread:
+    """A thread that produces every flight, keyed by nothing, and asks for the kill when it is half-way."""
+
+    async def sent() -> None:
+        async with Producer(local.bootstrap, linger_ms=20, batch_size=64 << 10) as producer:
+            for number, row in enumerate(given):
+                await producer.send("flights", row)
+                if number % 4000 == 0:
+                    await asyncio.sleep(0.1)
+                if number == kill_at:
+                    killed.set()
+
+    thread = threading.Thread(target=lambda: asyncio.run(sent()))
+    thread.start()
+    return thread
+
+
+def counts_by_carrier(frame: DataFrame) -> DataFrame:
+    return frame.selectExpr("split(cast(value as string), ',')[9] as carrier").groupBy("carrier").count()
+
+
+def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(
+    spark: SparkSession, local: LocalCluster, tmp_path: Path
+) -> None:
+    given = rows(load())
+    create(local, "flights")
+    source = spark.readStream.format("replog").options(**options(local, "flights"))
+    counted = counts_by_carrier(source.option("maxOffsetsPerTrigger", 60_000).load())
+    sink = counted.writeStream.outputMode("complete").format("memory").queryName("by_carrier")
+    query = sink.option("checkpointLocation", str(tmp_path)).start()
+    half_way = threading.Event()
+    producing = flights(local, given, half_way, len(given) // 2)
+    try:
+        assert half_way.wait(200)
+        seen = sum(progress["numInputRows"] for progress in query.recentProgress)
+        local.kill(2)
+        producing.join(200)
+        assert not producing.is_alive()
+        query.processAllAvailable()
+    finally:
+        query.stop()
+        local.start(2)
+    progress = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
+    print(f"broker 2 was killed when {seen} of {len(given)} flights had been counted; micro-batches of {progress}")
+    found = {row["carrier"].encode(): row["count"] for row in spark.table("by_carrier").collect()}
+    assert found == Counter(map(carrier, given))
+    assert max(progress) <= 60_000
+    assert len(progress) >= 6
+    batch = counts_by_carrier(spark.read.format("replog").options(**options(local, "flights")).load())
+    assert {row["carrier"].encode(): row["count"] for row in batch.collect()} == found

@@ -1,0 +1,196 @@
+"""Streaming queries as Spark drives them, against brokers in this process."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from replog.client import Admin
+from replog.errors import ReplogError
+from replog.topic import TopicPartition
+from spark_jobs.records.stream_reader import StreamReader
+from tests.replog.client.test_read_committed import with_transactions
+from tests.spark_jobs.records.conftest import InProcessCluster, places, produce, read_all, stream_reader
+
+Offset = dict[str, Any]
+
+
+async def trigger(reader: StreamReader, start: Offset) -> tuple[Offset, list[tuple[str, int, int]]]:
+    """One micro-batch: its end, and the records that it reads."""
+
+    def run() -> tuple[Offset, list[tuple[str, int, int]]]:
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        return end, places(read_all(reader, list(reader.partitions(start, end))))
+
+    return await asyncio.to_thread(run)
+
+
+async def begun(cluster: InProcessCluster, **given: str) -> tuple[StreamReader, Offset]:
+    reader = stream_reader(cluster, **{"startingOffsets": "earliest", **given})
+    return reader, await asyncio.to_thread(reader.initialOffset)
+
+
+async def topic(cluster: InProcessCluster, partitions: int = 2) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=partitions, replication_factor=1)
+
+
+def offsets(at: Offset) -> dict[str, int]:
+    return at["t"]  # type: ignore[no-any-return]
+
+
+async def test_each_trigger_reads_what_has_come_since_the_last(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 5})
+    reader, start = await begun(cluster, subscribe="t")
+    assert offsets(start) == {"0": 0, "1": 0}
+    assert reader.getDefaultReadLimit() == ReadAllAvailable()
+    end, rows = await trigger(reader, start)
+    assert (offsets(end), rows) == ({"0": 5, "1": 0}, [("t", 0, n) for n in range(5)])
+    assert reader.reportLatestOffset() == end
+    assert await trigger(reader, end) == (end, [])
+    await produce(cluster, "t", {1: 3})
+    again, _ = await begun(cluster, subscribe="t")  # as after a restart: nothing is remembered but the offset
+    assert await trigger(again, end) == ({**end, "t": {"0": 5, "1": 3}}, [("t", 1, n) for n in range(3)])
+
+
+async def test_a_query_begins_where_it_is_told_to(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 30, 1: 10})
+
+    async def first(**given: str) -> dict[str, int]:
+        return offsets((await begun(cluster, subscribe="t", **given))[1])
+
+    assert await first(startingOffsets="latest") == {"0": 30, "1": 10}
+    assert await first(startingOffsets='{"t":{"0":7,"1":-1}}') == {"0": 7, "1": 10}
+    assert await first(startingTimestamp="1050") == {"0": 5, "1": 5}
+    with pytest.raises(ReplogError, match="the query starts at offset 31, and there are 0 to before 30"):
+        await first(startingOffsets='{"t":{"0":31,"1":0}}')
+    assert await first(startingOffsets='{"t":{"0":31,"1":0}}', failOnDataLoss="false") == {"0": 30, "1": 0}
+
+
+async def test_a_trigger_takes_no_more_than_its_limit(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 30, 1: 10})
+    reader, start = await begun(cluster, subscribe="t", maxOffsetsPerTrigger="12")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(12)
+    rows: list[tuple[str, int, int]] = []
+    sizes = []
+    while True:
+        end, more = await trigger(reader, start)
+        if end == start:
+            break
+        sizes.append(len(more))
+        start, rows = end, rows + more
+    assert sizes == [12, 12, 12, 4]
+    assert sorted(rows) == [("t", 0, n) for n in range(30)] + [("t", 1, n) for n in range(10)]
+    assert offsets(reader.reportLatestOffset() or {}) == {"0": 30, "1": 10}
+    _, start = await begun(cluster, subscribe="t")
+    everything = await asyncio.to_thread(reader.latestOffset, start, ReadAllAvailable())
+    assert offsets(everything) == {"0": 30, "1": 10}, "the engine may ask for all, whatever the option says"
+
+
+async def test_available_now_reads_what_was_there_and_ends(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 30})
+    reader, start = await begun(cluster, subscribe="t", maxOffsetsPerTrigger="20")
+    await asyncio.to_thread(reader.prepareForTriggerAvailableNow)
+    await produce(cluster, "t", {0: 30, 1: 1})
+    seen = []
+    for _ in range(3):
+        start, rows = await trigger(reader, start)
+        seen.append(len(rows))
+    assert seen == [20, 10, 0]
+
+
+async def test_topics_that_appear_are_read_from_their_first_record(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    reader, start = await begun(cluster, subscribePattern="t.*", startingOffsets="latest")
+    await cluster.create_topic("t-new", partitions=1, replication_factor=1)
+    await produce(cluster, "t-new", {0: 4})
+    end, rows = await trigger(reader, start)
+    assert rows == [("t-new", 0, n) for n in range(4)]
+    assert end["t-new"] == {"0": 4}
+    assert set(end["@topicIds"]) == {"t", "t-new"}
+
+
+async def test_a_topic_deleted_or_made_anew_fails_the_query_or_is_warned_of(
+    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 5})
+    strict, start = await begun(cluster, subscribePattern="t")
+    lenient, _ = await begun(cluster, subscribePattern="t", failOnDataLoss="false")
+    end, rows = await trigger(strict, start)
+    assert len(rows) == 5
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_topic("t")
+        with pytest.raises(ReplogError, match="topic 't' is not there any more"):
+            await trigger(strict, end)
+        with pytest.raises(ReplogError, match="t-0 is not there any more; its records to before 5 are gone"):
+            await asyncio.to_thread(strict.partitions, start, end)  # a batch that is planned again after a restart
+        assert await asyncio.to_thread(lenient.partitions, start, end) == []
+        await admin.create_topic("t", partitions=2, replication_factor=1)
+    await produce(cluster, "t", {0: 5, 1: 2})  # as many as before: offsets alone would tell nothing
+    with pytest.raises(ReplogError, match="topic 't' is another one now"):
+        await trigger(strict, end)
+    with pytest.raises(ReplogError, match="t-0 is not there any more"):
+        await asyncio.to_thread(strict.partitions, start, end)
+    with caplog.at_level(logging.WARNING):
+        end, rows = await trigger(lenient, end)
+    assert rows == [("t", 0, n) for n in range(5)] + [("t", 1, n) for n in range(2)]
+    assert "topic 't' is another one now" in caplog.text
+    assert await trigger(strict, end) == (end, [])
+
+
+async def test_retention_that_overtakes_a_query_is_told(
+    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 30})
+    strict, start = await begun(cluster, subscribe="t")
+    lenient, _ = await begun(cluster, subscribe="t", failOnDataLoss="false")
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_records({TopicPartition("t", 0): 20})
+    with pytest.raises(ReplogError, match="from offset 0 to before 20 are gone: the log starts at offset 20"):
+        await trigger(strict, start)
+    _, rows = await trigger(lenient, start)
+    assert rows == [("t", 0, n) for n in range(20, 30)]
+    assert "going on without them" in caplog.text
+
+
+async def test_a_log_that_ends_before_what_was_read_is_told(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    await produce(cluster, "t", {0: 5})
+    strict, start = await begun(cluster, subscribe="t")
+    read = {**start, "t": {"0": 9, "1": 0}}
+    with pytest.raises(ReplogError, match="t-0 was read up to offset 9, and ends at 5 now"):
+        await trigger(strict, read)
+    lenient, _ = await begun(cluster, subscribe="t", failOnDataLoss="false")
+    end, rows = await trigger(lenient, read)
+    assert (offsets(end), rows) == ({"0": 5, "1": 0}, [])
+
+
+async def test_a_topic_that_is_added_to_a_checkpointed_query_is_told_if_it_lacks_its_beginning(
+    cluster: InProcessCluster,
+) -> None:
+    await topic(cluster)
+    _, start = await begun(cluster, subscribe="t")
+    await cluster.create_topic("old", replication_factor=1)
+    await produce(cluster, "old", {0: 8})
+    wider, _ = await begun(cluster, subscribe="t,old")
+    assert (await trigger(wider, start))[1] == [("old", 0, n) for n in range(8)]
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_records({TopicPartition("old", 0): 5})
+    with pytest.raises(ReplogError, match="old-0 is new, and what it holds starts at offset 5"):
+        await trigger(wider, start)
+
+
+async def test_a_query_of_committed_records_waits_for_open_transactions(cluster: InProcessCluster) -> None:
+    """LG-9: triggers end at the last stable offset."""
+    await with_transactions(cluster)
+    reader, start = await begun(cluster, subscribe="t", kafka_isolation_level="read_committed")
+    end, rows = await trigger(reader, start)
+    assert (offsets(end), rows) == ({"0": 8}, [("t", 0, 2), ("t", 0, 3), ("t", 0, 5)])

@@ -1,0 +1,135 @@
+"""The sink, against brokers in this process: what a task has written is acknowledged, and reads back as it was."""
+
+import asyncio
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType
+
+from replog.client import Consumer, DeliveryFailed, Record
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from spark_jobs.records.options import sink_options
+from spark_jobs.records.schema import HEADERS, arrow_schema
+from spark_jobs.records.source import ReplogSource
+from spark_jobs.records.writer import BatchWriter, StreamWriter, Written
+from tests.cluster.broker.conftest import eventually
+from tests.spark_jobs.records.conftest import InProcessCluster, options, table
+
+_TYPES: dict[str, DataType] = {"string": StringType(), "binary": BinaryType(), "int": IntegerType(), "long": LongType()}
+
+
+def columns_of(text: str) -> StructType:
+    """`name type, …`, without a Spark session to parse it."""
+    schema = StructType()
+    for name, kind in (column.split() for column in text.split(", ")):
+        schema.add(name, _TYPES[kind])
+    return schema
+
+
+TP = TopicPartition("t", 0)
+WHOLE = columns_of("topic string, key binary, value string, partition int").add("headers", HEADERS)
+
+
+async def read_back(cluster: InProcessCluster, topic: str, partitions: int, count: int) -> list[Record]:
+    found: list[Record] = []
+    async with Consumer(cluster.brokers[1].address, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, number) for number in range(partitions)])
+        async with asyncio.timeout(10):
+            while len(found) < count:
+                found += await consumer.fetch()
+    return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
+async def write(cluster: InProcessCluster, schema: StructType, *batches: pa.RecordBatch, **given: str) -> Any:
+    writer = StreamWriter(sink_options(options(cluster, **given)), schema)
+    return await asyncio.to_thread(writer.write, iter(batches))
+
+
+async def test_every_column_of_a_record_reads_back(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    for name in ("a", "b"):
+        await cluster.create_topic(name, partitions=3, replication_factor=1)
+    headers = pa.array([[("h", b"1"), ("h", None)], None, []], arrow_schema(True).field("headers").type)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array(["a", "b", "a"]),
+            pa.array([b"k", None, b"k"]),
+            pa.array(["grün", "x", None]),
+            pa.array([2, 1, None], pa.int32()),
+            headers,
+        ],
+        names=WHOLE.fieldNames(),
+    )
+    assert await write(cluster, WHOLE, batch) == Written(3)
+    in_a, in_b = await read_back(cluster, "a", 3, 2), await read_back(cluster, "b", 3, 1)
+    assert [(r.key, r.value, r.headers) for r in in_b] == [(None, b"x", [])]
+    assert in_b[0].partition == 1
+    by_value = {record.value: record for record in in_a}
+    assert by_value["grün".encode()].headers == [("h", b"1"), ("h", None)]
+    assert by_value["grün".encode()].partition == 2
+    assert (by_value[None].key, by_value[None].headers) == (b"k", [])
+
+
+async def test_the_option_topic_outranks_the_column(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("wanted", replication_factor=1)
+    schema = columns_of("topic string, value binary")
+    batches = [table(topic=["other"] * 500, value=[b"%d" % (500 * part + n) for n in range(500)]) for part in range(4)]
+    assert await write(cluster, schema, *batches, topic="wanted") == Written(2000)
+    assert [r.value for r in await read_back(cluster, "wanted", 1, 2000)] == [b"%d" % n for n in range(2000)]
+
+
+async def test_nothing_to_write_is_no_trouble(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    assert await write(cluster, columns_of("value binary"), topic="t") == Written(0)
+
+
+async def test_a_failure_names_the_partition_and_the_cause(cluster: InProcessCluster) -> None:
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="2")
+    leader = cluster.leader(TP)
+    await cluster.crash_broker(3 - leader)
+    await eventually(lambda: cluster.isr(TP) == {leader})
+    with pytest.raises(DeliveryFailed, match="t-0: ") as caught:
+        await write(
+            cluster, columns_of("value binary"), table(value=[b"x"]), topic="t", kafka_delivery_timeout_ms="700"
+        )
+    assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+    schema = columns_of("value binary, partition int")
+    with pytest.raises(ReplogError, match="partitions 0 to 0, not 7"):
+        await write(cluster, schema, pa.RecordBatch.from_pydict({"value": [b"x"], "partition": [7]}), topic="t")
+    with pytest.raises(ReplogError, match="a row's topic is null"):
+        await write(cluster, columns_of("value binary, topic string"), table(value=[b"x"], topic=[None]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ("key string", "there is no column 'value'"),
+        ("value long", "column 'value' is of type bigint; it must be string or binary"),
+        ("value string, headers string", "it must be array<struct<key:string,value:binary>>"),
+        ("value string, partition long", "it must be int"),
+        ("value string, offset long", "column 'offset' is none of a record's: topic, key, value, headers, partition"),
+        ("value string", "no topic is given"),
+    ],
+)
+def test_columns_that_make_no_record_are_refused(columns: str, complaint: str) -> None:
+    given = sink_options({"kafka.bootstrap.servers": "a:1", **({"topic": "t"} if columns != "value string" else {})})
+    with pytest.raises(ReplogError) as caught:
+        BatchWriter(given, columns_of(columns))
+    assert complaint in str(caught.value)
+
+
+def test_a_log_is_not_overwritten() -> None:
+    source = ReplogSource({"kafka.bootstrap.servers": "a:1", "topic": "t"})
+    for make in (source.writer, source.streamWriter):
+        with pytest.raises(ReplogError, match="a log cannot be overwritten"):
+            make(columns_of("value string"), True)
+
+
+def test_the_columns_of_the_source_are_fixed() -> None:
+    source = ReplogSource({"kafka.bootstrap.servers": "a:1", "subscribe": "t"})
+    with pytest.raises(ReplogError, match="leave the schema out"):
+        source.reader(columns_of("value string"))
