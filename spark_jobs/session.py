@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from replog.log.files import write_atomically
@@ -28,40 +29,59 @@ logger.source.level = error
 """
 
 
-def spark_session(name: str, master: str = LOCAL) -> SparkSession:
-    """A session on `master`; raises NoJava where there is none that Spark runs on.
+def spark_session(name: str, master: str | None = None) -> SparkSession:
+    """A session on `master`: unless given what `spark-submit` was told, or all cores of this machine.
 
-    Needs no network for a local master. Python workers run this interpreter.
+    Needs no network for a local master. Python workers run this interpreter, unless Spark was told of another one for
+    those of a cluster. Raises NoJava where there is none that Spark runs on.
     """
-    java_home = shim_java_home(find_java_home())
-    os.environ["JAVA_HOME"] = str(java_home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    local = master == "local" or master.startswith("local[")
-    if local:
-        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # Spark reads its logging settings before ours: a file is the only way to keep its start-up off the terminal.
-    logging_file = java_home / "log4j2.properties"
-    write_atomically(logging_file, _LOG4J.encode())
+    # Workers find the wheel of `spark-submit --py-files` as they find a zip; Spark itself knows other suffixes only.
+    SparkContext.PACKAGE_EXTENSIONS = {*SparkContext.PACKAGE_EXTENSIONS, ".whl"}
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    builder = SparkSession.builder.appName(name).master(master)
+    builder = SparkSession.builder.appName(name)
     settings = {
-        "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_file.as_uri()}",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.ansi.enabled": "false",  # digests are compared by differences modulo 2^64
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",  # groups in memory; 128 means sorting
         "spark.sql.session.timeZone": "UTC",
     }
-    if local:
-        settings |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-            "spark.default.parallelism": str(max(2, os.cpu_count() or 2)),
-        }
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started us: Java runs, and is set up as its user wants it
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        settings |= _own_java(master or LOCAL)
+        master = master or LOCAL
+    if master is not None:
+        builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _own_java(master: str) -> dict[str, str]:
+    """Prepare the environment for a Java that we start, and say what it is to be told."""
+    java_home = shim_java_home(find_java_home())
+    os.environ["JAVA_HOME"] = str(java_home)
+    local = master == "local" or master.startswith("local[")
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if local or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Spark reads its logging settings before ours: a file is the only way to keep its start-up off the terminal.
+    logging_file = java_home / "log4j2.properties"
+    write_atomically(logging_file, _LOG4J.encode())
+    settings = {
+        "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_file.as_uri()}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if local:
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        cores = str(max(2, os.cpu_count() or 2))
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": cores,
+            "spark.default.parallelism": cores,
+        }
+    return settings

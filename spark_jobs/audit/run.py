@@ -14,7 +14,7 @@ def run(
     where: Where,
     topics: Sequence[str],
     level: str,
-    master: str,
+    master: str | None,
     report_dir: Path | None,
     stage: Callable[[str], None],
 ) -> Audit:
