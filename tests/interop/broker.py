@@ -1,4 +1,4 @@
-"""A Kafka broker of one node: its own controller, its own directory."""
+"""A Kafka broker with a directory and a controller of its own: a node of one, or one of a few."""
 
 import contextlib
 import os
@@ -6,6 +6,8 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.local.ports import HOST, free_port
@@ -16,9 +18,9 @@ STOP_TIMEOUT_S = 30
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{host}:{controller}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
+node.id={node.id}
+controller.quorum.voters={voters}
+listeners=PLAINTEXT://{host}:{node.port},CONTROLLER://{host}:{node.controller_port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs={data}
@@ -33,22 +35,39 @@ log.cleaner.dedupe.buffer.size=4000000
 """
 
 
-class KafkaBroker:
-    """May be started and stopped many times; `close` leaves nothing running."""
+@dataclass(frozen=True)
+class Node:
+    """Who it is, and where on this machine its broker and its controller listen."""
 
-    def __init__(self, kafka: Kafka, home: Path) -> None:
-        """A formatted directory, under `home`."""
+    id: int
+    port: int
+    controller_port: int
+
+
+def nodes(count: int) -> list[Node]:
+    """Nodes 1 to `count` on ports that are free."""
+    ports: list[int] = []
+    for _ in range(2 * count):
+        ports.append(free_port(ports))
+    return [Node(number, *ports[2 * number - 2 : 2 * number]) for number in range(1, count + 1)]
+
+
+class KafkaBroker:
+    """May be started and stopped many times; `kill` leaves nothing running."""
+
+    def __init__(self, kafka: Kafka, home: Path, cluster: Sequence[Node] = (), number: int = 1, more: str = "") -> None:
+        """A formatted directory, under `home`. One node of `cluster`, or all of its own; `more` properties."""
+        cluster = cluster or nodes(1)
+        node = next(node for node in cluster if node.id == number)
         self.kafka = kafka
         self.data = home / "data"
         self.log_file = home / "broker.log"
-        self._port = free_port(set())
-        controller = free_port({self._port})
+        self._port = node.port
         self._properties = home / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         home.mkdir(parents=True)
-        self._properties.write_text(
-            _PROPERTIES.format(host=HOST, port=self._port, controller=controller, data=self.data)
-        )
+        voters = ",".join(f"{voter.id}@{HOST}:{voter.controller_port}" for voter in cluster)
+        self._properties.write_text(_PROPERTIES.format(host=HOST, node=node, voters=voters, data=self.data) + more)
         kafka.run("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", self._properties)
 
     @property
@@ -57,8 +76,17 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Returns once it takes connections."""
+        self.launch()
+        self.wait_until_serving()
+
+    def launch(self) -> None:
+        """Returns at once."""
         with self.log_file.open("ab") as output:
             self._process = self.kafka.start("kafka.Kafka", self._properties, output=output)
+
+    def wait_until_serving(self) -> None:
+        """Until it takes connections."""
+        assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
@@ -72,8 +100,17 @@ class KafkaBroker:
 
     def stop(self) -> None:
         """In order, as Kafka's own script does it."""
+        self.ask_to_stop()
+        self.wait_until_stopped()
+
+    def ask_to_stop(self) -> None:
+        """Returns at once."""
         assert self._process is not None
         self._process.terminate()
+
+    def wait_until_stopped(self) -> None:
+        """It must have marked its directory as closed in order."""
+        assert self._process is not None
         try:
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
