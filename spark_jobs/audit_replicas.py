@@ -11,6 +11,7 @@ from pathlib import Path
 
 from replog.errors import ReplogError
 from replog.topic import parse_directory_name, validate_topic_name
+from spark_jobs.audit.findings import LEVELS
 
 BAD_USE = 2
 UNKNOWN = 3  # as INCONCLUSIVE
@@ -57,8 +58,6 @@ examples
   python -m spark_jobs.audit_replicas --bootstrap-server localhost:9092 --level digest
 """
 
-LEVELS = ("digest", "index", "batches", "deep")
-
 
 def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -84,9 +83,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--level", choices=LEVELS, default="index", help="how deep to look (default: index)")
     parser.add_argument(
         "--master",
-        default="local[*]",
         metavar="URL",
-        help="Spark master to run on (default: local[*], all cores of this machine)",
+        help="Spark master to run on (default: what spark-submit was told, else local[*], all cores of this machine)",
     )
     parser.add_argument(
         "--report-dir",

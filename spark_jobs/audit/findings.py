@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from spark_jobs.audit.compare import EPOCH_MISMATCH, VALUE_MISMATCH
 from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
 from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE
 
+LEVELS = ("digest", "index", "batches", "deep")  # each sees what those before it see
+
+VALUE_MISMATCH = "VALUE_MISMATCH"
+EPOCH_MISMATCH = "EPOCH_MISMATCH"
 COMMITTED_LOSS = "COMMITTED_LOSS"
 
 CONSISTENT, DIVERGED, INCONCLUSIVE = "CONSISTENT", "DIVERGED", "INCONCLUSIVE"
@@ -122,7 +125,7 @@ class View:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A run of batches on which replicas disagree; `views` are of its first batch."""
+    """A run of batches on which two replicas or more disagree; `views` are of its first batch."""
 
     kind: str
     topic: str
@@ -131,6 +134,7 @@ class Mismatch:
     last: int
     count: int
     views: tuple[View, ...]
+    pairs: tuple[tuple[int, int], ...]  # replicas that disagree
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ class Cells:
     span: int
     cuts: tuple[int, ...]  # ascending
     end: int  # batches from here on are not summed up
+    begin: int = 0  # those before it are not either, and need not be read
 
 
 def block_span(offsets: int, size: int) -> int:
@@ -123,7 +124,7 @@ class _Sums:
 
     def add(self, bases: Array, lasts: Array, sizes: Array, digests: Array) -> None:
         """Sum up batches, in the order of the log."""
-        wanted = bases < self._cells.end
+        wanted = (bases >= self._cells.begin) & (bases < self._cells.end)
         if not wanted.all():
             bases, lasts, sizes, digests = bases[wanted], lasts[wanted], sizes[wanted], digests[wanted]
         if not len(bases):
@@ -177,6 +178,7 @@ class _Sound:
         self._segment = segment
         self._log_start = log_start
         self._crc = crc
+        self._begin = cells.begin
         self._sums = _Sums(cells)
         # Read before the log, which a live broker writes first.
         self._indexes = {suffix: _Index(segment, suffix) for suffix in _ENTRIES}
@@ -190,12 +192,42 @@ class _Sound:
         with segment.open(LOG_SUFFIX) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._checkpoint = segment.epochs()
-            for chunk in _batches(log) if self._crc else _headers(log):
+            first = self._first(log)
+            for chunk in _batches(log, first) if self._crc else _headers(log, first):
                 self._check(*chunk)
         _require(all(index.seen == len(index.entries) for index in self._indexes.values()))
         _require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
         _require(segment.next_base is None or self._expected == segment.next_base)
         return self._sums.blocks
+
+    def _first(self, log: SegmentFile) -> int:
+        """Where to begin: behind the last batch before `begin` that every index has, else with the segment."""
+        offsets, times, digests = (self._indexes[suffix] for suffix in _ENTRIES)
+        count = int(np.searchsorted(offsets.entries["offset"], self._begin))
+        if not count:
+            return 0
+        offset, position = offsets.entries[count - 1].tolist()
+        times_seen, digests_seen = (
+            int(np.searchsorted(index.entries["offset"], offset, "right")) for index in (times, digests)
+        )
+        if len(times.entries) and not times_seen:
+            return 0
+        if len(digests.entries) and (not digests_seen or digests.entries["offset"][digests_seen - 1] != offset):
+            return 0
+        try:
+            header = parse_header(log.read(position, HEADER_SIZE))
+        except CorruptRecord:
+            return 0
+        if header.last_offset != offset or position + header.size > log.size:
+            return 0  # perhaps an entry for an append of several batches (SG-2)
+        offsets.seen = offsets.seen_positions = count
+        times.seen, digests.seen = times_seen, digests_seen
+        if times_seen:
+            self._max_timestamp = int(times.entries["timestamp"][times_seen - 1])
+        if digests_seen:
+            self._digest = digests.entries["digest"][digests_seen - 1]
+        self._expected = offset + 1
+        return int(position) + header.size
 
     def _check(self, start: int, headers: Array, digests: Array) -> None:
         """Batches that lie one behind the other from position `start` on."""
@@ -299,14 +331,15 @@ class _Index:
         return found
 
 
-def _batches(log: SegmentFile) -> Iterator[tuple[int, Array, Array]]:
+def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]:
     """Batches one behind the other, `CHUNK` of them at a time: where they start, their headers and digests.
 
     This is the loop that the speed of an audit is made of: reads are large and in order, a CRC is computed where the
     bytes lie, and a batch that a read cuts goes on in the next one.
     """
-    start, headers, digests = 0, [], []
-    position = at = 0  # `window` begins at `at`
+    headers: list[bytes] = []
+    digests: list[bytes] = []
+    position = at = start  # `window` begins at `at`
     window = memoryview(b"")
     size = log.size
     while position + HEADER_SIZE <= size:
@@ -336,9 +369,8 @@ def _batches(log: SegmentFile) -> Iterator[tuple[int, Array, Array]]:
     _require_end(log, position)
 
 
-def _headers(log: SegmentFile) -> Iterator[tuple[int, Array, Array]]:
+def _headers(log: SegmentFile, position: int) -> Iterator[tuple[int, Array, Array]]:
     """As `_batches`, without their payload."""
-    position = 0
     while found := log.headers(position, CHUNK):
         headers = np.array([header for _, header in found], _HEADER)
         yield position, headers, _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in found])

@@ -3,7 +3,8 @@
 Options, beside those of all sources: `pass` = blocks, digests, indexes or batches; `crc` = false to read no payload
 (blocks and batches); `entries` = true for every entry of the digest indexes; `bounds` = JSON rows [topic, partition,
 replica, high watermark, log end] as they were before anything was read; `ranges` = JSON rows [topic, partition, first,
-last], of which other offsets come to no rows, except for faults.
+last], of which other offsets come to no rows, except for faults; `starts` = JSON rows [topic, partition, offset]: what
+lies below need not be read.
 
 A row is a block (`number` is set), a point of an index (`kind`), a batch (`crc`), a fault (`fault`), or the count of
 bytes that a segment took (`read`).
@@ -11,8 +12,9 @@ bytes that a segment took (`read`).
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -77,17 +79,21 @@ class _ChecksReader(_Reader):
         self._bounds = [tuple(row) for row in json.loads(source.options["bounds"])]
         ranges = json.loads(source.options.get("ranges", "null"))
         self._ranges = None if ranges is None else [tuple(item) for item in ranges]
+        starts = json.loads(source.options.get("starts", "[]"))
+        self._starts = {(topic, partition): start for topic, partition, start in starts}
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each segment, but small ones share: a task costs more than reading a few MiB."""
         listed = [files for store in self._stores for files in store.partitions(self._topics)]
-        cells = cells_of(listed, self._bounds)
+        cells = cells_of(listed, self._bounds, self._starts)
         packed: list[WorkPartition] = []
         room = -1
         for files in listed:
             place = (files.replica, *files.partition)
             for segment in files.segments:
                 if place not in cells or (self._ranges is not None and not in_ranges(segment, self._ranges)):
+                    continue
+                if segment.next_base is not None and segment.next_base <= cells[place].begin:
                     continue
                 if segment.size > room or len(packed[-1].work) == MAX_SEGMENTS:
                     packed.append(WorkPartition())
@@ -139,7 +145,9 @@ class _ChecksReader(_Reader):
 
 
 def cells_of(
-    listed: list[PartitionFiles], bounds: list[tuple[str, int, int, int | None, int]]
+    listed: list[PartitionFiles],
+    bounds: list[tuple[str, int, int, int | None, int]],
+    starts: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> dict[tuple[int, str, int], Cells]:
     """By replica, topic and partition; without replicas that `bounds` does not name."""
     described = {(replica, topic, partition): (mark, log_end) for topic, partition, replica, mark, log_end in bounds}
@@ -149,7 +157,8 @@ def cells_of(
             groups[files.partition.topic, files.partition.partition].append(files)
     cells = {}
     for (topic, partition), members in groups.items():
-        cuts: set[int] = set()
+        start = starts.get((topic, partition), 0)
+        cuts = {start}
         offsets = size = 0
         for files in members:
             mark, log_end = described[files.replica, topic, partition]
@@ -158,7 +167,7 @@ def cells_of(
             size = max(size, sum(segment.size for segment in files.segments))
         for files in members:
             place = (files.replica, topic, partition)
-            cells[place] = Cells(block_span(offsets, size), tuple(sorted(cuts)), described[place][1])
+            cells[place] = Cells(block_span(offsets, size), tuple(sorted(cuts)), described[place][1], start)
     return cells
 
 

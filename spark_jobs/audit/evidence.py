@@ -1,0 +1,337 @@
+"""The bytes around a finding, read again from where the replicas are: headers, index entries, epochs, a hex dump.
+
+Knows no Spark. Everything is bounded, whatever the files say: a few entries, a few lines, at most `MAX_COMPARED` bytes
+of a batch read, `WINDOW` bytes of it shown.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.digest import add_digests, batch_digest
+from replog.log.dump import BatchRow
+from replog.log.errors import CorruptRecord
+from replog.log.files import (
+    DIGEST_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    base_offset_of,
+    segment_file_name,
+)
+from replog.topic import TopicPartition
+from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
+from spark_jobs.replicas.scan import Damage, LogFile, open_log
+from spark_jobs.replicas.segment_check import LAYOUTS, read_index
+
+WINDOW = 192  # bytes of a hex dump
+BEFORE = 48  # of them before the first difference
+NEIGHBOURS = 3  # entries shown on either side
+MAX_WALKED = 64 << 20  # bytes of log that are searched for a batch
+MAX_COMPARED = 64 << 20
+PIECE = 1 << 20
+
+_FIELDS = {0: ("offset", "position"), 1: ("timestamp", "offset"), 2: ("offset", "digest")}
+_KINDS = {INDEX_SUFFIX: 0, TIME_INDEX_SUFFIX: 1, DIGEST_SUFFIX: 2}
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What one replica has at an offset: a batch, bytes that are no batch, or nothing."""
+
+    replica: int
+    file: str = ""
+    segment: Segment | None = None
+    position: int = 0
+    header: BatchHeader | None = None
+    crc: int | None = None  # of the bytes; None if there is no whole batch
+    note: str = ""
+
+    @property
+    def sound(self) -> bool:
+        return self.header is not None and self.crc == self.header.crc
+
+
+def evidence_of(finding: Mapping[str, Any], stores: Iterable[ReplicaStore]) -> Json:
+    """What the replicas of the finding's partition hold where it points: `headers`, `bytes`, `indexes`, `epochs`.
+
+    Never raises for what is found, or no longer found, there: that is told as a `note`.
+    """
+    partition = TopicPartition(finding["topic"], finding["partition"])
+    held: dict[int, PartitionFiles] = {}
+    for store in stores:
+        for files in store.partitions(frozenset({partition.topic})):
+            if files.partition in (partition, TopicPartition("", -1)):
+                held.setdefault(files.replica, files)
+    replicas = [held[replica] for replica in sorted(held)]
+    offset = finding["first_offset"]
+    shown: Json = {"headers": [], "differs": [], "bytes": [], "indexes": [], "epochs": []}
+    shown["indexes"] = [_index(held.get(e["replica"]), e) for e in finding["evidence"] if _suffix(e) in _KINDS]
+    if offset is None:
+        return shown
+    positions = {e["replica"]: e for e in finding["evidence"] if _suffix(e) == LOG_SUFFIX and e["position"] is not None}
+    sights = [_sight(files, offset, positions.get(files.replica)) for files in replicas]
+    shown["headers"] = list(map(_column, sights))
+    shown["differs"] = _differing([column["fields"] for column in shown["headers"] if column["fields"]])
+    shown["bytes"] = _dumps(sights, finding["wrong_replica"], [e["replica"] for e in finding["evidence"]])
+    shown["epochs"] = [_epochs(files, offset) for files in replicas]
+    return shown
+
+
+def _suffix(evidence: Mapping[str, Any]) -> str:
+    return "." + str(evidence["file"]).rpartition(".")[2]
+
+
+def file_name(files: PartitionFiles, segment: Segment, suffix: str) -> str:
+    return f"{files.place}/{segment_file_name(segment.base, suffix)}"
+
+
+# -- batches
+
+
+def _sight(files: PartitionFiles, offset: int, evidence: Mapping[str, Any] | None) -> Sight:
+    """The batch that has `offset`, or what is at the position that the audit saw."""
+    if files.error is not None:
+        return Sight(files.replica, note=f"cannot be read: {files.error}")
+    segment = _segment_named(files, evidence) if evidence is not None else _segment_of(files, offset)
+    if segment is None:
+        gone = "its segment is gone since the audit" if evidence is not None else "no such offset"
+        return Sight(files.replica, note=f"{gone}; the log {_extent(files)}")
+    file = file_name(files, segment, LOG_SUFFIX)
+    try:
+        with segment.open(LOG_SUFFIX) as opened:
+            log = LogFile(opened)
+            position = evidence["position"] if evidence is not None else find_batch(segment, log, offset)
+            if position is None:
+                return Sight(files.replica, file, note=f"no batch with offset {offset}; the log {_extent(files)}")
+            place = (files.replica, file, segment, position)
+            try:
+                header = log.header(position)
+            except CorruptRecord as error:
+                raw = opened.read(position, HEADER_SIZE)
+                said = BatchHeader._make(HEADER.unpack(raw)) if len(raw) == HEADER_SIZE else None
+                return Sight(*place, said, None, f"no batch: {error.message}")
+            return Sight(*place, header, log.crc(position, header))
+    except OSError as error:
+        return Sight(files.replica, file, note=f"cannot be read: {error}")
+
+
+def _segment_of(files: PartitionFiles, offset: int) -> Segment | None:
+    slot = bisect_right(files.segments, offset, key=lambda segment: segment.base) - 1
+    return files.segments[slot] if slot >= 0 else None
+
+
+def _segment_named(files: PartitionFiles, evidence: Mapping[str, Any]) -> Segment | None:
+    base = base_offset_of(evidence["file"].rpartition("/")[2])
+    return next((segment for segment in files.segments if segment.base == base), None)
+
+
+def _extent(files: PartitionFiles) -> str:
+    if not files.segments:
+        return "has no segments"
+    return f"starts at {files.log_start}, its last segment at {files.segments[-1].base}"
+
+
+def find_batch(segment: Segment, log: LogFile, offset: int) -> int | None:
+    """Where the batch that has `offset` begins, from the last index entry below it that tells the truth."""
+    start = 0
+    for _, indexed, position in reversed(read_index(segment, INDEX_SUFFIX).rows):
+        try:
+            if indexed < offset and log.header(position).last_offset <= indexed:
+                start = position
+                break
+        except CorruptRecord:
+            continue
+    for item in log.walk(start, []):
+        if isinstance(item, Damage):
+            return None if item.cut_short else item.position
+        position, header = item
+        if header.last_offset >= offset:
+            return position if header.base_offset <= offset else None
+        if position - start > MAX_WALKED:
+            return None
+    return None
+
+
+def _column(sight: Sight) -> Json:
+    column: Json = {"replica": sight.replica, "file": sight.file, "position": sight.position, "note": sight.note}
+    header = sight.header
+    if header is None:
+        return {**column, "fields": None}
+    row = BatchRow(sight.position, header, sight.sound)
+    computed = None if sight.crc is None else f"{sight.crc:08x}"
+    fields = {  # as `replog log dump` calls them
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.records_count,
+        "size": header.size,
+        "partitionLeaderEpoch": header.leader_epoch,
+        "magic": header.magic,
+        "crc": f"{header.crc:08x}",
+        "crcComputed": computed,
+        "isValid": sight.sound,
+        "timestampType": row.timestamp_type,
+        "baseTimestamp": header.base_timestamp,
+        "maxTimestamp": header.max_timestamp,
+        "compression": row.codec,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "baseSequence": header.base_sequence,
+        "isTransactional": row.transactional,
+    }
+    return {**column, "fields": fields}
+
+
+def _differing(columns: Sequence[Json]) -> list[str]:
+    return [name for name in columns[0] if len({column[name] for column in columns}) > 1] if columns else []
+
+
+# -- bytes
+
+
+def _dumps(sights: Sequence[Sight], wrong: int | None, concerned: Sequence[int]) -> list[Json]:
+    """A window of the suspect's bytes and the same of a replica that has the batch otherwise."""
+    readable = [sight for sight in sights if sight.header is not None and sight.segment is not None]
+    order = [wrong, *concerned]
+    suspects = [sight for replica in order for sight in readable if sight.replica == replica]
+    if not suspects:
+        return []
+    suspect = suspects[0]
+    others = [sight for sight in readable if sight.replica != suspect.replica and sight.sound]
+    for other in others:
+        try:
+            first, count = _difference(suspect, other)
+        except OSError:
+            continue
+        if first is not None:
+            pair = [_window(suspect, first, count, other), _window(other, first, count, suspect)]
+            shown = [bytes.fromhex(dump["hex"]) for dump in pair]
+            differs = [n for n, (a, b) in enumerate(zip(*shown, strict=False)) if a != b]
+            return [{**dump, "differs": differs} for dump in pair]
+    return [] if suspect.sound else [_window(suspect, None, 0, None)]
+
+
+def _difference(one: Sight, other: Sight) -> tuple[int | None, int]:
+    """The first byte of the batches that differs, and how many do; a longer batch differs where the shorter ends."""
+    assert one.segment is not None
+    assert other.segment is not None
+    assert other.header is not None
+    size = min(other.header.size, MAX_COMPARED)
+    first, count = None, 0
+    with one.segment.open(LOG_SUFFIX) as left, other.segment.open(LOG_SUFFIX) as right:
+        for at in range(0, size, PIECE):
+            wanted = min(PIECE, size - at)
+            a, b = left.read(one.position + at, wanted), right.read(other.position + at, wanted)
+            if a == b:
+                continue
+            different = [n for n in range(max(len(a), len(b))) if a[n : n + 1] != b[n : n + 1]]
+            count += len(different)
+            first = at + different[0] if first is None else first
+    return first, count
+
+
+def _window(sight: Sight, first: int | None, count: int, other: Sight | None) -> Json:
+    assert sight.segment is not None
+    start = max(0, (first or 0) - BEFORE) // 16 * 16
+    place = {"replica": sight.replica, "file": sight.file, "batch": sight.position, "from": start}
+    dump: Json = {**place, "note": "", "hex": "", "differs": [], "first_difference": first, "differing": count}
+    try:
+        with sight.segment.open(LOG_SUFFIX) as log:
+            size = WINDOW if sight.crc is None or sight.header is None else min(WINDOW, sight.header.size - start)
+            data = log.read(sight.position + start, max(0, size))
+    except OSError as error:
+        return {**dump, "note": f"cannot be read: {error}"}
+    return {**dump, "hex": data.hex(), "compared_with": None if other is None else other.replica}
+
+
+# -- indexes
+
+
+def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
+    """The entries around the one that lies, and what the log says of each."""
+    suffix = _suffix(evidence)
+    shown: Json = {"replica": evidence["replica"], "file": evidence["file"], "entries": [], "note": ""}
+    segment = _segment_named(files, evidence) if files is not None else None
+    if segment is None:
+        return {**shown, "note": "the segment is gone since the audit"}
+    layout, _ = LAYOUTS[suffix]
+    slot = (evidence["position"] or 0) // layout.size
+    first = max(0, slot - NEIGHBOURS)
+    try:
+        with segment.open(suffix) as file:
+            raw = file.read(first * layout.size, (2 * NEIGHBOURS + 1) * layout.size)
+        stored = list(layout.iter_unpack(raw[: len(raw) // layout.size * layout.size]))
+        with open_log(segment) as log:
+            for number, fields in enumerate(stored, first):
+                said = _entry(suffix, segment.base, fields)
+                before = _entry(suffix, segment.base, stored[number - first - 1]) if number > first else None
+                told = _log_says(suffix, segment, log, said, before, first=number == 0)
+                digits = {"digest": f"{said['digest']:016x}"} if "digest" in said else {}
+                entry = {"entry": number, **said, **digits, "log": told, "suspect": number == slot}
+                shown["entries"].append(entry)
+    except OSError as error:
+        shown["note"] = f"cannot be read: {error}"
+    return shown
+
+
+def _entry(suffix: str, base: int, fields: tuple[int, ...]) -> dict[str, int]:
+    said = dict(zip(_FIELDS[_KINDS[suffix]], fields, strict=True))
+    said["offset"] += base
+    return said
+
+
+def _log_says(
+    suffix: str, segment: Segment, log: LogFile, said: dict[str, int], before: dict[str, int] | None, *, first: bool
+) -> str:
+    try:
+        if suffix == INDEX_SUFFIX:
+            header = log.header(said["position"]) if said["position"] >= 0 else None
+            return "no batch" if header is None else f"batch of offsets {header.base_offset} to {header.last_offset}"
+        if suffix == TIME_INDEX_SUFFIX:
+            at = find_batch(segment, log, said["offset"])
+            return "no such batch" if at is None else f"greatest timestamp {log.header(at).max_timestamp}"
+        if before is None and not first:
+            return ""
+        digest = 0 if before is None else before["digest"]
+        after = segment.base if before is None else before["offset"] + 1
+        for header in _headers(segment, log, after, said["offset"]):
+            digest = add_digests(digest, batch_digest(header))
+        return f"batches since the entry before make {digest:016x}"
+    except CorruptRecord as error:
+        return f"no batch: {error.message}"
+
+
+def _headers(segment: Segment, log: LogFile, first: int, last: int) -> Iterator[BatchHeader]:
+    start = find_batch(segment, log, first)
+    if start is None:
+        return
+    for item in log.walk(start, []):
+        if isinstance(item, Damage) or item[1].base_offset > last or item[0] - start > MAX_WALKED:
+            return
+        yield item[1]
+
+
+# -- epochs
+
+
+def _epochs(files: PartitionFiles, offset: int) -> Json:
+    """The checkpoint's entries around the one that covers `offset`."""
+    shown: Json = {"replica": files.replica, "file": "", "entries": [], "note": ""}
+    if files.error is not None:
+        return {**shown, "note": f"cannot be read: {files.error}"}
+    checkpoint = files.epochs()
+    entries = checkpoint.entries
+    slot = bisect_right(entries, offset, key=itemgetter(1)) - 1
+    first = max(0, slot - NEIGHBOURS)
+    around = entries[first : max(slot, 0) + NEIGHBOURS + 1]
+    listed = [
+        {"epoch": epoch, "start_offset": start, "covers": number == slot}
+        for number, (epoch, start) in enumerate(around, first)
+    ]
+    note = checkpoint.detail or ("" if entries else "the epoch checkpoint is missing or empty")
+    return {**shown, "file": checkpoint.path, "entries": listed, "note": note}

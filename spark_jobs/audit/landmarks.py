@@ -1,0 +1,134 @@
+"""What shows that a replica still is the one that was verified up to an offset: a few bytes of it, and its directory.
+
+Knows no Spark; costs a few small reads a replica.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replog.errors import ReplogError
+from replog.log.errors import CorruptRecord
+from replog.log.files import LOG_SUFFIX
+from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
+from replog.topic import TopicPartition
+from spark_jobs.audit.evidence import find_batch
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import PartitionFiles, ReplicaStore
+from spark_jobs.replicas.scan import LogFile
+
+Listed = Mapping[TopicPartition, Mapping[int, PartitionFiles]]
+Batch = tuple[int, int, int, int]  # base offset, last offset, leader epoch, CRC
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """One replica at an offset below which it is verified."""
+
+    log_start: int
+    epochs: tuple[tuple[int, int], ...]  # those that begin below the offset
+    last_batch: Batch | None  # the last one below the offset; None: the log starts there, or later
+    topic_id: str = ""
+    directory: str = ""  # told apart from one that took its place; empty for a live broker
+
+    def misfit(self, now: "Landmark", offset: int) -> str | None:
+        """Why `now`, taken at the same `offset`, is not the same replica gone on; None if it is."""
+        if self.topic_id != now.topic_id:
+            return f"belongs to another topic of that name (topic id {now.topic_id or 'none'})"
+        if self.directory != now.directory:
+            return "was replaced: its directory is another one"
+        if now.log_start < self.log_start:
+            return f"starts at {now.log_start}, it started at {self.log_start}"
+        start = max(self.log_start, now.log_start)
+        if _lineage(self.epochs, start, offset) != _lineage(now.epochs, start, offset):
+            return f"has other leader epochs below {offset}"
+        if now.log_start < offset and self.last_batch != now.last_batch:
+            return f"was truncated below {offset}: the last batch there is another one"
+        return None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "log_start": self.log_start,
+            "epochs": self.epochs,
+            "last_batch": self.last_batch,
+            "topic_id": self.topic_id,
+            "directory": self.directory,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Landmark":
+        """Raises ValueError, KeyError, TypeError."""
+        epochs = tuple((int(epoch), int(start)) for epoch, start in stored["epochs"])
+        batch = stored["last_batch"]
+        if batch is not None:
+            base, last, epoch, crc = map(int, batch)
+            batch = base, last, epoch, crc
+        return cls(int(stored["log_start"]), epochs, batch, str(stored["topic_id"]), str(stored["directory"]))
+
+
+def _lineage(epochs: tuple[tuple[int, int], ...], start: int, end: int) -> list[tuple[int, int]]:
+    """The epochs of the offsets from `start` to `end`, whatever retention has cut off the entries."""
+    before = [entry for entry in epochs if entry[1] <= start][-1:]
+    return [(epoch, max(at, start)) for epoch, at in [*before, *(e for e in epochs if start < e[1] < end)]]
+
+
+def list_replicas(
+    stores: Iterable[ReplicaStore], topics: Iterable[str]
+) -> dict[TopicPartition, dict[int, PartitionFiles]]:
+    """Every replica that can be listed. Of one that several stores name, the one that has segments."""
+    listed: dict[TopicPartition, dict[int, PartitionFiles]] = {}
+    for store in stores:
+        for files in store.partitions(frozenset(topics)):
+            held = listed.setdefault(files.partition, {})
+            if files.replica not in held or files.segments:
+                held[files.replica] = files
+    return listed
+
+
+def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
+    """The replica at `offset`, or why it has none there."""
+    if files.error is not None:
+        return f"cannot be read: {files.error}"
+    if not files.segments:
+        return "has no segments"
+    checkpoint = files.epochs()
+    if checkpoint.fault is not None:
+        return f"has an epoch checkpoint that cannot be used: {checkpoint.detail}"
+    epochs = tuple(entry for entry in checkpoint.entries if entry[1] < offset)
+    try:
+        batch = _batch_below(files, offset) if files.log_start < offset else None
+        topic_id, directory = _identity(files)
+    except (OSError, ReplogError) as error:
+        return f"cannot be read: {error}"
+    if batch is None and files.log_start < offset:
+        return f"ends below {offset}"
+    return Landmark(files.log_start, epochs, batch, topic_id, directory)
+
+
+def _batch_below(files: PartitionFiles, offset: int) -> Batch | None:
+    """The batch that ends with the offset below, or holds it."""
+    held = [segment for segment in files.segments if segment.base < offset]
+    if not held:
+        return None
+    with held[-1].open(LOG_SUFFIX) as file:
+        log = LogFile(file, 4096)
+        position = find_batch(held[-1], log, offset - 1)
+        if position is None:
+            return None
+        try:
+            header = log.header(position)
+        except CorruptRecord:
+            return None
+    return header.base_offset, header.last_offset, header.leader_epoch, header.crc
+
+
+def _identity(files: PartitionFiles) -> tuple[str, str]:
+    """Topic id and directory. One that was moved aside and copied anew is another, even under the same inode number."""
+    store = files.store
+    if not isinstance(store, DirectoryStore):
+        return "", ""
+    directory = store.directory / files.partition.directory_name
+    topic_id = read_topic_id(directory)
+    written = os.stat(directory / PARTITION_METADATA).st_mtime_ns if topic_id is not None else 0
+    return "" if topic_id is None else format_topic_id(topic_id), f"{os.stat(directory).st_ino}-{written}"

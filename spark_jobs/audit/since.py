@@ -1,0 +1,169 @@
+"""Saved audits: up to where replicas were verified, and what shows that they are still those that were verified.
+
+An audit that is given a saved one compares each partition from there on. Where anything does not fit any longer, it
+compares the whole partition, and says why. Knows no Spark.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from replog.log.files import write_atomically
+from replog.topic import TopicPartition
+from spark_jobs.audit.findings import LEVELS, Replica
+from spark_jobs.audit.landmarks import Landmark, Listed, landmark
+from spark_jobs.replicas.files import PartitionFiles
+
+FORMAT, VERSION = "replog saved audit", 1
+MAX_BYTES = 256 << 20
+
+
+class BadSaved(Exception):
+    """A file that is no saved audit, or none of this version; the message names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class SavedPartition:
+    """Below `verified_to` the replicas were compared, and nothing was wrong."""
+
+    verified_to: int
+    replicas: Mapping[int, Landmark]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What an audit leaves for the next one."""
+
+    level: str
+    partitions: Mapping[TopicPartition, SavedPartition] = field(default_factory=dict)
+    round: int = -1  # of `audit follow`: the last that was finished
+    known: tuple[str, ...] = ()  # of `audit follow`: findings that were told
+
+    def write(self, path: Path) -> None:
+        """Durably, and whole or not at all."""
+        partitions = [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "verified_to": saved.verified_to,
+                "replicas": [{"replica": n, **mark.as_json()} for n, mark in sorted(saved.replicas.items())],
+            }
+            for partition, saved in sorted(self.partitions.items())
+        ]
+        head = {"format": FORMAT, "version": VERSION, "level": self.level, "round": self.round, "known": self.known}
+        write_atomically(path, (json.dumps({**head, "partitions": partitions}, indent=1) + "\n").encode())
+
+
+def read_saved(path: Path) -> Saved:
+    """Raises BadSaved, OSError."""
+    with path.open("rb") as file:
+        raw = file.read(MAX_BYTES + 1)
+    again = "save one anew: audit with --save and without --since"
+    if len(raw) > MAX_BYTES:
+        raise BadSaved(f"{path} is larger than {MAX_BYTES} bytes; {again}")
+    try:
+        stored = json.loads(raw)
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            raise BadSaved(f"{path} is not a saved audit; {again}")
+        if stored["version"] != VERSION:
+            raise BadSaved(f"{path} has version {stored['version']!r}, this one reads {VERSION}; {again}")
+        if stored["level"] not in LEVELS:
+            raise ValueError(f"level {stored['level']!r} is not one of {', '.join(LEVELS)}")
+        partitions = dict(map(_partition, stored["partitions"]))
+        return Saved(stored["level"], partitions, int(stored["round"]), tuple(map(str, stored["known"])))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadSaved(f"{path} is damaged ({type(error).__name__}: {str(error)[:200]}); {again}") from None
+
+
+def _partition(stored: Any) -> tuple[TopicPartition, SavedPartition]:
+    replicas = {int(each["replica"]): Landmark.from_json(each) for each in stored["replicas"]}
+    verified_to = int(stored["verified_to"])
+    if verified_to < 0 or not replicas:
+        raise ValueError(f"verified_to {verified_to} of {len(replicas)} replicas")
+    return TopicPartition(str(stored["topic"]), int(stored["partition"])), SavedPartition(verified_to, replicas)
+
+
+@dataclass
+class TakenOver:
+    """From where each partition is compared, and why some of them are compared as a whole."""
+
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
+    whole: dict[TopicPartition, str] = field(default_factory=dict)
+
+    def told(self) -> list[str]:
+        """In words, a line a partition."""
+        taken = [f"{p.directory_name}: compared from offset {start} on" for p, start in sorted(self.starts.items())]
+        whole = [f"{p.directory_name}: compared as a whole: {why}" for p, why in sorted(self.whole.items())]
+        return taken + whole
+
+
+def take_over(saved: Saved, level: str, listed: Listed) -> TakenOver:
+    """What of `saved` still holds for the replicas as they are now."""
+    taken = TakenOver()
+    for partition, replicas in listed.items():
+        if partition.partition < 0:
+            continue  # a directory that cannot be read at all
+        before = saved.partitions.get(partition)
+        if LEVELS.index(level) > LEVELS.index(saved.level):
+            taken.whole[partition] = f"saved at level {saved.level}, which sees less than {level}"
+        elif before is None:
+            taken.whole[partition] = "the saved audit verified nothing of it"
+        elif (why := _misfit(before, replicas)) is not None:
+            taken.whole[partition] = why
+        else:
+            taken.starts[partition] = before.verified_to
+    return taken
+
+
+def _misfit(before: SavedPartition, replicas: Mapping[int, PartitionFiles]) -> str | None:
+    """Why the replicas are not those that were verified, or do not go on from there."""
+    for replica in sorted({*before.replicas, *replicas}):
+        if replica not in replicas:
+            return f"replica {replica} is gone"
+        if replica not in before.replicas:
+            return f"replica {replica} is new"
+        now = landmark(replicas[replica], before.verified_to)
+        why = now if isinstance(now, str) else before.replicas[replica].misfit(now, before.verified_to)
+        if why is not None:
+            return f"replica {replica} {why}"
+    return None
+
+
+def bounds_of(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
+    """Up to where every replica of a partition has data that it knows to be committed."""
+    bounds: dict[TopicPartition, int] = {}
+    for replica in replicas:
+        partition = TopicPartition(replica.topic, replica.partition)
+        bound = min(replica.mark, replica.log_end) if replica.readable else 0
+        bounds[partition] = min(bound, bounds.get(partition, bound))
+    return bounds
+
+
+def landmarks(listed: Listed, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, SavedPartition]:
+    """What can be saved of each partition, if nothing wrong is found up to `bounds`. To be taken before the replicas
+    are compared: what changes meanwhile will not fit then."""
+    found = {}
+    for partition, bound in bounds.items():
+        replicas = {number: landmark(files, bound) for number, files in listed.get(partition, {}).items()}
+        known = {number: mark for number, mark in replicas.items() if isinstance(mark, Landmark)}
+        if bound > 0 and known and len(known) == len(replicas):
+            found[partition] = SavedPartition(bound, known)
+    return found
+
+
+def saved_after(
+    level: str,
+    verified: Mapping[TopicPartition, SavedPartition],
+    wrong: Collection[TopicPartition],
+    before: Saved | None,
+    taken: TakenOver,
+) -> Saved:
+    """What to save after an audit. A partition of `wrong`, which has findings, keeps what was verified before."""
+    partitions = {partition: found for partition, found in verified.items() if partition not in wrong}
+    for partition, start in taken.starts.items():
+        if before is not None and (partition not in partitions or partitions[partition].verified_to < start):
+            partitions[partition] = before.partitions[partition]
+    weakest = level if before is None or not taken.starts else min(level, before.level, key=LEVELS.index)
+    return Saved(weakest, partitions)
