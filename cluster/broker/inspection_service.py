@@ -1,19 +1,31 @@
 """The Inspection service: replicas described and read as they lie on disk, for audits. Reads only."""
 
+import contextlib
+import errno
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from cluster.broker.partition import HostedPartition
 from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import HEADER_SIZE, iterate_batches
-from replog.log.offsets import Isolation
+from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.digest import sealed_digest
+from replog.log.errors import CorruptRecord
+from replog.log.files import DIGEST_SUFFIX, read_exactly
+from replog.log.scan import BatchReader
+from replog.log.segments import SegmentView
 from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.topic import TopicPartition
 
 PIECE_BYTES = 1 << 20
+MAX_HEADERS = 4096  # in a piece
 
 _SUFFIX = {
     int(pb.LOG): ".log",
@@ -30,62 +42,70 @@ class InspectionService:
         self._manager = manager
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
-        replicas = [
-            _describe(hosted) for tp, hosted in sorted(self._manager.hosted.items()) if request.topic in ("", tp.topic)
-        ]
+        replicas, segments = [], []
+        for tp, hosted in sorted(self._manager.hosted.items()):
+            if request.topic in ("", tp.topic):
+                replicas.append(_describe(hosted))
+                segments.append(hosted.log.segments)
+        if request.digests:
+            for replica, views in zip(replicas, segments, strict=True):
+                digests = await in_thread(partial(_digests, views))
+                for segment, digest in zip(replica.segments[:-1], digests, strict=True):
+                    if digest is not None:
+                        segment.digest = digest
         return pb.DescribeReplicasResponse(broker_id=self._manager.config.node_id, replicas=replicas)
 
     async def read_file(self, request: pb.ReadFileRequest) -> AsyncIterator[WithRecords[pb.ReadFileResponse]]:
-        path = self._file(request)
         if request.position < 0 or request.size < 0:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, f"position {request.position}, size {request.size}: neither may be negative"
             )
-        try:
-            file = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise ReplogError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is gone; describe the replica again"
-            ) from None
-        try:
+        path = self._file(request.topic, request.partition, request.segment_base_offset, request.file)
+        async with _opened(path) as (file, size):
             position = request.position
-            end = position + request.size if request.size else os.fstat(file).st_size
-            while position < end and (piece := os.pread(file, min(PIECE_BYTES, end - position), position)):
-                yield WithRecords(pb.ReadFileResponse(position=position), (piece,))
+            end = min(position + request.size, size) if request.size else size
+            while True:
+                wanted = max(0, min(PIECE_BYTES, end - position))
+                piece = await _disk(path, partial(read_exactly, file, position, wanted))
+                yield WithRecords(pb.ReadFileResponse(position=position, file_size=size), (piece,))
                 position += len(piece)
-        finally:
-            os.close(file)
-
-    def _file(self, request: pb.ReadFileRequest) -> Path:
-        hosted = self._hosted(request.topic, request.partition)
-        suffix = _SUFFIX.get(request.file)
-        for segment in hosted.log.segments:
-            if suffix is not None and segment.base_offset == request.segment_base_offset:
-                return segment.path.with_suffix(suffix)
-        raise ReplogError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{hosted.topic_partition} has no segment {request.segment_base_offset} with a file of kind "
-            f"{request.file}; describe the replica again",
-        )
+                if position >= end or not piece:
+                    return
 
     async def read_batch_headers(
         self, request: pb.ReadBatchHeadersRequest
     ) -> AsyncIterator[WithRecords[pb.ReadBatchHeadersResponse]]:
-        hosted = self._hosted(request.topic, request.partition)
-        offset = request.from_offset
-        end = request.to_offset or hosted.log.log_end_offset
-        while offset < min(end, hosted.log.log_end_offset):  # its log may be another one by then (§7.7)
-            found = hosted.log.read(offset, PIECE_BYTES, Isolation.LOG_END, min_one_message=True)
-            view = memoryview(found.records)
-            headers: list[memoryview] = []
-            for position, header in iterate_batches(view):
-                if header.base_offset >= end:
-                    break
-                headers.append(view[position : position + HEADER_SIZE])
-                offset = header.next_offset
-            if not headers:
+        positions = request.positions
+        if min(request.position, request.max_headers, *positions) < 0 or len(positions) > MAX_HEADERS:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"position, max_headers and positions may not be negative, nor positions more than {MAX_HEADERS}",
+            )
+        path = self._file(request.topic, request.partition, request.segment_base_offset, pb.LOG)
+        async with _opened(path) as (file, size):
+            if positions:
+                pieces = await _disk(path, lambda: [read_exactly(file, at, HEADER_SIZE) for at in positions])
+                yield WithRecords(pb.ReadBatchHeadersResponse(), _whole(path, pieces))
                 return
-            yield WithRecords(pb.ReadBatchHeadersResponse(next_offset=offset), headers)
+            walk = BatchReader(file, size).headers(request.position)
+            left = request.max_headers or size
+            while headers := await _disk(path, partial(_headers, walk, min(left, MAX_HEADERS))):
+                yield WithRecords(pb.ReadBatchHeadersResponse(), headers)
+                left -= len(headers)
+
+    def _file(self, topic: str, partition: int, base_offset: int, kind: int) -> Path:
+        hosted = self._hosted(topic, partition)
+        if kind == pb.LEADER_EPOCH_CHECKPOINT:
+            return hosted.log.directory / LEADER_EPOCH_CHECKPOINT
+        suffix = _SUFFIX.get(kind)
+        for segment in hosted.log.segments:
+            if suffix is not None and segment.base_offset == base_offset:
+                return segment.path.with_suffix(suffix)
+        raise ReplogError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{hosted.topic_partition} has no segment {base_offset} with a file of kind {kind}; "
+            "describe the replica again",
+        )
 
     def _hosted(self, topic: str, partition: int) -> HostedPartition:
         hosted = self._manager.hosted.get(TopicPartition(topic, partition))
@@ -111,3 +131,50 @@ def _describe(hosted: HostedPartition) -> pb.ReplicaDescription:
         segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in log.segments],
         epochs=[pb.EpochEntry(epoch=epoch, start_offset=start) for epoch, start in log.epochs.entries],
     )
+
+
+def _digests(views: Sequence[SegmentView]) -> list[int | None]:
+    """Of each sealed segment."""
+    return [
+        sealed_digest(view.path.with_suffix(DIGEST_SUFFIX), view.base_offset, following.base_offset)
+        for view, following in pairwise(views)
+    ]
+
+
+def _headers(walk: Iterator[tuple[int, BatchHeader]], count: int) -> list[bytes]:
+    """The next headers, fewer where the batches end."""
+    found: list[bytes] = []
+    with contextlib.suppress(CorruptRecord):
+        found.extend(HEADER.pack(*header) for _, header in islice(walk, count))
+    return found
+
+
+def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
+    if any(len(header) < HEADER_SIZE for header in headers):
+        raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is shorter now; describe the replica again")
+    return headers
+
+
+@contextlib.asynccontextmanager
+async def _opened(path: Path) -> AsyncIterator[tuple[int, int]]:
+    """Descriptor and size of a file."""
+    file = await _disk(path, lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    try:
+        yield file, (await _disk(path, lambda: os.fstat(file))).st_size
+    finally:
+        os.close(file)
+
+
+T = TypeVar("T")
+
+
+async def _disk(path: Path, work: Callable[[], T]) -> T:
+    """`work` in a thread. Raises OFFSET_OUT_OF_RANGE if the file is gone, KAFKA_STORAGE_ERROR if the disk fails."""
+    try:
+        return await in_thread(work)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise ReplogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is gone; describe the replica again"
+            ) from None
+        raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path.name} cannot be read: {error}") from None

@@ -35,6 +35,11 @@ def read_entries(path: Path, fields: int) -> list[list[str]]:
                 raw = file.read(MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
             return []
+    return parse_entries(path, raw, fields)
+
+
+def parse_entries(path: Path, raw: bytes, fields: int) -> list[list[str]]:
+    """The entries in the content of a checkpoint file; see `read_entries`."""
     if len(raw) > MAX_CHECKPOINT_BYTES:
         raise DamagedCheckpoint(f"{path} is larger than {MAX_CHECKPOINT_BYTES} bytes")
     try:

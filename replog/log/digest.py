@@ -4,12 +4,15 @@ A sum can be subtracted: two replicas whose segments begin at different offsets 
 offsets that both have indexed. The payload enters through its CRC.
 """
 
+import os
 from hashlib import blake2b
+from pathlib import Path
 from struct import Struct
 
 from replog.log.batch import BatchHeader
 
 MODULUS_MASK = 2**64 - 1
+DIGEST_ENTRY = Struct(">IQ")  # of a digest index: offset from the segment's base, digest of the batches up to it
 _pack = Struct(">qqiI").pack
 
 
@@ -23,3 +26,14 @@ def batch_digest(header: BatchHeader) -> int:
 def add_digests(first: int, second: int) -> int:
     """The digest of two disjoint runs together."""
     return (first + second) & MODULUS_MASK
+
+
+def sealed_digest(path: Path, base_offset: int, next_base: int) -> int | None:
+    """The digest of a whole sealed segment, from the last entry of its digest index; None if that does not say."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-DIGEST_ENTRY.size, os.SEEK_END)
+            relative, digest = DIGEST_ENTRY.unpack(file.read(DIGEST_ENTRY.size))
+    except (OSError, ValueError):
+        return None
+    return int(digest) if base_offset + relative == next_base - 1 else None

@@ -1,33 +1,38 @@
 """Replicas in a broker's log directory, ours or Apache Kafka's, read without trusting any of it."""
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from struct import Struct
 
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
-    DamagedCheckpoint,
+    MAX_CHECKPOINT_BYTES,
     OffsetCheckpoint,
-    parse_number,
-    read_entries,
 )
-from replog.log.digest import add_digests
+from replog.log.digest import sealed_digest
 from replog.log.errors import CorruptRecord, LogStorageError
 from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, files_by_offset, read_exactly, segment_file_name
 from replog.log.scan import BatchReader
 from replog.log.verify.names import replica_name
 from replog.topic import TopicPartition, parse_directory_name
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
-
-DIGEST_ENTRY = Struct(">IQ")
+from spark_jobs.replicas.files import (
+    UNREADABLE,
+    EpochCheckpoint,
+    Listed,
+    PartitionFiles,
+    Segment,
+    epoch_checkpoint,
+    segments_of,
+)
 
 
 class _OpenFile:
@@ -35,7 +40,10 @@ class _OpenFile:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self.size = os.fstat(fd).st_size
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        self.size = found.st_size
 
     def read(self, position: int, size: int) -> bytes:
         return read_exactly(self._fd, position, size)
@@ -101,7 +109,7 @@ class DirectoryStore:
                 found[partition] = self._list(partition, starts.get(partition, 0), mark)
         for partition, mark in marks.items():
             if partition not in found and mark > 0 and (not topics or partition.topic in topics):
-                found[partition] = PartitionFiles(self, partition, high_watermark=mark)
+                found[partition] = PartitionFiles(self, partition, starts.get(partition, 0), mark)
         return [found[partition] for partition in sorted(found)]
 
     def log_start(self, partition: TopicPartition) -> int:
@@ -116,46 +124,26 @@ class DirectoryStore:
             sizes = [os.stat(directory / segment_file_name(base, LOG_SUFFIX)).st_size for base in bases]
         except OSError as error:
             return PartitionFiles(self, partition, log_start, mark, error=str(error))
-        segments = []
-        bytes_before, digest_before = 0, 0
-        known = True
-        for base, next_base, size in zip(bases, [*bases[1:], None], sizes, strict=True):
-            digest = digest_before if known else None
-            segments.append(
-                Segment(self, partition.topic, partition.partition, base, next_base, size, bytes_before, digest)
-            )
-            bytes_before += size
-            if next_base is not None:
-                total = _sealed_digest(directory, base, next_base) if known else None
-                known = total is not None
-                digest_before = add_digests(digest_before, total or 0)
+        following = [*bases[1:], None]
+        digests = (
+            None if after is None else self._digest(partition, base, after)
+            for base, after in zip(bases, following, strict=True)
+        )
+        segments = segments_of(self, partition, list(map(Listed, bases, sizes, digests)))
         start = max(log_start, bases[0]) if bases else log_start
-        return PartitionFiles(self, partition, start, mark, tuple(segments))
+        return PartitionFiles(self, partition, start, mark, segments)
+
+    def _digest(self, partition: TopicPartition, base: int, next_base: int) -> int | None:
+        name = segment_file_name(base, DIGEST_SUFFIX)
+        return sealed_digest(self.directory / partition.directory_name / name, base, next_base)
 
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
         try:
-            words = read_entries(path, 2)
-            entries = tuple((parse_number(path, epoch), parse_number(path, start)) for epoch, start in words)
-        except DamagedCheckpoint as error:
-            return EpochCheckpoint((), EPOCH_CACHE_LIE, error.message, str(path))
-        except (OSError, LogStorageError) as error:
+            with path.open("rb") as file:
+                raw = file.read(MAX_CHECKPOINT_BYTES + 1)
+        except FileNotFoundError:
+            raw = b""
+        except OSError as error:
             return EpochCheckpoint((), UNREADABLE, str(error), str(path))
-        previous = (-1, -1)
-        for entry in entries:
-            if entry[0] <= previous[0] or entry[1] <= previous[1]:
-                detail = f"entry {entry} does not follow {previous}: epochs and offsets must increase"
-                return EpochCheckpoint(entries, EPOCH_CACHE_LIE, detail, str(path))
-            previous = entry
-        return EpochCheckpoint(entries, path=str(path))
-
-
-def _sealed_digest(directory: Path, base: int, next_base: int) -> int | None:
-    """The digest of a whole sealed segment, from the last entry of its digest index; None if it does not say."""
-    try:
-        with open(directory / segment_file_name(base, DIGEST_SUFFIX), "rb") as file:
-            file.seek(-DIGEST_ENTRY.size, os.SEEK_END)
-            relative, digest = DIGEST_ENTRY.unpack(file.read(DIGEST_ENTRY.size))
-    except (OSError, ValueError):
-        return None
-    return int(digest) if base + relative == next_base - 1 else None
+        return epoch_checkpoint(raw, str(path))

@@ -6,9 +6,12 @@ A store is pickled into Spark's tasks: it opens what it needs when it is first a
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from replog.log.batch import BatchHeader
+from replog.log.checkpoint import DamagedCheckpoint, parse_entries, parse_number
+from replog.log.digest import add_digests
 from replog.log.files import LOG_SUFFIX
 from replog.topic import TopicPartition
 
@@ -115,6 +118,9 @@ class PartitionFiles:
     high_watermark: int | None = None  # None: the checkpoint does not name this partition
     segments: tuple[Segment, ...] = ()
     error: str | None = None
+    log_end: int | None = None  # None: nobody says, but the batches do
+    leads: bool | None = None  # None: nobody says
+    leader_epoch: int | None = None
 
     @property
     def replica(self) -> int:
@@ -136,6 +142,44 @@ class EpochCheckpoint:
     fault: str | None = None
     detail: str = ""
     path: str = field(default="", compare=False)
+
+
+def epoch_checkpoint(raw: bytes, path: str) -> EpochCheckpoint:
+    """What the content of a leader epoch checkpoint says, checked for order (EP-1)."""
+    file = Path(path)
+    try:
+        words = parse_entries(file, raw, 2)
+        entries = tuple((parse_number(file, epoch), parse_number(file, start)) for epoch, start in words)
+    except DamagedCheckpoint as error:
+        return EpochCheckpoint((), EPOCH_CACHE_LIE, error.message, path)
+    previous = (-1, -1)
+    for entry in entries:
+        if entry[0] <= previous[0] or entry[1] <= previous[1]:
+            detail = f"entry {entry} does not follow {previous}: epochs and offsets must increase"
+            return EpochCheckpoint(entries, EPOCH_CACHE_LIE, detail, path)
+        previous = entry
+    return EpochCheckpoint(entries, path=path)
+
+
+class Listed(NamedTuple):
+    """A segment as a store lists it."""
+
+    base: int
+    size: int  # bytes of the .log file
+    digest: int | None  # of all its batches; None if its digest index does not say, and for the last segment
+
+
+def segments_of(store: ReplicaStore, partition: TopicPartition, listed: Sequence[Listed]) -> tuple[Segment, ...]:
+    """The segments of one partition, by base offset."""
+    segments = []
+    bytes_before = 0
+    digest_before: int | None = 0
+    for at, (base, size, digest) in enumerate(listed):
+        next_base = listed[at + 1].base if at + 1 < len(listed) else None
+        segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before))
+        bytes_before += size
+        digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)
+    return tuple(segments)
 
 
 def in_ranges(segment: Segment, ranges: list[tuple[str, int, int, int]]) -> bool:

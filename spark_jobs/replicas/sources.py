@@ -1,9 +1,22 @@
-"""Spark data sources over replica directories: `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs`.
+"""Spark data sources over replicas: `replog_replicas`, `replog_epochs`, `replog_indexes`, `replog_batches`.
 
-Options of all: `replica.<id>` = a broker's log.dirs, as every Spark worker sees them; `topics` = names separated by
-commas (all, unless given). An input partition is a segment, or a few small ones (for `replog_replicas` and
-`replog_epochs`: a replica),
-read in bounded pieces, handed to Spark as Arrow batches. What cannot be read, or is wrong, is a row with `fault` set.
+    spark.read.format("replog_batches").option("bootstrap.servers", "broker-1:9092").option("topic", "orders").load()
+    spark.read.format("replog_batches").option("replica.1", "/data/1").option("replica.2", "/mnt/a,/mnt/b").load()
+
+Options of all:
+
+- `bootstrap.servers` = addresses of brokers of a running cluster, separated by commas: every replica that its metadata
+  names is read from the broker that has it (gRPC service Inspection).
+- `replica.<id>`, instead = the log.dirs of broker `<id>`, separated by commas: replog's or Apache Kafka's (3.x, 4.x),
+  running or not. Every Spark worker must see them under these paths, and the driver too.
+- `topic` or `topics` = names, separated by commas. All, unless given.
+- `replicas` = broker ids, separated by commas: read these only. All, unless given.
+
+What cannot be read, or is wrong by itself, is a row with `fault` set: a class (`UNREADABLE`, `BIT_ROT`, `GAP`,
+`INDEX_LIE`, `EPOCH_CACHE_LIE`), the `file` and a `detail`. A fault of class `VANISHED` is none: retention, truncation
+or a cleaning took away what was being read, and these offsets must be listed and read again. Rows come as Arrow
+batches. An input partition is a part of a segment, a segment, or a few small ones; for `replog_replicas` and
+`replog_epochs` it is a broker, or one of its directories. Its memory is bounded, however large a segment is.
 """
 
 import json
@@ -17,13 +30,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from replog.log.errors import CorruptRecord
-from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
+from replog.config import MAX_INT
+from replog.log.files import LOG_SUFFIX
+from spark_jobs.replicas.brokers import broker_stores
+from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.files import UNREADABLE, PartitionFiles, ReplicaStore, Segment, in_ranges
+from spark_jobs.replicas.files import UNREADABLE, ReplicaStore, Segment, in_ranges
 from spark_jobs.replicas.index_check import Point, index_points
-from spark_jobs.replicas.scan import Damage, Fault, open_log
-from spark_jobs.replicas.segment_check import check_segment, read_index
+from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.segment_check import check_segment
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
@@ -31,7 +46,10 @@ MAX_SEGMENTS = 64  # in one input partition
 
 _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
-REPLICAS_SCHEMA = f"{_PLACE}, log_start long, high_watermark long, log_end long, size long, segments int, {_FAULT}"
+REPLICAS_SCHEMA = (
+    f"{_PLACE}, log_start long, high_watermark long, log_end long, size long, segments int, "
+    f"leads boolean, leader_epoch int, {_FAULT}"
+)
 EPOCHS_SCHEMA = f"{_PLACE}, leader_epoch int, start_offset long, {_FAULT}"
 INDEXES_SCHEMA = (
     f"{_PLACE}, segment long, position long, base_offset long, last_offset long, leader_epoch int, "
@@ -41,7 +59,7 @@ BATCHES_SCHEMA = (
     f"{_PLACE}, segment long, position long, base_offset long, last_offset long, leader_epoch int, "
     f"crc long, size long, {_FAULT}"
 )
-_ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string()}
+_ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
 @dataclass
@@ -68,19 +86,30 @@ class ReplicaSource(DataSource):
 
     def stores(self) -> list[ReplicaStore]:
         """Where the options say that replicas are."""
+        directories = {key: places for key, places in self.options.items() if key.startswith("replica.")}
+        wanted = frozenset(self._id("replicas", name) for name in self._names("replicas"))
+        bootstrap = self.options.get("bootstrap.servers")
+        if (bootstrap is None) == (not directories):
+            raise ValueError(f"{self.name()}: give either bootstrap.servers or replica.<id> = a broker's log directory")
+        if bootstrap is not None:
+            return list(broker_stores(bootstrap, self.topics(), wanted))
         found: list[ReplicaStore] = []
-        for key, directory in sorted(self.options.items()):
-            if key.startswith("replica."):
-                name = key.removeprefix("replica.")
-                if not name.isdigit():
-                    raise ValueError(f"option {key}: {name!r} is not a replica id")
-                found += [DirectoryStore(int(name), Path(place)) for place in directory.split(",")]
-        if not found:
-            raise ValueError(f"{self.name()}: give at least one option replica.<id> = a broker's log directory")
+        for key, places in sorted(directories.items()):
+            replica = self._id(key, key.removeprefix("replica."))
+            if not wanted or replica in wanted:
+                found += [DirectoryStore(replica, Path(place)) for place in places.split(",")]
         return found
 
     def topics(self) -> frozenset[str]:
-        return frozenset(filter(None, self.options.get("topics", "").split(",")))
+        return frozenset([*self._names("topics"), *self._names("topic")])
+
+    def _names(self, option: str) -> list[str]:
+        return [name for name in map(str.strip, self.options.get(option, "").split(",")) if name]
+
+    def _id(self, option: str, name: str) -> int:
+        if not (name.isascii() and name.isdigit()) or int(name) > MAX_INT:
+            raise ValueError(f"option {option}: {name!r} is not a replica id")
+        return int(name)
 
 
 class _Reader(DataSourceReader):
@@ -162,49 +191,7 @@ class ReplicasSource(ReplicaSource):
 class _ReplicasReader(_ByReplica):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StorePartition)
-        return self._batches(map(_describe, partition.store.partitions(self._topics)))
-
-
-def _describe(files: PartitionFiles) -> tuple[Any, ...]:
-    place = (files.replica, files.partition.topic, files.partition.partition)
-    size = sum(segment.size for segment in files.segments)
-    error, log_end = files.error, files.log_start
-    epochs = files.epochs()  # before the log: its entries never begin beyond the log end
-    if error is None:
-        try:
-            log_end = max(files.log_start, _log_end(files.segments[-1])) if files.segments else files.log_start
-        except OSError as failure:
-            error = str(failure)
-    bounds = (files.log_start, files.high_watermark, log_end, size, len(files.segments))
-    if error is not None:
-        return (*place, *bounds, UNREADABLE, files.place, error)
-    if epochs.fault is None and not epochs.entries and log_end > files.log_start:
-        epochs = files.epochs()  # a live broker may have written it meanwhile
-    if epochs.fault is None and not epochs.entries and log_end > files.log_start:
-        return (*place, *bounds, "EPOCH_CACHE_LIE", epochs.path, "the epoch checkpoint is missing or empty")
-    if epochs.entries and epochs.fault is None and epochs.entries[-1][1] > log_end:
-        detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {log_end}"
-        return (*place, *bounds, "EPOCH_CACHE_LIE", epochs.path, detail)
-    return (*place, *bounds, epochs.fault, epochs.path if epochs.fault else None, epochs.detail or None)
-
-
-def _log_end(segment: Segment) -> int:
-    """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
-    rows = read_index(segment, INDEX_SUFFIX).rows
-    next_offset = segment.base
-    with open_log(segment, 4096) as log:
-        start = 0
-        for _, offset, position in reversed(rows):
-            try:
-                if log.header(position).last_offset == offset:
-                    start = position
-                    break
-            except CorruptRecord:
-                continue
-        for item in log.walk(start, []):
-            if not isinstance(item, Damage):
-                next_offset = item[1].next_offset
-    return next_offset
+        return self._batches(map(describe, partition.store.partitions(self._topics)))
 
 
 class EpochsSource(ReplicaSource):

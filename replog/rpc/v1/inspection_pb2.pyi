@@ -13,16 +13,20 @@ class SegmentFile(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OFFSET_INDEX: _ClassVar[SegmentFile]
     TIME_INDEX: _ClassVar[SegmentFile]
     DIGEST_INDEX: _ClassVar[SegmentFile]
+    LEADER_EPOCH_CHECKPOINT: _ClassVar[SegmentFile]
 LOG: SegmentFile
 OFFSET_INDEX: SegmentFile
 TIME_INDEX: SegmentFile
 DIGEST_INDEX: SegmentFile
+LEADER_EPOCH_CHECKPOINT: SegmentFile
 
 class DescribeReplicasRequest(_message.Message):
-    __slots__ = ("topic",)
+    __slots__ = ("topic", "digests")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
-    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+    digests: bool
+    def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ...) -> None: ...
 
 class DescribeReplicasResponse(_message.Message):
     __slots__ = ("broker_id", "replicas")
@@ -57,12 +61,14 @@ class ReplicaDescription(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., is_leader: _Optional[bool] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[SegmentDescription, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[EpochEntry, _Mapping]]] = ...) -> None: ...
 
 class SegmentDescription(_message.Message):
-    __slots__ = ("base_offset", "size")
+    __slots__ = ("base_offset", "size", "digest")
     BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     base_offset: int
     size: int
-    def __init__(self, base_offset: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    digest: int
+    def __init__(self, base_offset: _Optional[int] = ..., size: _Optional[int] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class EpochEntry(_message.Message):
     __slots__ = ("epoch", "start_offset")
@@ -89,29 +95,33 @@ class ReadFileRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., segment_base_offset: _Optional[int] = ..., file: _Optional[_Union[SegmentFile, str]] = ..., position: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class ReadFileResponse(_message.Message):
-    __slots__ = ("position", "records")
+    __slots__ = ("position", "file_size", "records")
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    FILE_SIZE_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     position: int
+    file_size: int
     records: bytes
-    def __init__(self, position: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, position: _Optional[int] = ..., file_size: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class ReadBatchHeadersRequest(_message.Message):
-    __slots__ = ("topic", "partition", "from_offset", "to_offset")
+    __slots__ = ("topic", "partition", "segment_base_offset", "position", "max_headers", "positions")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
-    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    TO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MAX_HEADERS_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
-    from_offset: int
-    to_offset: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
+    segment_base_offset: int
+    position: int
+    max_headers: int
+    positions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., segment_base_offset: _Optional[int] = ..., position: _Optional[int] = ..., max_headers: _Optional[int] = ..., positions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReadBatchHeadersResponse(_message.Message):
-    __slots__ = ("next_offset", "records")
-    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("records",)
     RECORDS_FIELD_NUMBER: _ClassVar[int]
-    next_offset: int
     records: bytes
-    def __init__(self, next_offset: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, records: _Optional[bytes] = ...) -> None: ...

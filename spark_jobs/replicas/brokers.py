@@ -1,0 +1,295 @@
+"""Replicas of a live cluster, read from the brokers that have them: gRPC service Inspection.
+
+Calls block, have deadlines and are tried again with backoff: these run in Spark's tasks, where there is no event loop.
+"""
+
+import errno
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import grpc
+
+from replog.backoff import Backoff
+from replog.client.metadata import parse_bootstrap
+from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES
+from replog.log.errors import CorruptRecord
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.rpc.methods import Inspection, Log, Method
+from replog.rpc.options import CHANNEL_OPTIONS
+from replog.rpc.status import from_rpc_error
+from replog.rpc.v1 import inspection_pb2 as pb
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+from spark_jobs.replicas.files import (
+    UNREADABLE,
+    EpochCheckpoint,
+    Listed,
+    PartitionFiles,
+    Segment,
+    Vanished,
+    epoch_checkpoint,
+    segments_of,
+)
+
+CALL_TIMEOUT_S = 20.0  # of one call; the longest reads an index file
+TRIES = 6  # of one call, over some 8 s
+_FILES = {
+    LOG_SUFFIX: pb.LOG,
+    INDEX_SUFFIX: pb.OFFSET_INDEX,
+    TIME_INDEX_SUFFIX: pb.TIME_INDEX,
+    DIGEST_SUFFIX: pb.DIGEST_INDEX,
+}
+_GONE = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_TRY_AGAIN = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+
+
+def broker_stores(
+    bootstrap: str | Sequence[str], topics: frozenset[str] = frozenset(), replicas: frozenset[int] = frozenset()
+) -> "list[BrokerStore]":
+    """A store for each broker to which the cluster's metadata assigns a replica, of `topics` and `replicas` only
+    unless empty; also for one that is down. Raises OSError if no broker answers, a topic is not known or an address
+    is none.
+    """
+    try:
+        addressed = parse_bootstrap(bootstrap)
+    except ReplogError as error:
+        raise OSError(errno.EINVAL, f"bootstrap.servers: {error.message}") from None
+    found = _metadata(addressed, sorted(topics))
+    addresses = {broker.broker_id: broker.address for broker in found.brokers}
+    assigned: dict[int, list[TopicPartition]] = {}
+    for topic in found.topics:
+        if topic.error_code:
+            raise OSError(errno.ENOENT, f"the cluster does not know topic {topic.topic!r}; check its name")
+        for partition in topic.partitions:
+            for replica in partition.replicas:
+                assigned.setdefault(replica, []).append(TopicPartition(topic.topic, partition.partition))
+    return [
+        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)))
+        for replica, partitions in sorted(assigned.items())
+        if not replicas or replica in replicas
+    ]
+
+
+def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadataResponse:
+    failures = []
+    for address in addresses:
+        connection = _Connection(address)
+        try:
+            request = log_pb2.GetMetadataRequest(topics=topics)
+            response: log_pb2.GetMetadataResponse = connection.call(Log["get_metadata"], request)
+            return response
+        except OSError as error:
+            failures.append(str(error))
+        finally:
+            connection.close()
+    raise OSError(errno.EHOSTUNREACH, f"no broker answers; is bootstrap.servers right? ({'; '.join(failures)})")
+
+
+class _Connection:
+    """Calls to one broker. Errors are OSErrors, FileNotFoundError for what the broker does not have."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+    def call(self, method: Method, request: Any) -> Any:
+        call = self._channel.unary_unary(method.path, method.encode_request, method.decode_response)
+        return self._tried(lambda: call(request, timeout=CALL_TIMEOUT_S))
+
+    def stream(self, method: Method, request: Any) -> list[Any]:
+        """All answers: what is asked for is bounded."""
+        call = self._channel.unary_stream(method.path, method.encode_request, method.decode_response)
+        found: list[Any] = self._tried(lambda: list(call(request, timeout=CALL_TIMEOUT_S)))
+        return found
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _tried(self, call: Callable[[], Any]) -> Any:
+        backoff = Backoff(Random())
+        for attempt in range(1, TRIES + 1):
+            try:
+                return call()
+            except grpc.RpcError as error:
+                failure = from_rpc_error(error, self._address)
+            if failure.code not in _TRY_AGAIN or attempt == TRIES:
+                break
+            time.sleep(backoff.next_s())
+        number = errno.ENOENT if failure.code in _GONE else errno.EIO
+        raise OSError(number, f"{self._address}: {failure.message}")  # FileNotFoundError, if that is its number
+
+
+@dataclass
+class BrokerStore:
+    """`ReplicaStore` of a running broker."""
+
+    replica: int
+    address: str  # empty: the cluster has no such broker
+    assigned: tuple[TopicPartition, ...] = field(repr=False)  # what it should have
+    _connection: _Connection | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
+
+    @property
+    def place(self) -> str:
+        return f"broker {self.replica} at {self.address or 'no known address'}"
+
+    def connection(self) -> _Connection:
+        if not self.address:
+            raise OSError(errno.EHOSTUNREACH, f"the cluster has no broker {self.replica}, or it never registered")
+        if self._connection is None:
+            self._connection = _Connection(self.address)
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
+        """As `ReplicaStore` says, all bounds of a partition as of one moment. One call for each topic."""
+        found = []
+        wanted = [partition for partition in self.assigned if not topics or partition.topic in topics]
+        for topic in dict.fromkeys(partition.topic for partition in wanted):
+            described: dict[TopicPartition, PartitionFiles] = {}
+            missing = "the broker has no replica of it"
+            try:
+                described = self._describe(topic)
+            except OSError as error:
+                missing = str(error)
+            for partition in wanted:
+                if partition.topic == topic:
+                    found.append(described.get(partition) or PartitionFiles(self, partition, error=missing))
+        return found
+
+    def _describe(self, topic: str) -> dict[TopicPartition, PartitionFiles]:
+        request = pb.DescribeReplicasRequest(topic=topic, digests=True)
+        response = self.connection().call(Inspection["describe_replicas"], request)
+        if response.broker_id != self.replica:
+            raise OSError(errno.ENXIO, f"{self.address} is broker {response.broker_id}, not {self.replica}")
+        return {
+            TopicPartition(described.topic, described.partition): self._files(described)
+            for described in response.replicas
+        }
+
+    def _files(self, described: pb.ReplicaDescription) -> PartitionFiles:
+        partition = TopicPartition(described.topic, described.partition)
+        listed = [
+            Listed(segment.base_offset, segment.size, segment.digest if segment.HasField("digest") else None)
+            for segment in described.segments
+        ]
+        return PartitionFiles(
+            self,
+            partition,
+            described.log_start_offset,
+            described.high_watermark,
+            segments_of(self, partition, listed),
+            log_end=described.log_end_offset,
+            leads=described.is_leader,
+            leader_epoch=described.leader_epoch,
+        )
+
+    def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
+        path = f"{self.place}/{partition.directory_name}/{LEADER_EPOCH_CHECKPOINT}"
+        try:
+            file = _RemoteFile(self.connection(), *partition, 0, pb.LEADER_EPOCH_CHECKPOINT)
+            raw = file.read(0, min(file.open(), MAX_CHECKPOINT_BYTES + 1))
+        except FileNotFoundError:
+            raw = b""
+        except OSError as error:
+            return EpochCheckpoint((), UNREADABLE, str(error), path)
+        return epoch_checkpoint(raw, path)
+
+    def log_start(self, partition: TopicPartition) -> int:
+        found = self._describe(partition.topic).get(partition)
+        if found is None:
+            raise Vanished(f"{self.place} has no replica of {partition} any more")
+        return found.log_start
+
+    @contextmanager
+    def open(self, segment: Segment, suffix: str) -> "Iterator[_RemoteFile]":
+        partition = TopicPartition(segment.topic, segment.partition)
+        file = _RemoteFile(self.connection(), *partition, segment.base, _FILES[suffix])
+        file.open()
+        yield file
+
+
+class _RemoteFile:
+    """`SegmentFile` of a broker. Each read names the file anew: if it is gone meanwhile, it has Vanished."""
+
+    def __init__(self, connection: _Connection, topic: str, partition: int, base: int, kind: pb.SegmentFile) -> None:
+        self._connection = connection
+        self._segment: dict[str, Any] = {"topic": topic, "partition": partition, "segment_base_offset": base}
+        self._kind = kind
+        self.size = 0
+
+    def open(self) -> int:
+        """Ask for the size. Raises FileNotFoundError."""
+        pieces = self._pieces(0, 1)
+        self.size = pieces[0].head.file_size
+        return self.size
+
+    def read(self, position: int, size: int) -> bytes:
+        if size <= 0:
+            return b""
+        data = bytearray()
+        for piece in self._still_there(lambda: self._pieces(position, size)):
+            if piece.head.position != position + len(data):
+                raise OSError(errno.EPROTO, f"asked for {position + len(data)}, got {piece.head.position}")
+            for records in piece.records:
+                data += records
+        if len(data) > size:
+            raise OSError(errno.EPROTO, f"asked for {size} bytes, got {len(data)}")
+        return bytes(data)
+
+    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
+        request = pb.ReadBatchHeadersRequest(**self._segment, position=position, max_headers=count)
+        found = []
+        for raw in self._headers(request, count):
+            header = _parsed(raw)
+            if header is None:
+                break
+            found.append((position, header))
+            position += header.size
+        return found
+
+    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
+        if not positions:
+            return []
+        request = pb.ReadBatchHeadersRequest(**self._segment, positions=positions)
+        raw = self._headers(request, len(positions))
+        if len(raw) < len(positions):
+            raise OSError(errno.EPROTO, f"asked for {len(positions)} headers, got {len(raw)}")
+        parsed = zip(positions, map(_parsed, raw), strict=True)
+        return [(position, header) for position, header in parsed if header is not None]
+
+    def _headers(self, request: pb.ReadBatchHeadersRequest, most: int) -> list[bytes]:
+        pieces = self._still_there(lambda: self._connection.stream(Inspection["read_batch_headers"], request))
+        data = b"".join(bytes(records) for piece in pieces for records in piece.records)
+        if len(data) % HEADER_SIZE or len(data) > most * HEADER_SIZE:
+            raise OSError(errno.EPROTO, f"asked for {most} headers, got {len(data)} bytes")
+        return [data[at : at + HEADER_SIZE] for at in range(0, len(data), HEADER_SIZE)]
+
+    def _pieces(self, position: int, size: int) -> list[Any]:
+        request = pb.ReadFileRequest(**self._segment, file=self._kind, position=position, size=size)
+        return self._connection.stream(Inspection["read_file"], request)
+
+    def _still_there(self, call: Callable[[], list[Any]]) -> list[Any]:
+        try:
+            return call()
+        except FileNotFoundError as error:
+            raise Vanished(f"the file is gone: {error}") from None
+
+
+def _parsed(raw: bytes) -> BatchHeader | None:
+    try:
+        return parse_header(raw)
+    except CorruptRecord:
+        return None

@@ -1,0 +1,94 @@
+"""What `replog_replicas` says of one replica: its bounds, and whether its epoch checkpoint can be right."""
+
+from typing import NamedTuple
+
+from replog.log.errors import CorruptRecord
+from replog.log.files import INDEX_SUFFIX
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
+from spark_jobs.replicas.scan import Damage, open_log
+from spark_jobs.replicas.segment_check import read_index
+
+_WINDOW = 4096  # bytes read at once near the log end
+
+
+class Description(NamedTuple):
+    """A row of `replog_replicas`."""
+
+    replica: int
+    topic: str
+    partition: int
+    log_start: int
+    high_watermark: int | None  # None: not known
+    log_end: int
+    size: int  # bytes of all .log files
+    segments: int
+    leads: bool | None  # None, for a directory: not known
+    leader_epoch: int | None
+    fault: str | None = None
+    file: str | None = None
+    detail: str | None = None
+
+
+def describe(files: PartitionFiles) -> Description:
+    """A replica that cannot be read is described as UNREADABLE."""
+    epochs = EpochCheckpoint() if files.error else files.epochs()  # before the log: no entry begins beyond its end
+    described = _bounds(files)
+    if described.fault is not None:
+        return described
+    if files.log_end is not None and epochs.entries and epochs.entries[-1][1] > described.log_end:
+        # A running broker was asked for its bounds first. They may have moved.
+        listed = files.store.partitions(frozenset({files.partition.topic}))
+        described = _bounds(next(again for again in listed if again.partition == files.partition))
+    if epochs.fault is None and not epochs.entries and described.log_end > described.log_start:
+        epochs = files.epochs()  # a live broker may have written it meanwhile
+    if epochs.fault is not None:
+        return described._replace(fault=epochs.fault, file=epochs.path, detail=epochs.detail)
+    if not epochs.entries and described.log_end > described.log_start:
+        return described._replace(
+            fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
+        )
+    if epochs.entries and epochs.entries[-1][1] > described.log_end:
+        detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {described.log_end}"
+        return described._replace(fault=EPOCH_CACHE_LIE, file=epochs.path, detail=detail)
+    return described
+
+
+def _bounds(files: PartitionFiles) -> Description:
+    error, log_end = files.error, files.log_end
+    if error is None and log_end is None:
+        try:
+            log_end = max(files.log_start, _log_end(files.segments[-1])) if files.segments else files.log_start
+        except OSError as failure:
+            error = str(failure)
+    return Description(
+        files.replica,
+        files.partition.topic,
+        files.partition.partition,
+        files.log_start,
+        files.high_watermark,
+        files.log_start if log_end is None else log_end,
+        sum(segment.size for segment in files.segments),
+        len(files.segments),
+        files.leads,
+        files.leader_epoch,
+        *((UNREADABLE, files.place, error) if error is not None else ()),
+    )
+
+
+def _log_end(segment: Segment) -> int:
+    """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
+    rows = read_index(segment, INDEX_SUFFIX).rows
+    next_offset = segment.base
+    with open_log(segment, _WINDOW) as log:
+        start = 0
+        for _, offset, position in reversed(rows):
+            try:
+                if log.header(position).last_offset == offset:
+                    start = position
+                    break
+            except CorruptRecord:
+                continue
+        for item in log.walk(start, []):
+            if not isinstance(item, Damage):
+                next_offset = item[1].next_offset
+    return next_offset
