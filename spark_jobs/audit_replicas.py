@@ -49,7 +49,8 @@ verdicts and exit codes
 
 not faults
   Lag and uncommitted tails (above the high watermarks that the replicas have saved), different log starts
-  (retention), different segment boundaries. Compacted topics hold holes by design and are not supported yet.
+  (retention), different segment boundaries. Compacted topics hold holes by design and are not supported yet. What
+  Kafka's quorum keeps in __cluster_metadata is left out: no high watermark of it is on any disk.
 
 examples
   python -m spark_jobs.audit_replicas --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3

@@ -40,6 +40,9 @@ REMEDIES = {
     INDEX_LIE: "Stop broker {replica}, remove {file} and start the broker: indexes are rebuilt from the log.",
     UNREADABLE: "Make {file} readable (permissions, mount, disk), then audit again.",
 }
+NO_DIGESTS_REMEDY = (
+    "Audit with --level index, or deep: these need no digest indexes, which brokers of Apache Kafka do not write."
+)
 UNDECIDED = (
     "The replicas contradict each other and nothing tells which is right: compare with a backup or with the producer, "
     "then let the wrong replica copy the partition again."

@@ -34,6 +34,8 @@ from spark_jobs.replicas.files import (
     segments_of,
 )
 
+KRAFT_METADATA = "__cluster_metadata"
+
 
 class _OpenFile:
     """`SegmentFile` by pread, so that a disk error is an OSError."""
@@ -104,6 +106,8 @@ class DirectoryStore:
                 continue  # not a replica: on its way out ("-delete"), or somebody else's
             if partition.directory_name != name:  # a copy in the making ("-future"): no replica yet
                 marks.pop(partition, None)
+            elif partition.topic == KRAFT_METADATA and not topics:
+                continue  # Kafka's quorum copies it by Raft, and no disk says what of it is committed
             elif not topics or partition.topic in topics:
                 mark = marks.get(partition)
                 found[partition] = self._list(partition, starts.get(partition, 0), mark)
