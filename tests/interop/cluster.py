@@ -22,8 +22,10 @@ _PROPERTIES = """\
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
 replica.high.watermark.checkpoint.interval.ms=1000
+replica.fetch.min.bytes=20000
+replica.fetch.wait.max.ms=200
 controlled.shutdown.enable=false
-"""  # the last: all stop at once, and nobody would be left to hand leaderships to
+"""  # followers append several batches at once; and all stop at once, with nobody left to hand leaderships to
 _WAIT_S = 90
 _PER_ROUND = 120  # records
 _ROUND_S = 0.1
