@@ -223,7 +223,8 @@ class _Run:
 
     def _compare(self, held: list[Replica], ranges: list[tuple[str, int, int, int]], crc: str) -> _Seen:
         """Batch by batch."""
-        options = {"pass": BATCHES, "ranges": json.dumps(ranges), "crc": crc}
+        wider = [(topic, partition, first, last + 1) for topic, partition, first, last in ranges]  # to where they agree
+        options = {"pass": BATCHES, "ranges": json.dumps(wider), "crc": crc}
         rows = self._collect("headers" if crc == "false" else "differences", held, compare_batches, options)
         mismatches = [row for row in rows if row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH)]
         faults = [_fault(row) for row in rows if row["class"] not in (VALUE_MISMATCH, EPOCH_MISMATCH)]
@@ -323,7 +324,9 @@ def _mismatch(row: Row) -> Mismatch:
         )
         for view in row["seen"]
     )
-    return Mismatch(row["class"], row["topic"], row["partition"], row["base_offset"], row["last"], row["count"], views)
+    pairs = tuple((pair["r1"], pair["r2"]) for pair in row["pairs"])
+    place = (row["class"], row["topic"], row["partition"])
+    return Mismatch(*place, row["base_offset"], row["last"], row["count"], views, pairs)
 
 
 def _interval(row: Row) -> Interval:

@@ -4,13 +4,13 @@ A replica's own faults travel through the same grouping as what is compared (eac
 pass over the files is one job.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-VALUE_MISMATCH = "VALUE_MISMATCH"
-EPOCH_MISMATCH = "EPOCH_MISMATCH"
+from spark_jobs.audit.findings import EPOCH_MISMATCH, VALUE_MISMATCH
+
 MAX_RESULTS = 10_000  # rows brought to the driver
 
 _KEY = ["topic", "partition"]
@@ -22,8 +22,8 @@ Mark = tuple[int, str, int, int]  # replica, topic, partition, high watermark
 def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
     """The replicas' high watermarks as a small table to broadcast.
 
-    An offset is compared where every replica that holds it knows it to be committed: anything above is lag, or an
-    uncommitted tail that may still be truncated. A replica without a high watermark is not compared with others.
+    An offset is compared among the replicas that know it to be committed: what lies above is lag, or an uncommitted
+    tail that may still be truncated. A replica without a high watermark is not compared with others.
     """
     values = ", ".join(f"({replica}, '{topic}', {partition}, {mark}L)" for replica, topic, partition, mark in marks)
     return F.broadcast(spark.sql(f"SELECT * FROM VALUES {values} AS marks(replica, topic, partition, mark)"))
@@ -40,13 +40,12 @@ def _keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
 def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Faults as they come (`found`), and the blocks on which replicas disagree (`first`, `last`, without `found`)."""
     sums = (
-        _keyed(rows, marks)
+        _committed(_keyed(rows, marks))
         .groupBy(*_KEY, "number", "cell", "fault_key", "replica")
         .agg(
             F.min("base_offset").alias("first"),
             F.max("last_offset").alias("last"),
             F.struct(F.sum("batches"), F.sum("size"), F.sum("value")).alias("sums"),
-            F.min("mark").alias("mark"),
             F.first(F.struct(*_FAULT)).alias("found"),
         )
     )
@@ -56,10 +55,9 @@ def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
             F.min("first").alias("first"),
             F.max("last").alias("last"),
             (F.min("sums") != F.max("sums")).alias("differs"),
-            F.min("mark").alias("bound"),
             F.first("found").alias("found"),
         )
-        .where(F.col("fault_key").isNotNull() | (F.col("differs") & (F.col("first") < F.col("bound"))))
+        .where(F.col("fault_key").isNotNull() | F.col("differs"))
         .select(*_KEY, "first", "last", F.when(F.col("fault_key").isNotNull(), F.col("found")).alias("found"))
         .orderBy(*_KEY, "first")
         .limit(MAX_RESULTS)
@@ -69,62 +67,75 @@ def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
 def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
     """Faults as they come, and runs of committed batches on which replicas disagree.
 
-    Result: topic, partition, class, first, last, count, seen (one struct a replica: its view of the first batch), and
-    for faults replica, segment, position, epoch, file, detail.
+    A run begins with the first batch that two replicas see differently and ends before one on which they agree again,
+    however they cut their batches between; pairs of replicas that part at the same batch make one run.
+    Result: topic, partition, class, base_offset, last, count, seen (one struct a replica: its view of the first batch),
+    pairs (r1, r2), and for faults file and detail.
     """
     view = F.struct("replica", "last_offset", "leader_epoch", "crc", "size", "segment", "position")
     grouped = (
-        _keyed(batches, marks)
+        _committed(_keyed(batches, marks))
         .groupBy(*_KEY, "base_offset", "fault_key")
         .agg(
             F.array_sort(F.collect_list(view)).alias("seen"),
-            *(F.first(name).alias(name) for name in ("fault", "file", "detail")),
-            (F.min("crc") != F.max("crc")).alias("crc_differs"),
-            (F.min("last_offset") != F.max("last_offset")).alias("last_differs"),
-            (F.min("size") != F.max("size")).alias("size_differs"),
-            (F.min("leader_epoch") != F.max("leader_epoch")).alias("epoch_differs"),
             F.max("last_offset").alias("last"),
-            F.min("mark").alias("bound"),
+            *(F.first(name).alias(name) for name in ("fault", "file", "detail")),
         )
     )
-    differs = F.coalesce(F.col("crc_differs") | F.col("last_differs") | F.col("size_differs"), F.lit(False))
-    kind = F.coalesce("fault", F.when(differs, F.lit(VALUE_MISMATCH)).when(F.col("epoch_differs"), EPOCH_MISMATCH))
-    found = (
-        grouped.withColumn("class", kind)
-        .where(F.col("class").isNotNull())
-        .where(F.col("fault").isNotNull() | (F.col("base_offset") < F.col("bound")))
+    faults = grouped.where(F.col("fault").isNotNull()).select(
+        *_KEY, F.col("fault").alias("class"), "base_offset", "seen", "file", "detail", "last", F.lit(1).alias("count")
     )
-    return _runs(found.withColumn("signature", F.coalesce("fault_key", _signature())))
+    mismatches = _runs(grouped.where(F.col("fault").isNull() & (F.size("seen") > 1)))
+    found = faults.unionByName(mismatches, allowMissingColumns=True)
+    return found.orderBy(*_KEY, "base_offset").limit(MAX_RESULTS)
 
 
-def _signature() -> Column:
-    """Which replicas agree with which: `replica:group`, groups numbered by first appearance."""
+def _committed(rows: DataFrame) -> DataFrame:
+    """Faults, and what a replica knows to be committed: of what lies above, nothing can be said."""
+    return rows.where(F.col("fault_key").isNotNull() | (F.col("base_offset") < F.col("mark")))
 
-    def value(view: Column) -> Column:
-        return F.concat_ws("/", view["last_offset"], view["crc"], view["size"], view["leader_epoch"])
 
-    values = F.transform("seen", value)
-    return F.concat_ws(
-        ",",
+def _pairs(made: Callable[[Column, Column], list[Column]]) -> Column:
+    """A struct for every two replicas among `seen`: r1, r2, and what `made` makes of their views."""
+    return F.flatten(
         F.transform(
             "seen",
-            lambda view: F.concat_ws(":", view["replica"], F.array_position(F.array_distinct(values), value(view))),
-        ),
+            lambda a: F.transform(
+                F.filter("seen", lambda b: b["replica"] > a["replica"]),
+                lambda b: F.struct(a["replica"].alias("r1"), b["replica"].alias("r2"), *made(a, b)),
+            ),
+        )
     )
 
 
-def _runs(found: DataFrame) -> DataFrame:
-    """Join neighbouring batches with the same kind of disagreement into one row."""
-    lane = Window.partitionBy(*_KEY, "class", "signature").orderBy("base_offset")
-    begins = (F.col("base_offset") != F.lag("last", 1, -2).over(lane) + 1).cast("int")
-    numbered = found.withColumn("begins", begins).withColumn("run", F.sum("begins").over(lane))
-    first = F.struct("base_offset", "seen", "file", "detail")
-    return (
-        numbered.groupBy(*_KEY, "class", "signature", "run")
-        .agg(F.min(first).alias("at"), F.max("last").alias("last"), F.count("*").alias("count"))
-        .select(*_KEY, "class", "at.*", "last", "count")
-        .orderBy(*_KEY, "base_offset")
-        .limit(MAX_RESULTS)
+def _runs(grouped: DataFrame) -> DataFrame:
+    """Join the batches on which two replicas disagree."""
+
+    def differ(a: Column, b: Column) -> list[Column]:
+        bytes_differ = (a["last_offset"] != b["last_offset"]) | (a["crc"] != b["crc"]) | (a["size"] != b["size"])
+        return [bytes_differ.alias("value"), (bytes_differ | (a["leader_epoch"] != b["leader_epoch"])).alias("any")]
+
+    paired = grouped.withColumn("pair", F.explode(_pairs(differ))).select(
+        *_KEY, "base_offset", "seen", "last", "pair.*"
+    )
+    lane = Window.partitionBy(*_KEY, "r1", "r2").orderBy("base_offset")
+    runs = (
+        paired.withColumn("run", F.sum((~F.col("any")).cast("int")).over(lane))
+        .where("any")
+        .groupBy(*_KEY, "r1", "r2", "run")
+        .agg(
+            F.min(F.struct("base_offset", "seen")).alias("at"),
+            F.max("last").alias("last"),
+            F.count("*").alias("count"),
+            F.max("value").alias("value"),
+        )
+    )
+    return runs.groupBy(*_KEY, "at.base_offset").agg(
+        F.first("at.seen").alias("seen"),
+        F.sort_array(F.collect_set(F.struct("r1", "r2"))).alias("pairs"),
+        F.max("last").alias("last"),
+        F.max("count").alias("count"),
+        F.when(F.max("value"), VALUE_MISMATCH).otherwise(EPOCH_MISMATCH).alias("class"),
     )
 
 
@@ -143,23 +154,13 @@ def compare_indexes(indexes: DataFrame, marks: DataFrame) -> DataFrame:
         .agg(F.collect_set(point).alias("seen"), F.first(F.struct(*_FAULT)).alias("found"))
         .where(F.col("fault_key").isNotNull() | (F.size("seen") > 1))
     )
-    pairs = F.flatten(
-        F.transform(
-            "seen",
-            lambda a: F.transform(
-                F.filter("seen", lambda b: b["replica"] > a["replica"]),
-                lambda b: F.struct(
-                    F.least(a["mark"], b["mark"]).alias("bound"),
-                    a["replica"].alias("r1"),
-                    b["replica"].alias("r2"),
-                    a["value"].alias("v1"),
-                    b["value"].alias("v2"),
-                ),
-            ),
-        )
-    )
+
+    def apart(a: Column, b: Column) -> list[Column]:
+        bound = F.least(a["mark"], b["mark"]).alias("bound")
+        return [bound, a["value"].alias("v1"), b["value"].alias("v2")]
+
     paired = (
-        grouped.withColumn("pair", F.explode_outer(pairs))
+        grouped.withColumn("pair", F.explode_outer(_pairs(apart)))
         .select(*_KEY, "kind", "offset", "fault_key", "found", "pair.*")
         .where(F.col("fault_key").isNotNull() | (F.col("offset") < F.col("bound")))
     )

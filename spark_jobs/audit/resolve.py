@@ -9,11 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replog.log.files import DIGEST_SUFFIX, segment_file_name
-from spark_jobs.audit.compare import EPOCH_MISMATCH, VALUE_MISMATCH
 from spark_jobs.audit.findings import (
     COMMITTED_LOSS,
+    EPOCH_MISMATCH,
+    NO_DIGESTS_REMEDY,
     REMEDIES,
     UNDECIDED,
+    VALUE_MISMATCH,
     Evidence,
     Fault,
     Finding,
@@ -21,6 +23,7 @@ from spark_jobs.audit.findings import (
     Mismatch,
     Replica,
 )
+from spark_jobs.replicas.digests import NO_DIGESTS
 from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
 from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE
 
@@ -80,13 +83,13 @@ class _Resolver:
             *self._unreadable(),
             *self._committed_losses(),
             *self._bit_rot(),
-            *(self._mismatch(mismatch) for mismatch in self._found.mismatches),
+            *(self._mismatch(mismatch) for mismatch in _divergences(self._found.mismatches)),
         ]
         found += [
             self._own(lie)
             for lie in self._lies()
             if not any(_explains(finding, lie) for finding in found)
-            and not any(_makes_lie(hole, lie) for hole in self._holes)
+            and not any(_makes_lie(gone, lie) for gone in [*self._holes, *self._rot])
         ]
         yield from found
         for interval in self._found.intervals:
@@ -157,7 +160,8 @@ class _Resolver:
                 yield replace(self._about(replica, path, why), remedy=remedy)
         for fault in self._found.faults:
             if fault.kind == UNREADABLE and fault.replica not in whole:
-                yield self._finding(fault, f"cannot be read: {fault.detail}")
+                found = self._finding(fault, f"cannot be read: {fault.detail}")
+                yield replace(found, remedy=NO_DIGESTS_REMEDY) if fault.detail == NO_DIGESTS else found
 
     def _about(self, replica: Replica, path: str, why: str) -> Finding:
         return Finding(
@@ -269,6 +273,11 @@ class _Resolver:
         if len(contradicted) == 1:
             wrong = contradicted.pop()
             return wrong, f"replica {wrong}'s own digest index or epoch checkpoint contradicts its batches"
+        common = set.intersection(*map(set, mismatch.pairs))
+        if len(mismatch.pairs) > 1 and len(common) == 1:
+            wrong = common.pop()
+            others = {replica for pair in mismatch.pairs for replica in pair} - {wrong}
+            return wrong, f"{_names(others)} agree, {_names([wrong])} is alone"
         groups = Counter((view.last_offset, view.epoch, view.crc, view.size) for view in mismatch.views)
         most = groups.most_common()
         if most[0][1] > (most[1][1] if len(most) > 1 else 0):
@@ -309,6 +318,22 @@ class _Resolver:
         return fault.file or str(self._directory(fault.replica))
 
 
+def _divergences(mismatches: list[Mismatch]) -> list[Mismatch]:
+    """Join runs that overlap if one replica is part of every disagreement: where others begin or cut their batches
+    elsewhere, the same divergence shows again further on."""
+    joined: list[Mismatch] = []
+    for mismatch in sorted(mismatches, key=lambda m: m.first):
+        for slot, before in enumerate(joined):
+            pairs = tuple(sorted({*before.pairs, *mismatch.pairs}))
+            if mismatch.first <= before.last and set.intersection(*map(set, pairs)):
+                last, count = max(before.last, mismatch.last), max(before.count, mismatch.count)
+                joined[slot] = replace(before, last=last, count=count, pairs=pairs)
+                break
+        else:
+            joined.append(mismatch)
+    return joined
+
+
 def _merge(faults: list[Fault]) -> list[Fault]:
     """Join faults of one replica that adjoin."""
     merged: list[Fault] = []
@@ -332,11 +357,11 @@ def _leads_to(finding: Finding, interval: Interval) -> bool:
 
 
 def _makes_lie(hole: Fault, lie: Fault) -> bool:
-    """Whether an index or epoch checkpoint is wrong only because batches are gone, or lie elsewhere now."""
+    """Whether an index or epoch checkpoint is wrong only because batches are gone or rotten, or lie elsewhere now."""
     if hole.replica != lie.replica:
         return False
     if lie.kind == INDEX_LIE:
-        return hole.first <= lie.last
+        return hole.kind == GAP and hole.first <= lie.last
     return hole.first <= lie.last + 1 and lie.first <= hole.last  # an epoch may begin behind the log end now
 
 

@@ -69,6 +69,7 @@ class Held:
     unreadable: list[tuple[int, int]] = field(default_factory=list)
     start_named: bool = False  # in the checkpoint of log starts
     kept_from: int = 0  # what its first segment begins with
+    changed: list[Entry] = field(default_factory=list)  # where it contradicts the others
     undescribed: bool = False  # so little can be read that it takes no part in comparisons
 
     @property
@@ -92,6 +93,14 @@ class Held:
         """Whether the batch with `offset` is there and sound."""
         hidden = [*self.lost, *self.rotten, *self.unreadable]
         return self.kept_from <= offset < self.end and not any(first <= offset <= last for first, last in hidden)
+
+    def knows(self, first: int) -> bool:
+        """Whether it has a batch that begins there, and knows it to be committed."""
+        entries = any(entry.first == first for entry in self.entries)
+        return entries and self.has(first) and (self.mark or 0) > first and not self.undescribed
+
+    def epoch_at(self, first: int) -> int:
+        return next(entry.epoch for entry in self.entries if entry.first == first)
 
 
 @dataclass
@@ -132,20 +141,22 @@ class Case:
         return Expected(cause, (cause.kind, *cause.may_be), cause.replica, cause.first, cause.last)
 
     def _mismatch(self, cause: Cause) -> Expected | None:
-        """Those are compared who know the batch to be committed; the majority is believed, else the newer epoch."""
-        assert cause.first is not None
-        voters = [
-            held
-            for held in self.held.values()
-            if held.has(cause.first) and (held.mark or 0) > cause.first and not held.undescribed
-        ]
-        if len(voters) < 2 or cause.replica not in {held.replica for held in voters}:
+        """A batch is compared among those who know it to be committed. Whom two others contradict is wrong; of two that
+        contradict each other it is the one that contradicts itself, else the one with the older epoch."""
+        one = self.held[cause.replica]
+        first: int | None = None
+        against: dict[int, Held] = {}
+        for entry in one.changed:
+            other = [held for held in self.others(cause.replica) if held.knows(entry.first)] if one.knows(entry.first) else []
+            against |= {held.replica: held for held in other}
+            first = entry.first if first is None and other else first
+        if first is None:
             return None
         wrong: int | None = cause.replica
-        if len(voters) == 2 and not cause.contradicted:
-            epochs = {entry.epoch: held for held in voters for entry in held.entries if entry.first == cause.first}
-            wrong = epochs[min(epochs)].replica if len(epochs) > 1 else None
-        return Expected(cause, (cause.kind,), wrong, cause.first, cause.last)
+        if len(against) == 1 and not cause.contradicted:
+            pair = {held.epoch_at(first): held.replica for held in (one, *against.values())}
+            wrong = pair[min(pair)] if len(pair) > 1 else None
+        return Expected(cause, (cause.kind,), wrong, first, cause.last)
 
     def _loss(self, cause: Cause) -> Expected | None:
         """A loss of what another replica still has, as far as it was committed; of what no other has, a gap."""
@@ -156,7 +167,7 @@ class Case:
             for held in self.others(cause.replica)
             if not held.undescribed
             and held.log_start <= cause.last
-            and any(held.has(entry.first) and cause.first <= entry.first <= cause.last for entry in held.entries)
+            and any(held.has(e.first) and cause.first <= e.last and e.first <= cause.last for e in held.entries)
         ]
         if not holders or cause.first >= self.committed:
             return Expected(cause, (GAP, *cause.may_be), cause.replica, cause.first, cause.last)

@@ -9,6 +9,7 @@ from replog.log.batch import HEADER_SIZE
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
 from tests.audit.cases import COMMITTED_LOSS, GAP, NOW, UNREADABLE, Case, Cause, Held, Impossible, Step, entry, pick
 from tests.audit.replica_files import (
+    Entry,
     Place,
     cut_out,
     index_entries,
@@ -34,12 +35,17 @@ def _rewritten(case: Case, held: Held, rng: random.Random) -> int:
     return next(number for number, one in enumerate(held.entries) if one.first == first)
 
 
+def _rewrite(held: Held, changed: list[Entry]) -> None:
+    held.changed = changed
+    held.write()
+
+
 def value_of_the_same_size(case: Case, held: Held, rng: random.Random) -> None:
     number = _rewritten(case, held, rng)
     old = held.entries[number]
     case.reserve(old.first, old.last)
     held.entries[number] = replace(old, records=tuple((time, rng.randbytes(len(value))) for time, value in old.records))
-    held.write()
+    _rewrite(held, held.entries[number : number + 1])
     case.causes.append(Cause("value, same size", "VALUE_MISMATCH", held.replica, old.first, old.last))
 
 
@@ -48,7 +54,7 @@ def value_of_another_size(case: Case, held: Held, rng: random.Random) -> None:
     old = held.entries[number]
     case.reserve(old.first, old.last)
     held.entries[number] = replace(old, records=tuple((time, value + b"!") for time, value in old.records))
-    held.write()
+    _rewrite(held, held.entries[number : number + 1])
     case.causes.append(Cause("value, other size", "VALUE_MISMATCH", held.replica, old.first, old.last))
 
 
@@ -67,7 +73,7 @@ def other_batches(case: Case, held: Held, rng: random.Random) -> None:
         replace(one, records=records[:cut]),
         replace(two, records=records[cut:], first=one.first + cut),
     ]
-    held.write()
+    _rewrite(held, held.entries[number : number + 2])
     case.causes.append(Cause("other batches", "VALUE_MISMATCH", held.replica, one.first, None))
 
 
@@ -83,7 +89,7 @@ def divergent_suffix(case: Case, held: Held, rng: random.Random) -> None:
     while offset < end:
         held.entries.append(entry(rng, offset, epoch, rng.randint(1, 4), NOW))
         offset = held.entries[-1].last + 1
-    held.write()
+    _rewrite(held, held.entries[number:])
     case.causes.append(Cause("divergent suffix", "VALUE_MISMATCH", held.replica, old.first, None))
 
 
@@ -104,7 +110,7 @@ def batch_of_another_epoch(case: Case, held: Held, rng: random.Random) -> None:
         raise Impossible
     case.reserve(old.first, old.last)
     held.entries[number] = replace(old, epoch=epoch)
-    held.write()
+    _rewrite(held, held.entries[number : number + 1])
     case.causes.append(Cause("batch of another epoch", "EPOCH_MISMATCH", held.replica, old.first, old.last))
 
 
@@ -128,6 +134,7 @@ def changed_epoch(case: Case, held: Held, rng: random.Random) -> None:
     epoch = rng.choice((place.header.leader_epoch + 1, place.header.leader_epoch + 40, 0))
     if epoch == place.header.leader_epoch:
         raise Impossible
+    held.changed = [one for one in held.entries if one.first == first]
     _patch(place, 12, epoch.to_bytes(4, "big"))
     case.causes.append(
         Cause("changed epoch", "EPOCH_MISMATCH", held.replica, first, place.header.last_offset, contradicted=True)

@@ -1,6 +1,7 @@
 """Blame, causes and consequences, without Spark."""
 
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 from spark_jobs.audit.findings import Fault, Interval, Mismatch, Replica, View
@@ -16,7 +17,8 @@ def replica(number: int, *, end: int = 100, mark: int = 100, start: int = 0) -> 
 def mismatch(*values: tuple[int, int, int]) -> Mismatch:
     """Of (replica, epoch, CRC)."""
     views = tuple(View(number, 11, epoch, crc, 80, 0, 400) for number, epoch, crc in values)
-    return Mismatch("VALUE_MISMATCH", "t", 0, 10, 11, 1, views)
+    pairs = tuple((a[0], b[0]) for a, b in combinations(values, 2) if a[1:] != b[1:])
+    return Mismatch("VALUE_MISMATCH", "t", 0, 10, 11, 1, views, pairs)
 
 
 def gap(number: int, first: int, last: int) -> Fault:

@@ -96,6 +96,26 @@ def test_an_entry_that_is_not_so_is_a_lie_at_both_levels(segment: Segment, damag
         assert any(word in fault.detail for word in told.split("|")), fault
 
 
+def test_a_lie_does_not_make_liars_of_the_entries_behind_it(segment: Segment) -> None:
+    all_batches = batches(segment)
+    write_index(segment, [(all_batches[5][0], all_batches[5][2] + 1), *(all_batches[n][1:] for n in (3, 5, 7))])
+    found = faults(segment)
+    assert [fault.first for fault in found] == [all_batches[5][0]] * 2, found
+
+
+def test_nothing_is_said_of_entries_for_what_cannot_be_read(segment: Segment) -> None:
+    """Of an append that begins with a rotten batch (SG-2), and of all that a broken header leads away from."""
+    all_batches = batches(segment)
+    log = path_of(segment, ".log")
+    sound = log.read_bytes()
+    write_index(segment, [(all_batches[6][1], all_batches[4][2])])
+    for at in (70, 16):  # a record, the magic
+        position = all_batches[4][2] + at
+        log.write_bytes(sound[:position] + b"\xee" + sound[position + 1 :])
+        found = [item for item in check_segment(segment, 0, crc=True) if isinstance(item, Fault)]
+        assert [(fault.fault, fault.first) for fault in found] == [("BIT_ROT", all_batches[4][0])], found
+
+
 def test_bytes_behind_whole_entries_are_a_lie(segment: Segment) -> None:
     _, offset, position = batches(segment)[3]
     write_index(segment, [(offset, position)], rest=b"\x01\x02\x03")
