@@ -14,6 +14,7 @@ from replog.log.files import LOG_SUFFIX
 from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.topic import TopicPartition
 from spark_jobs.audit.evidence import find_batch
+from spark_jobs.replicas.brokers import BrokerStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore
 from spark_jobs.replicas.scan import LogFile
@@ -126,8 +127,10 @@ def _batch_below(files: PartitionFiles, offset: int) -> Batch | None:
 def _identity(files: PartitionFiles) -> tuple[str, str]:
     """Topic id and directory. One that was moved aside and copied anew is another, even under the same inode number."""
     store = files.store
+    if isinstance(store, BrokerStore):
+        return format_topic_id(store.topic_ids.get(files.partition.topic, b"")), ""
     if not isinstance(store, DirectoryStore):
-        return "", ""
+        raise TypeError(f"a replica store of another kind: {store}")
     directory = store.directory / files.partition.directory_name
     topic_id = read_topic_id(directory)
     written = os.stat(directory / PARTITION_METADATA).st_mtime_ns if topic_id is not None else 0

@@ -5,7 +5,7 @@ compares the whole partition, and says why. Knows no Spark.
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,8 @@ class Saved:
 
     level: str
     partitions: Mapping[TopicPartition, SavedPartition] = field(default_factory=dict)
-    round: int = -1  # of `audit follow`: the last that was finished
-    known: tuple[str, ...] = ()  # of `audit follow`: findings that were told
 
-    def write(self, path: Path) -> None:
-        """Durably, and whole or not at all."""
+    def as_json(self) -> dict[str, Any]:
         partitions = [
             {
                 "topic": partition.topic,
@@ -52,29 +49,42 @@ class Saved:
             }
             for partition, saved in sorted(self.partitions.items())
         ]
-        head = {"format": FORMAT, "version": VERSION, "level": self.level, "round": self.round, "known": self.known}
-        write_atomically(path, (json.dumps({**head, "partitions": partitions}, indent=1) + "\n").encode())
+        return {"format": FORMAT, "version": VERSION, "level": self.level, "partitions": partitions}
+
+    @classmethod
+    def from_json(cls, stored: Any) -> "Saved":
+        """Raises ValueError, KeyError, TypeError, AttributeError."""
+        if stored["format"] != FORMAT:
+            raise ValueError(f"format {str(stored['format'])[:40]!r} is not {FORMAT!r}")
+        if stored["version"] != VERSION:
+            raise ValueError(f"version {str(stored['version'])[:40]} is not {VERSION}")
+        if stored["level"] not in LEVELS:
+            raise ValueError(f"level {str(stored['level'])[:40]!r} is not one of {', '.join(LEVELS)}")
+        return cls(stored["level"], dict(map(_partition, stored["partitions"])))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Durably, and whole or not at all."""
+    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_saved(path: Path) -> Saved:
     """Raises BadSaved, OSError."""
+    saved: Saved = read_json(path, Saved.from_json, "save one anew: audit with --save and without --since")
+    return saved
+
+
+def read_json(path: Path, parse: Callable[[Any], Any], remedy: str) -> Any:
+    """What `parse` makes of the file. Raises BadSaved, OSError."""
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)
-    again = "save one anew: audit with --save and without --since"
     if len(raw) > MAX_BYTES:
-        raise BadSaved(f"{path} is larger than {MAX_BYTES} bytes; {again}")
+        raise BadSaved(f"{path} is larger than {MAX_BYTES} bytes; {remedy}")
     try:
-        stored = json.loads(raw)
-        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-            raise BadSaved(f"{path} is not a saved audit; {again}")
-        if stored["version"] != VERSION:
-            raise BadSaved(f"{path} has version {stored['version']!r}, this one reads {VERSION}; {again}")
-        if stored["level"] not in LEVELS:
-            raise ValueError(f"level {stored['level']!r} is not one of {', '.join(LEVELS)}")
-        partitions = dict(map(_partition, stored["partitions"]))
-        return Saved(stored["level"], partitions, int(stored["round"]), tuple(map(str, stored["known"])))
+        return parse(json.loads(raw))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadSaved(f"{path} is damaged ({type(error).__name__}: {str(error)[:200]}); {again}") from None
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise BadSaved(f"{path} is no saved audit of this version ({why}); {remedy}") from None
 
 
 def _partition(stored: Any) -> tuple[TopicPartition, SavedPartition]:

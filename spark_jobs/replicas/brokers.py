@@ -62,6 +62,7 @@ def broker_stores(
         raise OSError(errno.EINVAL, f"bootstrap.servers: {error.message}") from None
     found = _metadata(addressed, sorted(topics))
     addresses = {broker.broker_id: broker.address for broker in found.brokers}
+    topic_ids = {topic.topic: topic.topic_id for topic in found.topics}
     assigned: dict[int, list[TopicPartition]] = {}
     for topic in found.topics:
         if topic.error_code:
@@ -70,7 +71,7 @@ def broker_stores(
             for replica in partition.replicas:
                 assigned.setdefault(replica, []).append(TopicPartition(topic.topic, partition.partition))
     return [
-        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)))
+        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)), topic_ids)
         for replica, partitions in sorted(assigned.items())
         if not replicas or replica in replicas
     ]
@@ -132,6 +133,7 @@ class BrokerStore:
     replica: int
     address: str  # empty: the cluster has no such broker
     assigned: tuple[TopicPartition, ...] = field(repr=False)  # what it should have
+    topic_ids: dict[str, bytes] = field(default_factory=dict, repr=False)
     _connection: _Connection | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -11,7 +11,17 @@ from replog.log.partition_metadata import write_topic_id
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import Replica
 from spark_jobs.audit.landmarks import Listed, list_replicas
-from spark_jobs.audit.since import BadSaved, Saved, TakenOver, bounds_of, landmarks, read_saved, saved_after, take_over
+from spark_jobs.audit.since import (
+    BadSaved,
+    Saved,
+    TakenOver,
+    bounds_of,
+    landmarks,
+    read_saved,
+    saved_after,
+    take_over,
+    write_json,
+)
 from spark_jobs.replicas.blocks import Block, Cells, check_blocks
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
@@ -40,7 +50,7 @@ def saved(cluster: Cluster, level: str = "deep") -> Saved:
 
 def test_a_saved_audit_reads_back_as_it_was_written(cluster: Cluster, tmp_path: Path) -> None:
     before = saved(cluster)
-    before.write(tmp_path / "saved.json")
+    write_json(tmp_path / "saved.json", before.as_json())
     assert read_saved(tmp_path / "saved.json") == before
     mark = before.partitions[ORDERS].replicas[1]
     assert mark.last_batch is not None
@@ -52,16 +62,17 @@ def test_a_saved_audit_reads_back_as_it_was_written(cluster: Cluster, tmp_path: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "damaged"),
-        ("[]", "is not a saved audit"),
-        ('{"format": "replog saved audit", "version": 2}', "version 2, this one reads 1"),
+        ("", "JSONDecodeError"),
+        ("[]", "TypeError"),
+        ('{"format": "another"}', "'another' is not 'replog saved audit'"),
+        ('{"format": "replog saved audit", "version": 2}', "version 2 is not 1"),
         ('{"format": "replog saved audit", "version": 1, "level": "shallow"}', "level 'shallow'"),
         (
-            '{"format": "replog saved audit", "version": 1, "level": "deep", "round": -1, "known": [], "partitions": '
+            '{"format": "replog saved audit", "version": 1, "level": "deep", "partitions": '
             '[{"topic": "t", "partition": 0, "verified_to": 5, "replicas": []}]}',
             "verified_to 5 of 0 replicas",
         ),
-        ('{"format": "replog saved audit", "version": 1, "level": "deep", "partitions": {"a": 1}}', "damaged"),
+        ('{"format": "replog saved audit", "version": 1, "level": "deep", "partitions": {"a": 1}}', "TypeError"),
     ],
 )
 def test_a_file_that_is_no_saved_audit_is_refused_with_what_to_do(tmp_path: Path, content: str, message: str) -> None:
