@@ -8,5 +8,9 @@
 | classes of faults, findings, the verdict | `findings.py` |
 | from raw faults and disagreements to findings: one cause, told once | `resolve.py` |
 | the summary (JSON) and the page (HTML) | `report.py`, `templates/` |
+| how each replica stands, and the page's map of them | `overview.py` |
+| the page's plots, as SVG | `pictures.py` |
+| leader epochs side by side, of what is collected of them | `lineage.py`, `epochs.py` |
+| how numbers and hostile texts are written | `text.py` |
 | what a person at a terminal sees | `console.py` |
 """

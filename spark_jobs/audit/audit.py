@@ -7,6 +7,7 @@ A partition that changed under the audit is read again.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from spark_jobs.audit.compare import (
     compare_indexes,
     marks_frame,
 )
+from spark_jobs.audit.epochs import Epochs, collect_epochs
 from spark_jobs.audit.findings import (
     Fault,
     Finding,
@@ -59,12 +61,13 @@ class Audit:
     complete: bool = True  # False: there was more than is listed
     seconds: dict[str, float] = field(default_factory=dict)
     bytes_read: dict[str, int] = field(default_factory=dict)  # of segments' files, by stage
+    epochs: Epochs = field(default_factory=dict)  # of some partitions with findings
 
     @property
     def compared(self) -> int:
         """Partitions that two replicas or more hold."""
-        held = [_key(replica) for replica in self.replicas if replica.partition >= 0]
-        return sum(held.count(key) > 1 for key in set(held))
+        held = Counter(_key(replica) for replica in self.replicas if replica.partition >= 0)
+        return sum(count > 1 for count in held.values())
 
     @property
     def verdict(self) -> str:
@@ -144,6 +147,10 @@ class _Run:
             *resolve(result.directories, replicas, faults, settled.mismatches, settled.intervals),
             *(unsettled(*key, why) for key, why in sorted(moved.items())),
         ]
+        if result.findings:
+            self._progress("reading the leader epochs of what differs")
+            result.epochs = collect_epochs(self._load("replog_epochs"), result.findings)
+            self._done("epochs")
         return result
 
     # -- what there is, and whether it stays

@@ -1,21 +1,46 @@
 """What an audit leaves behind: the summary for machines, the page for people."""
 
-from collections import defaultdict
+import base64
+import hashlib
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
+from spark_jobs.audit import overview, pictures
 from spark_jobs.audit.audit import Audit, finding_record
-from spark_jobs.audit.findings import EXIT_CODES, MEANINGS, Replica
-from spark_jobs.replicas.files import UNREADABLE
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, EXIT_CODES, INCONCLUSIVE, MEANINGS, Finding, Replica
+from spark_jobs.audit.lineage import History, Lineage, lineage
+from spark_jobs.audit.overview import ABSENT, Key, Place, is_fault, name_of, states
+from spark_jobs.audit.text import bytes_text, number, printable
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
+DRAWN = 24  # diverged partitions with a plot and a lineage; so many lagging ones in the lag plot
+BOUNDS_LISTED = 1000  # replicas whose offsets the page lists; the summary has all
+EVIDENCE_LISTED = 20  # of one finding
+LINKED = 12  # findings named beside a plot
 
-OK, LAGGING, FAULT, UNREAD, ABSENT = "ok", "lagging", "fault", "unreadable", "absent"
+SEEN_BY = {
+    "digest": "Compared the digests that brokers wrote as they indexed. Sees losses, and other batches or leader "
+    "epochs; does not see what changed behind the indexes afterwards.",
+    "index": "Compared all indexes, and the headers of the batches that they point at. Also sees indexes and epoch "
+    "checkpoints that say what is not so; does not see what changed behind the indexes afterwards.",
+    "batches": "Read the header of every batch and all indexes. Also sees headers that changed behind the indexes; "
+    "does not see payload that rotted.",
+    "deep": "Read every byte and recomputed every checksum. Sees everything, rotten payload too.",
+}
+SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}
 
 
 def summary(result: Audit) -> dict[str, Any]:
     """The whole result as plain values (findings: the first 1,000)."""
+    standing = states(result)
     return {
         "verdict": result.verdict,
         "exit_code": EXIT_CODES[result.verdict],
@@ -28,7 +53,7 @@ def summary(result: Audit) -> dict[str, Any]:
                 "replica": replica.replica,
                 "topic": replica.topic,
                 "partition": replica.partition,
-                "state": state(result, replica),
+                "state": standing[_place(replica)],
                 "log_start": replica.log_start,
                 "high_watermark": replica.high_watermark,
                 "log_end": replica.log_end,
@@ -44,78 +69,198 @@ def summary(result: Audit) -> dict[str, Any]:
 
 
 def _counts(result: Audit) -> dict[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    for finding in result.findings:
-        counts[finding.kind] += 1
-    return dict(sorted(counts.items()))
+    return dict(sorted(Counter(finding.kind for finding in result.findings).items()))
 
 
-def _place(replica: Replica) -> tuple[str, int, int]:
+def _place(replica: Replica) -> Place:
     return replica.topic, replica.partition, replica.replica
 
 
-def state(result: Audit, replica: Replica) -> str:
-    """How one replica of a partition stands: what the map colours."""
-    concerning = [
-        finding
-        for finding in result.findings
-        if (finding.topic, finding.partition) == (replica.topic, replica.partition)
-        and (finding.wrong == replica.replica or (finding.wrong is None and replica.replica in finding.replicas))
-    ]
-    if any(finding.kind != UNREADABLE for finding in concerning):
-        return FAULT
-    if concerning:
-        return UNREAD
-    ends = [
-        other.log_end
-        for other in result.replicas
-        if (other.topic, other.partition) == (replica.topic, replica.partition) and other.readable
-    ]
-    return LAGGING if replica.log_end < max(ends, default=0) else OK
+def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | None = None) -> str:
+    """One self-contained page that loads nothing; `report_dir` is where `audit explain` is told to look.
 
-
-def html_report(result: Audit) -> str:
-    """One self-contained page."""
+    Its size is bounded: what is left out is counted, and the page says where it is.
+    """
     environment = Environment(
         loader=PackageLoader("spark_jobs.audit"),
-        autoescape=select_autoescape(),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
+        lstrip_blocks=True,
     )
-    by_partition: dict[tuple[str, int], dict[int, Replica]] = defaultdict(dict)
-    for replica in sorted(result.replicas, key=_place):
-        by_partition[replica.topic, replica.partition][replica.replica] = replica
-    rows = [
-        {
-            "name": f"{topic}-{partition}" if partition >= 0 else "whole directory",
-            "cells": [
-                (replica, state(result, replica) if replica else ABSENT)
-                for replica in (held.get(number) for number in sorted(result.directories))
-            ],
-            "start": min(replica.log_start for replica in held.values()),
-            "end": max(replica.log_end for replica in held.values()),
-        }
-        for (topic, partition), held in by_partition.items()
-    ]
-    sizes = {
-        number: sum(replica.size for replica in result.replicas if replica.replica == number)
-        for number in sorted(result.directories)
-    }
+    environment.filters.update(n=number, bytes=bytes_text, family=pictures.family, initials=pictures.initials)
+    style, script = (_source(environment, name) for name in ("report.css", "report.js"))
+    diverged = list(dict.fromkeys((f.topic, f.partition) for f in result.findings if is_fault(f) and f.partition >= 0))
+    lagging = _lagging(result)
+    bounds = _bounds(result)
     return environment.get_template("report.html.j2").render(
         result=result,
-        rows=rows,
-        sizes=sizes,
+        symbol=SYMBOLS[result.verdict],
+        told=_told(result),
+        steps=_steps(result),
+        made=None if made is None else f"{made.astimezone(UTC):%Y-%m-%d %H:%M} UTC",
+        map=overview.overview(result, LISTED),
+        map_symbols=overview.SYMBOLS,
+        map_meanings=overview.MEANING,
+        absent=ABSENT,
+        lagging=lagging,
+        lag_picture=pictures.lag_plot([(name_of(*key), lags) for key, lags in lagging[:DRAWN]]),
+        diverged=[_divergence(result, key) for key in diverged[:DRAWN]],
+        diverged_count=len(diverged),
+        drawn=DRAWN,
+        linked=LINKED,
         counts=_counts(result),
         meanings=MEANINGS,
-        listed=LISTED,
-        bytes=bytes_text,
+        findings=list(enumerate(result.findings[:LISTED], 1)),
+        topics=sorted({finding.topic for finding in result.findings[:LISTED]}),
+        evidence_listed=EVIDENCE_LISTED,
+        explain=f"replog audit explain --report-dir {shlex.quote(str(report_dir))}",
+        name_of=name_of,
+        sizes={n: sum(r.size for r in result.replicas if r.replica == n) for n in sorted(result.directories)},
+        bounds=bounds[:BOUNDS_LISTED],
+        bounds_left=len(bounds) - BOUNDS_LISTED,
+        seen_by=SEEN_BY,
+        style=style,
+        script=script,
+        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
+        "base-uri 'none'; form-action 'none'",
     )
 
 
-def bytes_text(count: int) -> str:
-    """`12.3 MB`; powers of 1000."""
-    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
-        size /= 1000
-        units.pop(0)
-    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.1f} {units[0]}"
+def _source(environment: Environment, name: str) -> Markup:
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, name)[0])
+
+
+def _digest(source: str) -> str:
+    """How a Content-Security-Policy names an inline style or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+# -- what to think, and to do
+
+
+def _told(result: Audit) -> str:
+    if result.verdict == CONSISTENT:
+        return "All committed offsets that replicas share are equal, and every file that was read tells the truth."
+    if result.verdict == INCONCLUSIVE:
+        return "Nothing wrong was seen, but not everything could be read or compared, so nothing is certain."
+    faults = [finding for finding in result.findings if is_fault(finding)]
+    where = len({(finding.topic, finding.partition) for finding in faults})
+    return (
+        f"Replicas that must be equal are not, or a file contradicts itself: {_many(len(faults), 'fault')} "
+        f"in {_many(where, 'partition')}."
+    )
+
+
+def _steps(result: Audit) -> list[str]:
+    again = f"Audit again at level {result.level}: exit code 0 says that all is well."
+    unread = [finding for finding in result.findings if not is_fault(finding)]
+    if result.verdict == CONSISTENT:
+        if result.level == "deep":
+            return ["Nothing: every byte was read."]
+        return [f"Nothing now. The {result.level} level does not read every byte: audit at level deep now and then."]
+    if result.verdict == INCONCLUSIVE:
+        steps = []
+        if unread:
+            steps.append(f"See the {_many(len(unread), 'finding')}: what could not be read or known, and the remedy.")
+        if not result.compared:
+            steps.append("No partition is held by two of the replicas given: give those of the other brokers too.")
+        return [*steps, again]
+    blamed = Counter(finding.wrong for finding in result.findings if is_fault(finding))
+    named = ", ".join(
+        f"replica {replica} ({_many(count, 'finding')})"
+        for replica, count in blamed.most_common()
+        if replica is not None
+    )
+    steps = []
+    if named:
+        steps.append(f"Most likely wrong: {named}. Do not elect these replicas in the partitions concerned.")
+    if undecided := blamed[None]:
+        steps.append(f"Of {_many(undecided, 'finding')} nothing tells which replica is right: keep every copy.")
+    steps.append("Follow the remedies of the findings, one broker at a time; audit explain shows the bytes first.")
+    if unread:
+        steps.append(f"{_many(len(unread), 'finding')} could not be settled for want of something readable.")
+    return [*steps, again]
+
+
+def _many(count: int, word: str) -> str:
+    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+
+
+# -- what is drawn
+
+
+def _lagging(result: Audit) -> list[tuple[Key, list[pictures.Lag]]]:
+    """Partitions in which a replica's log end, or its high watermark, is behind; the furthest behind first."""
+    held: dict[Key, list[Replica]] = defaultdict(list)
+    for replica in sorted(result.replicas, key=_place):
+        if replica.readable and replica.partition >= 0:
+            held[replica.topic, replica.partition].append(replica)
+    behind = []
+    for key, replicas in held.items():
+        end = max(replica.log_end for replica in replicas)
+        lags = [
+            pictures.Lag(r.replica, end - r.log_end, None if r.high_watermark is None else max(0, end - r.mark))
+            for r in replicas
+        ]
+        if any(lag.behind or lag.mark_behind for lag in lags):
+            behind.append((key, lags))
+    return sorted(behind, key=lambda item: (-max(lag.behind for lag in item[1]), item[0]))
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A diverged partition: its plots, its epochs, and the numbers of its findings."""
+
+    name: str
+    plot: Markup
+    close_up: Markup | None
+    lineage: Lineage
+    findings: list[tuple[int, Finding]]
+
+
+def _divergence(result: Audit, key: Key) -> Divergence:
+    findings = [(n, f) for n, f in enumerate(result.findings, 1) if (f.topic, f.partition) == key]
+    described = {r.replica: r for r in result.replicas if (r.topic, r.partition) == key and r.readable}
+    lanes = [
+        _lane(n, described.get(n), result.epochs.get((*key, n), ()), findings)
+        for n in sorted({*described, *(r for _, f in findings for r in f.replicas)})
+    ]
+    window = pictures.close_up(lanes)
+    histories = [
+        History(r.replica, r.log_start, r.log_end, r.mark, result.epochs.get((*key, r.replica)))
+        for r in sorted(described.values(), key=_place)
+    ]
+    return Divergence(
+        name_of(*key),
+        pictures.divergence_plot(name_of(*key), lanes),
+        None if window is None else pictures.divergence_plot(name_of(*key), lanes, window),
+        lineage(histories),
+        findings,
+    )
+
+
+def _lane(
+    replica_id: int,
+    replica: Replica | None,
+    epochs: tuple[tuple[int, int], ...],
+    findings: Sequence[tuple[int, Finding]],
+) -> pictures.Lane:
+    marks = tuple(
+        pictures.Mark(n, f.kind, f.first, f.last, f.wrong in (None, replica_id), n <= LISTED)
+        for n, f in findings
+        if f.first is not None and f.last is not None and replica_id in f.replicas
+    )
+    if replica is None:
+        return pictures.Lane(replica_id, 0, 0, None, (), marks, held=False)
+    bounds = (replica.log_start, replica.log_end, replica.high_watermark)
+    return pictures.Lane(replica_id, *bounds, epochs, marks)
+
+
+def _bounds(result: Audit) -> list[tuple[Replica, str]]:
+    """Every replica and its state, those first that are not ok."""
+    standing = states(result)
+    rows = [(replica, standing[_place(replica)]) for replica in result.replicas]
+    return sorted(rows, key=lambda row: (overview.STATES.index(row[1]), _place(row[0])))

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from spark_jobs.audit.audit import Audit, Where, audit, write_findings
@@ -27,7 +28,7 @@ def run(
             stage("writing the report")
             write_findings(spark, result, report_dir / "findings.parquet")
             (report_dir / "summary.json").write_text(json.dumps(summary(result), indent=2) + "\n")
-            (report_dir / "report.html").write_text(html_report(result))
+            (report_dir / "report.html").write_text(html_report(result, report_dir, datetime.now(UTC)))
     finally:
         stage("stopping Spark")
         with contextlib.suppress(Exception):  # the verdict stands, however Spark goes down

@@ -10,7 +10,8 @@ from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, audit, write_findings
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding, verdict
-from spark_jobs.audit.report import html_report, state, summary
+from spark_jobs.audit.overview import states
+from spark_jobs.audit.report import html_report, summary
 from tests.spark_jobs.log_directories import END, Cluster, build_everything
 
 pytestmark = [
@@ -262,11 +263,11 @@ def test_reports_hold_the_findings(spark: SparkSession, deep: Audit, tmp_path: P
 
 
 def test_the_map_tells_lag_from_faults(deep: Audit) -> None:
-    states = {(r.topic, r.replica): state(deep, r) for r in deep.replicas}
-    assert states["lag", 1] == states["healthy", 2] == "ok"
-    assert states["lag", 2] == "lagging"
-    assert (states["bit-rot", 1], states["bit-rot", 2]) == ("ok", "fault")
-    assert states["unreadable-end", 3] == "unreadable"
+    found = states(deep)
+    assert found["lag", 0, 1] == found["healthy", 0, 2] == "ok"
+    assert found["lag", 0, 2] == "lagging"
+    assert (found["bit-rot", 0, 1], found["bit-rot", 0, 2]) == ("ok", "fault")
+    assert found["unreadable-end", 0, 3] == "unreadable"
 
 
 def test_a_directory_whose_checkpoint_is_damaged_is_inconclusive_as_a_whole(

@@ -1,0 +1,33 @@
+"""The leader epochs of what differs, collected for the report's lineages."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from spark_jobs.audit.findings import Finding
+
+LINEAGES = 100  # partitions,
+MAX_EPOCHS = 20_000  # and entries of them in all, that are brought to the driver
+
+Epochs = dict[tuple[str, int, int], tuple[tuple[int, int], ...]]
+"""Topic, partition, replica → (leader epoch, its first offset), in order."""
+
+
+def collect_epochs(epochs: DataFrame, findings: Sequence[Finding]) -> Epochs:
+    """Of the first partitions with findings, from `replog_epochs`. A replica is there with all its entries or not."""
+    names = list(dict.fromkeys(f"{finding.topic}-{finding.partition}" for finding in findings))[:LINEAGES]
+    rows = (
+        epochs.where(F.concat_ws("-", "topic", "partition").isin(names) & F.col("leader_epoch").isNotNull())
+        .orderBy("topic", "partition", "replica", "start_offset")
+        .select("topic", "partition", "replica", "leader_epoch", "start_offset")
+        .limit(MAX_EPOCHS)
+        .collect()
+    )
+    entries: dict[tuple[str, int, int], list[tuple[int, int]]] = defaultdict(list)
+    for topic, partition, replica, epoch, start in rows:
+        entries[topic, partition, replica].append((epoch, start))
+    if len(rows) == MAX_EPOCHS:
+        entries.popitem()  # it may go on
+    return {place: tuple(found) for place, found in entries.items()}

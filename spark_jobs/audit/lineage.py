@@ -1,0 +1,87 @@
+"""Leader epochs of the replicas of one partition, side by side: where their histories part. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SAME, FIRST, LATER, TAIL = "same", "first", "later", "tail"
+
+BEFORE, SHOWN = 4, 24  # rows shown before the first difference, and in all
+
+
+@dataclass(frozen=True)
+class History:
+    """What one replica's leader epoch checkpoint says: (epoch, first offset), in order. None: it is not known."""
+
+    replica: int
+    log_start: int
+    log_end: int
+    mark: int
+    entries: tuple[tuple[int, int], ...] | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One epoch: where it starts in each replica (None: not there), and how the replicas stand in it.
+
+    `same`; `first` for the first difference; `later` for those that follow; `tail` for one at or above a high
+    watermark, which is allowed: nothing there is committed.
+    """
+
+    epoch: int
+    starts: tuple[int | None, ...]
+    state: str
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The epochs around the first difference; `earlier` and `after` count the rows that are not shown."""
+
+    replicas: tuple[int, ...]
+    unknown: tuple[int, ...]
+    rows: tuple[Row, ...]
+    earlier: int = 0
+    after: int = 0
+
+    @property
+    def first(self) -> Row | None:
+        return next((row for row in self.rows if row.state == FIRST), None)
+
+
+def lineage(histories: Sequence[History]) -> Lineage:
+    """Every epoch that a replica knows, compared."""
+    known = [history for history in histories if history.entries is not None]
+    unknown = tuple(history.replica for history in histories if history.entries is None)
+    bound = min((history.mark for history in known), default=0)
+    rows: list[Row] = []
+    parted = False
+    for epoch in sorted({epoch for history in known for epoch, _ in history.entries or ()}):
+        starts = tuple(dict(history.entries or ()).get(epoch) for history in known)
+        state = SAME
+        if not _agree(known, epoch):
+            state = TAIL if min(s for s in starts if s is not None) >= bound else LATER if parted else FIRST
+            parted = parted or state == FIRST
+        rows.append(Row(epoch, starts, state))
+    at = next((n for n, row in enumerate(rows) if row.state == FIRST), max(0, len(rows) - SHOWN + BEFORE))
+    begin = max(0, at - BEFORE)
+    shown = tuple(rows[begin : begin + SHOWN])
+    return Lineage(tuple(h.replica for h in known), unknown, shown, begin, len(rows) - begin - len(shown))
+
+
+def _agree(histories: Sequence[History], epoch: int) -> bool:
+    """Whether nothing contradicts: a log may begin within the epoch or after it, or end before it (EP-5, W-E10)."""
+    exact, latest = set(), []  # where it starts; and where it has begun at the latest
+    end = 0
+    for history in histories:
+        entries = history.entries or ()
+        for n, (known, start) in enumerate(entries):
+            if known == epoch:
+                if n == 0 and 0 < start <= history.log_start:
+                    latest.append(start)
+                else:
+                    exact.add(start)
+                end = max(end, entries[n + 1][1] if n + 1 < len(entries) else history.log_end)
+    if len(exact) > 1 or any(start > late for start in exact for late in latest):
+        return False
+    start = min([*exact, *latest])
+    lacking = [history for history in histories if epoch not in dict(history.entries or ())]
+    return all(history.log_end <= start or history.log_start >= end for history in lacking)

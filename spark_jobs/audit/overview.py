@@ -1,0 +1,170 @@
+"""How every replica of every partition stands, and the map that shows it. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from spark_jobs.audit.audit import Audit
+from spark_jobs.audit.findings import Finding, Replica
+from spark_jobs.audit.text import number
+from spark_jobs.replicas.files import UNREADABLE
+
+OK, LAGGING, FAULT, UNREAD, ABSENT = "ok", "lagging", "fault", "unreadable", "absent"
+STATES = (FAULT, UNREAD, LAGGING, OK, ABSENT)  # the worst first
+SYMBOLS = {OK: "✓", LAGGING: "↓", FAULT: "✕", UNREAD: "?", ABSENT: "–"}
+MEANING = {
+    OK: "agrees with the others as far as it was compared",
+    LAGGING: "its log ends before another's: allowed, it has yet to copy the rest",
+    FAULT: "most likely wrong, or one of several that contradict each other",
+    UNREAD: "could not be read, or not for certain",
+    ABSENT: "holds no replica of the partition",
+}
+
+MAX_CELLS = 40_000  # of the map
+_LINE, _COLUMN, _LETTER, _LONGEST = 840, 28, 7, 30  # of the map: pixels a line, a cell, a letter; letters of a name
+
+Key = tuple[str, int]
+Place = tuple[str, int, int]  # topic, partition, replica
+
+
+def name_of(topic: str, partition: int) -> str:
+    """`orders-3`; a whole log directory is partition -1 of no topic."""
+    return f"{topic}-{partition}" if partition >= 0 else "whole log directory"
+
+
+def is_fault(finding: Finding) -> bool:
+    """Whether something is wrong for certain; otherwise something could not be known."""
+    return finding.kind != UNREADABLE
+
+
+def states(result: Audit) -> dict[Place, str]:
+    """The state of each replica, also of those that have nothing left but findings."""
+    furthest: dict[Key, int] = defaultdict(int)
+    for replica in result.replicas:
+        if replica.readable:
+            key = (replica.topic, replica.partition)
+            furthest[key] = max(furthest[key], replica.log_end)
+    found = {
+        (replica.topic, replica.partition, replica.replica): LAGGING
+        if replica.log_end < furthest[replica.topic, replica.partition]
+        else OK
+        for replica in result.replicas
+    }
+    for place, findings in concerned(result).items():
+        found[place] = FAULT if any(is_fault(finding) for _, finding in findings) else UNREAD
+    return found
+
+
+def concerned(result: Audit) -> dict[Place, list[tuple[int, Finding]]]:
+    """The findings, numbered from 1, that speak against each replica; all replicas where none is named."""
+    held: dict[Key, list[int]] = defaultdict(list)
+    for replica in result.replicas:
+        held[replica.topic, replica.partition].append(replica.replica)
+    against: dict[Place, list[tuple[int, Finding]]] = defaultdict(list)
+    for count, finding in enumerate(result.findings, 1):
+        named = finding.replicas if finding.wrong is None else (finding.wrong,)
+        for replica_id in named or held[finding.topic, finding.partition]:
+            against[finding.topic, finding.partition, replica_id].append((count, finding))
+    return against
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One replica of one partition on the map; `finding` is the number of the first that concerns it, 0 if none."""
+
+    state: str
+    tip: str
+    finding: int = 0
+
+
+@dataclass
+class Group:
+    """Neighbouring partitions of one topic; `columns` are (label, cells by replica)."""
+
+    topic: str
+    columns: list[tuple[str, list[Cell]]] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+
+@dataclass
+class Map:
+    """Lines of groups that fit a page's width; `counts` is of all cells; `left_out` are partitions not drawn."""
+
+    replicas: list[int]
+    lines: list[list[Group]]
+    counts: dict[str, int]
+    partitions: int
+    left_out: int = 0
+    left_out_states: str = ""
+
+
+def overview(result: Audit, listed: int) -> Map:
+    """The map. If it would be too large, whole partitions are left out, those that stand best first."""
+    standing = states(result)
+    replicas = sorted({*result.directories, *(place[2] for place in standing)})
+    partitions: dict[Key, dict[int, str]] = defaultdict(dict)
+    for (topic, partition, replica), state in standing.items():
+        partitions[topic, partition][replica] = state
+    keys = sorted(partitions)
+    counts = Counter(state for held in partitions.values() for state in held.values())
+    counts[ABSENT] = len(keys) * len(replicas) - sum(counts.values())
+    drawn = keys[:]
+    room = MAX_CELLS // max(len(replicas), 1)
+    if len(keys) > room:
+        worst = sorted(keys, key=lambda key: (min(STATES.index(state) for state in partitions[key].values()), key))
+        drawn = sorted(worst[:room])
+    without = Counter(min(partitions[key].values(), key=STATES.index) for key in set(keys) - set(drawn))
+    described = {(r.topic, r.partition, r.replica): r for r in result.replicas}
+    against = concerned(result)
+    groups: dict[str, Group] = {}
+    for key in drawn:
+        cells = [
+            _cell(partitions[key].get(n, ABSENT), described.get((*key, n)), against.get((*key, n), []), listed)
+            for n in replicas
+        ]
+        groups.setdefault(key[0], Group(key[0])).columns.append((str(key[1]) if key[1] >= 0 else "all", cells))
+    return Map(
+        replicas,
+        _lines(groups.values()),
+        {state: counts[state] for state in STATES},
+        len(keys),
+        len(keys) - len(drawn),
+        ", ".join(f"{number(count)} {state}" for state, count in sorted(without.items())),
+    )
+
+
+def _cell(state: str, replica: Replica | None, found: list[tuple[int, Finding]], listed: int) -> Cell:
+    if replica is None and not found:
+        return Cell(ABSENT, "")
+    tip = "no log here"
+    if replica is not None:
+        mark = "unknown" if replica.high_watermark is None else number(replica.high_watermark)
+        tip = f"offsets {number(replica.log_start)} – {number(replica.log_end)}, high watermark {mark}"
+    if not found:
+        return Cell(state, f"{state}: {tip}")
+    kinds = Counter(finding.kind for _, finding in found)
+    told = ", ".join(f"{kind} ×{count}" if count > 1 else kind for kind, count in sorted(kinds.items()))
+    if found[0][0] > listed:
+        return Cell(state, f"{state}: {told}, in findings.parquet; {tip}")
+    return Cell(state, f"{state}: {told}; {tip}", found[0][0])
+
+
+def _lines(groups: Iterable[Group]) -> list[list[Group]]:
+    """Cut and packed, so that each line is about as wide as the page."""
+    lines: list[list[Group]] = []
+    room = 0
+    for group in groups:
+        name = min(len(group.topic), _LONGEST) * _LETTER + 16
+        rest = group.columns
+        while rest:
+            if room < max(name, _COLUMN * min(len(rest), 8)):
+                lines.append([])
+                room = _LINE
+            taken = rest[: room // _COLUMN]
+            rest = rest[len(taken) :]
+            lines[-1].append(Group(group.topic, taken))
+            room -= max(name, _COLUMN * len(taken))
+    return lines

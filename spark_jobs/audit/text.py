@@ -1,0 +1,27 @@
+"""How values are written for people, whatever they hold."""
+
+MAX_TEXT = 1000  # characters of one value
+_SPACE = "\N{NARROW NO-BREAK SPACE}"
+
+
+def number(value: int) -> str:
+    """`1 234 567`, with narrow no-break spaces: it neither wraps nor depends on where one lives."""
+    return f"{value:,}".replace(",", _SPACE)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without what could hide or reorder what is seen; says so if it is too long."""
+    if not text.replace(_SPACE, "").isprintable():
+        text = "".join(c if c.isprintable() or c == _SPACE else c.encode("unicode_escape").decode() for c in text)
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} more characters: see findings.parquet)"
+    return text
+
+
+def bytes_text(count: int) -> str:
+    """`12.3 MB`; powers of 1000."""
+    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.1f} {units[0]}"
