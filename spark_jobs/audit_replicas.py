@@ -12,8 +12,10 @@ from pathlib import Path
 from replog.errors import ReplogError
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import LEVELS
+from spark_jobs.audit.since import BadSaved, Saved, read_saved
 
 BAD_USE = 2
+SAVED = "verified.json"  # in a report directory
 UNKNOWN = 3  # as INCONCLUSIVE
 
 DESCRIPTION = """\
@@ -68,6 +70,35 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_where(parser)
+    parser.add_argument(
+        "--report-dir",
+        type=Path,
+        metavar="DIR",
+        help=f"write findings.parquet, summary.json, report.html and {SAVED} into this directory, which is created if "
+        "missing",
+    )
+    parser.add_argument(
+        "--since",
+        type=Path,
+        metavar="FILE",
+        help=f"a saved audit (of --save, or {SAVED} of a report): compare only what is new since then, and the "
+        "whole of a partition whose replicas are not those that were verified",
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="save up to where replicas were verified, for --since"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="what to print: a table on stderr and the verdict on stdout, or the summary as JSON on stdout",
+    )
+    return parser
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """The options that say which replicas are compared, how deep, and on which Spark."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--replica",
@@ -87,19 +118,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="Spark master to run on (default: what spark-submit was told, else local[*], all cores of this machine)",
     )
-    parser.add_argument(
-        "--report-dir",
-        type=Path,
-        metavar="DIR",
-        help="write findings.parquet, summary.json and report.html into this directory, which is created if missing",
-    )
-    parser.add_argument(
-        "--format",
-        choices=("table", "json"),
-        default="table",
-        help="what to print: a table on stderr and the verdict on stdout, or the summary as JSON on stdout",
-    )
-    return parser
 
 
 class BadUse(Exception):
@@ -172,19 +190,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = parser().parse_args(argv)
     try:
-        where = _where(arguments)
+        where = where_of(arguments)
+        since = None if arguments.since is None else _read_saved(arguments.since)
+        if arguments.save is not None and not os.access(arguments.save.absolute().parent, os.W_OK):
+            raise BadUse(f"--save {arguments.save}: {arguments.save.absolute().parent} cannot be written")
         if arguments.report_dir is not None:
             arguments.report_dir.mkdir(parents=True, exist_ok=True)
             if not os.access(arguments.report_dir, os.W_OK):
                 raise BadUse(f"--report-dir {arguments.report_dir}: cannot be written")
+        if missing := missing_packages():
+            raise BadUse(missing)
     except (BadUse, OSError) as error:
         return _fail(BAD_USE, str(error))
-    if missing := [name for name in ("pyspark", "pyarrow", "jinja2") if importlib.util.find_spec(name) is None]:
-        return _fail(BAD_USE, f"{', '.join(missing)} missing: pip install 'replog[spark]'")
-    return _audit(arguments, where)
+    return _audit(arguments, where, since)
 
 
-def _where(arguments: argparse.Namespace) -> dict[int, tuple[Path, ...]] | str:
+def missing_packages() -> str | None:
+    """What an audit lacks to run, with the remedy."""
+    missing = [name for name in ("pyspark", "pyarrow", "jinja2") if importlib.util.find_spec(name) is None]
+    return f"{', '.join(missing)} missing: pip install 'replog[spark]'" if missing else None
+
+
+def _read_saved(path: Path) -> Saved:
+    try:
+        return read_saved(path)
+    except FileNotFoundError:
+        raise BadUse(f"--since {path}: no such file; the first audit has --save {path} alone") from None
+    except BadSaved as error:
+        raise BadUse(f"--since: {error}") from None
+
+
+def where_of(arguments: argparse.Namespace) -> dict[int, tuple[Path, ...]] | str:
     """The replicas' directories, or the bootstrap servers."""
     check_names(arguments.topic)
     if arguments.replica:
@@ -199,7 +235,7 @@ def _where(arguments: argparse.Namespace) -> dict[int, tuple[Path, ...]] | str:
     return servers
 
 
-def _audit(arguments: argparse.Namespace, where: dict[int, tuple[Path, ...]] | str) -> int:
+def _audit(arguments: argparse.Namespace, where: dict[int, tuple[Path, ...]] | str, since: Saved | None) -> int:
     # Spark and its friends load slowly: only once the arguments are known to be good.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -212,7 +248,19 @@ def _audit(arguments: argparse.Namespace, where: dict[int, tuple[Path, ...]] | s
 
     console = Console()
     try:
-        result = run(where, arguments.topic, arguments.level, arguments.master, arguments.report_dir, console.stage)
+        saves = [arguments.save] if arguments.save is not None else []
+        if arguments.report_dir is not None:
+            saves.append(arguments.report_dir / SAVED)
+        result = run(
+            where,
+            arguments.topic,
+            arguments.level,
+            arguments.master,
+            arguments.report_dir,
+            console.stage,
+            since,
+            saves,
+        )
     except NoJava as error:
         return _fail(BAD_USE, str(error))
     except (PySparkException, Py4JError, OSError) as error:  # never 1, which would say DIVERGED

@@ -10,20 +10,40 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Prove that replicas agree, or name the first offset where they do not and why.",
 )
+ITS_OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
-@app.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
-    add_help_option=False,
-)
+@app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
 def run(context: typer.Context) -> None:
-    """Audit replica directories with Spark; every option is the audit's own, see `replog audit run --help`.
+    """Audit replicas with Spark, in directories or of a running cluster; see `replog audit run --help`.
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
     """
     from cluster.audit_process import MODULE, require_spark
 
     require_spark()
+    _become(MODULE, context.args)
+
+
+@app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
+def explain(context: typer.Context) -> None:
+    """Show a finding of an audit, and the bytes around it; see `replog audit explain --help`. Needs no Spark."""
+    _become("spark_jobs.audit.explain", context.args)
+
+
+@app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
+def follow(context: typer.Context) -> None:
+    """Audit on and on, each time what is new since the last; see `replog audit follow --help`.
+
+    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
+    """
+    from cluster.audit_process import require_spark
+
+    require_spark()
+    _become("spark_jobs.follow_replicas", context.args)
+
+
+def _become(module: str, arguments: list[str]) -> None:
+    """The audit takes this process over, so that signals and the exit status are its own."""
     sys.stdout.flush()
-    # The audit takes this process over, so that signals and the exit status are its own.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, *context.args])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])

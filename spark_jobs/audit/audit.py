@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from replog.topic import TopicPartition
 from spark_jobs.audit.compare import (
-    EPOCH_MISMATCH,
     MAX_RESULTS,
-    VALUE_MISMATCH,
     compare_batches,
     compare_blocks,
     compare_indexes,
@@ -27,6 +27,8 @@ from spark_jobs.audit.compare import (
 )
 from spark_jobs.audit.epochs import Epochs, collect_epochs
 from spark_jobs.audit.findings import (
+    EPOCH_MISMATCH,
+    VALUE_MISMATCH,
     Fault,
     Finding,
     Interval,
@@ -36,7 +38,9 @@ from spark_jobs.audit.findings import (
     unsettled,
     verdict,
 )
+from spark_jobs.audit.landmarks import list_replicas
 from spark_jobs.audit.resolve import resolve
+from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
 from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, ChecksSource
 from spark_jobs.replicas.files import VANISHED
 from spark_jobs.replicas.sources import register
@@ -61,6 +65,9 @@ class Audit:
     complete: bool = True  # False: there was more than is listed
     seconds: dict[str, float] = field(default_factory=dict)
     bytes_read: dict[str, int] = field(default_factory=dict)  # of segments' files, by stage
+    where: Where = ""
+    taken: TakenOver | None = None  # of the saved audit that this one went on from
+    saved: Saved | None = None  # for the next one
     epochs: Epochs = field(default_factory=dict)  # of some partitions with findings
 
     @property
@@ -104,16 +111,27 @@ def audit(
     topics: Sequence[str] = (),
     level: str = "index",
     progress: Progress = lambda stage: None,
+    since: Saved | None = None,
 ) -> Audit:
-    """Compare the replicas that are at `where`; see the command for the rules."""
-    return _Run(spark, where, topics, level, progress).run()
+    """Compare the replicas that are at `where`; see the command for the rules. With `since`, only what is new."""
+    return _Run(spark, where, topics, level, progress, since).run()
 
 
 class _Run:
-    def __init__(self, spark: SparkSession, where: Where, topics: Sequence[str], level: str, progress: Progress):
+    def __init__(
+        self,
+        spark: SparkSession,
+        where: Where,
+        topics: Sequence[str],
+        level: str,
+        progress: Progress,
+        since: Saved | None,
+    ) -> None:
         self._spark = spark
         self._level = level
         self._progress = progress
+        self._since = since
+        self._starts: dict[Key, int] = {}  # below which nothing needs to be compared
         self._options = {"topics": ",".join(topics)}
         directories = {}
         if isinstance(where, str):
@@ -121,7 +139,7 @@ class _Run:
         else:
             directories = {n: (found,) if isinstance(found, Path) else found for n, found in where.items()}
             self._options |= {f"replica.{n}": ",".join(map(str, found)) for n, found in directories.items()}
-        self._result = Audit(level, directories, [], [])
+        self._result = Audit(level, directories, [], [], where=where)
         self._stage_began = time.monotonic()
         register(spark)
         spark.dataSource.register(ChecksSource)
@@ -131,12 +149,14 @@ class _Run:
         result.replicas = self._describe()
         if not result.directories:  # a running cluster's
             result.directories = {n: (Path(f"broker-{n}"),) for n in sorted({r.replica for r in result.replicas})}
+        taken, verified = self._take_over()
         seen = self._passes(result.replicas)
         moved: dict[Key, str] = {}
         for _ in range(ATTEMPTS - 1):
             if not (moved := self._moved(seen)):
                 break
             seen = seen.without(set(moved))
+            self._starts = {key: start for key, start in self._starts.items() if key not in moved}
             seen.add(self._passes([replica for replica in result.replicas if _key(replica) in moved]))
         else:
             moved = self._moved(seen)
@@ -151,7 +171,22 @@ class _Run:
             self._progress("reading the leader epochs of what differs")
             result.epochs = collect_epochs(self._load("replog_epochs"), result.findings)
             self._done("epochs")
+        result.saved = saved_after(self._level, verified, _wrong(result), self._since, taken)
         return result
+
+    def _take_over(self) -> tuple[TakenOver, dict[TopicPartition, SavedPartition]]:
+        """What need not be compared again; and what can be saved if nothing is found, as it is before it is read."""
+        stores = ChecksSource(self._options).stores()
+        try:
+            listed = list_replicas(stores, filter(None, self._options["topics"].split(",")))
+            taken = take_over(self._since, self._level, listed) if self._since is not None else TakenOver()
+            verified = landmarks(listed, bounds_of(self._result.replicas))
+        finally:
+            for store in stores:
+                store.close()
+        self._starts = {(p.topic, p.partition): start for p, start in taken.starts.items()}
+        self._result.taken = taken if self._since is not None else None
+        return taken, verified
 
     # -- what there is, and whether it stays
 
@@ -209,22 +244,24 @@ class _Run:
 
     def _indexes(self, held: list[Replica]) -> _Seen:
         self._progress("comparing the indexes")
-        rows = self._collect("indexes", held, compare_indexes, {"pass": INDEXES})
-        seen = _points(rows)
-        if seen.intervals:
-            self._progress("reading the headers where indexes disagree")
-            seen.add(self._compare(held, _ranges(seen.intervals), crc="false"))
-        return seen
+        rows = self._collect("indexes", held, _points_and_blocks, {"pass": INDEXES})
+        return self._closer(held, rows, INDEXES)
 
     def _digests(self, held: list[Replica]) -> _Seen:
         self._progress("comparing digests")
-        seen = _points(self._collect("digests", held, compare_indexes, {"pass": DIGESTS}))
-        if seen.intervals:
-            self._progress("bisecting where digests disagree")
-            options = {"pass": DIGESTS, "entries": "true", "ranges": json.dumps(_ranges(seen.intervals))}
-            closer = _points(self._collect("bisect", held, compare_indexes, options))
+        return self._closer(held, self._collect("digests", held, compare_indexes, {"pass": DIGESTS}), DIGESTS)
+
+    def _closer(self, held: list[Replica], rows: list[Row], kind: str) -> _Seen:
+        """Where indexes disagree: between which of their entries, then at which batch."""
+        seen = _points(rows)
+        ranges = [(row["topic"], row["partition"], row["first"], row["last"]) for row in rows if row["found"] is None]
+        if ranges:
+            self._progress("comparing entry by entry where indexes disagree")
+            options = {"pass": kind, "entries": "true", "ranges": json.dumps(ranges)}
+            closer = _points(self._collect("entries", held, compare_indexes, options))
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
-            self._progress("reading the headers where digests disagree")
+        if seen.intervals:
+            self._progress("reading the headers where indexes disagree")
             seen.add(self._compare(held, _ranges(seen.intervals), crc="false"))
         return seen
 
@@ -246,7 +283,8 @@ class _Run:
     ) -> list[Row]:
         """Run one pass; its bytes and seconds go on the account of `stage`."""
         bounds = [(*_key(r), r.replica, r.high_watermark, r.log_end) for r in held]
-        rows = self._load("replog_checks", bounds=json.dumps(bounds), **options)
+        starts = json.dumps([(*key, start) for key, start in self._starts.items()])
+        rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
         counted = Observation()
         found = compare(rows.observe(counted, F.sum("read").alias("bytes")), self._marks).collect()
         self._result.complete &= len(found) < MAX_RESULTS
@@ -262,6 +300,12 @@ class _Run:
         now = time.monotonic()
         self._result.seconds[stage] = round(self._result.seconds.get(stage, 0) + now - self._stage_began, 2)
         self._stage_began = now
+
+
+def _wrong(result: Audit) -> set[TopicPartition]:
+    """The partitions of which not all is known to be right."""
+    concerned: list[Finding | Replica] = [*result.findings, *([] if result.complete else result.replicas)]
+    return {TopicPartition(item.topic, item.partition) for item in concerned}
 
 
 def _key(replica: Replica) -> Key:
@@ -287,7 +331,14 @@ def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:
 
 def _points(rows: list[Row]) -> _Seen:
     own = [_own(row) for row in rows if row["found"] is not None]
-    return _Seen(own, [], [_interval(row) for row in rows if row["found"] is None])
+    return _Seen(own, [], [_interval(row) for row in rows if row["found"] is None and row["kind"] is not None])
+
+
+def _points_and_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
+    """Of one pass over the indexes: what `compare_indexes` makes of its points, and `compare_blocks` of its blocks."""
+    rows = rows.persist()  # they are few
+    blocks = compare_blocks(rows.where(F.col("number").isNotNull()), marks).drop("found")
+    return compare_indexes(rows.where(F.col("number").isNull()), marks).unionByName(blocks, allowMissingColumns=True)
 
 
 def _own(row: Row) -> Fault:
@@ -370,7 +421,8 @@ def finding_record(finding: Finding) -> dict[str, Any]:
 
 
 def write_findings(spark: SparkSession, result: Audit, path: Path) -> None:
-    """The findings as a Parquet table, which is empty if there are none."""
+    """The findings as a Parquet table, which is empty if there are none; in a directory of this machine, whichever
+    machines Spark's tasks run on."""
     rows = [
         tuple(
             [tuple(e.values()) for e in value] if name == "evidence" else value
@@ -378,5 +430,5 @@ def write_findings(spark: SparkSession, result: Audit, path: Path) -> None:
         )
         for finding in result.findings
     ]
-    frame = spark.createDataFrame(rows, FINDINGS_SCHEMA)
-    frame.coalesce(1).write.mode("overwrite").parquet(str(path))
+    path.mkdir(exist_ok=True)
+    pq.write_table(spark.createDataFrame(rows, FINDINGS_SCHEMA).toArrow(), path / "findings.parquet")

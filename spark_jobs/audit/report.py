@@ -45,7 +45,9 @@ def summary(result: Audit) -> dict[str, Any]:
         "verdict": result.verdict,
         "exit_code": EXIT_CODES[result.verdict],
         "level": result.level,
+        "where": _where(result),
         "partitions_compared": result.compared,
+        "since": None if result.taken is None else result.taken.told(),
         "complete": result.complete and len(result.findings) <= LISTED,
         "classes": _counts(result),
         "replicas": [
@@ -66,6 +68,13 @@ def summary(result: Audit) -> dict[str, Any]:
         "seconds": result.seconds,
         "bytes_read": result.bytes_read,
     }
+
+
+def _where(result: Audit) -> dict[str, Any]:
+    """Where the replicas are read from, for whoever reads them again."""
+    if isinstance(result.where, str):
+        return {"bootstrap_servers": result.where}
+    return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}
 
 
 def _counts(result: Audit) -> dict[str, int]:
