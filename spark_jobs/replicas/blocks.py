@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from crc32c import crc32c
@@ -22,35 +22,12 @@ from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX
 from spark_jobs.replicas.files import EpochCheckpoint, Segment, SegmentFile
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
+from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
 
 BLOCK_BYTES = 64 << 20  # about as many of a replica's log make a block
 CHUNK = 4096  # batches that are checked together
 WINDOW = 1 << 20  # bytes of one read
 
-Array = np.ndarray[Any, np.dtype[Any]]
-
-_HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("records_count", ">i4"),
-    ]
-)
-_ENTRIES = {
-    INDEX_SUFFIX: np.dtype([("offset", ">i4"), ("position", ">i4")]),
-    TIME_INDEX_SUFFIX: np.dtype([("timestamp", ">i8"), ("offset", ">i4")]),
-    DIGEST_SUFFIX: np.dtype([("offset", ">u4"), ("digest", ">u8")]),
-}
 _unpack = Struct(">qiibIhi").unpack_from  # the header as far as last_offset_delta
 _digested = Struct(">qqiI").pack
 
@@ -94,7 +71,7 @@ def check_blocks(segment: Segment, log_start: int, cells: Cells, *, crc: bool) -
     try:
         yield from _Sound(segment, log_start, cells, crc=crc).blocks()
         return
-    except _NotSound:
+    except NotSound:
         pass
     sums = _Sums(cells)
     held: list[Batch] = []
@@ -162,17 +139,8 @@ def _digest(base_offset: int, last_offset: int, leader_epoch: int, crc: int) -> 
     return blake2b(_digested(base_offset, last_offset, leader_epoch, crc), digest_size=8).digest()
 
 
-class _NotSound(Exception):
-    """Something is not as it should be, or not as simple as it usually is."""
-
-
-def _require(sound: object) -> None:
-    if not sound:
-        raise _NotSound
-
-
 class _Sound:
-    """The short way through one segment. Whatever the long way would complain of must raise `_NotSound` here."""
+    """The short way through one segment. Whatever the long way would complain of must raise `NotSound` here."""
 
     def __init__(self, segment: Segment, log_start: int, cells: Cells, *, crc: bool) -> None:
         self._segment = segment
@@ -181,7 +149,7 @@ class _Sound:
         self._begin = cells.begin
         self._sums = _Sums(cells)
         # Read before the log, which a live broker writes first.
-        self._indexes = {suffix: _Index(segment, suffix) for suffix in _ENTRIES}
+        self._indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
         self._checkpoint = EpochCheckpoint()
         self._expected = segment.base
         self._digest = np.uint64(0)
@@ -195,14 +163,14 @@ class _Sound:
             first = self._first(log)
             for chunk in _batches(log, first) if self._crc else _headers(log, first):
                 self._check(*chunk)
-        _require(all(index.seen == len(index.entries) for index in self._indexes.values()))
-        _require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
-        _require(segment.next_base is None or self._expected == segment.next_base)
+        require(all(index.seen == len(index.entries) for index in self._indexes.values()))
+        require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
+        require(segment.next_base is None or self._expected == segment.next_base)
         return self._sums.blocks
 
     def _first(self, log: SegmentFile) -> int:
         """Where to begin: behind the last batch before `begin` that every index has, else with the segment."""
-        offsets, times, digests = (self._indexes[suffix] for suffix in _ENTRIES)
+        offsets, times, digests = (self._indexes[suffix] for suffix in INDEX_LAYOUTS)
         count = int(np.searchsorted(offsets.entries["offset"], self._begin))
         if not count:
             return 0
@@ -236,16 +204,16 @@ class _Sound:
         bases = headers["base_offset"].astype(np.int64)
         deltas = headers["last_offset_delta"].astype(np.int64)
         counts = headers["records_count"]
-        _require((headers["magic"] == MAGIC).all() and (deltas >= 0).all())
-        _require(((counts >= 0) & (counts <= deltas + 1)).all())
+        require((headers["magic"] == MAGIC).all() and (deltas >= 0).all())
+        require(((counts >= 0) & (counts <= deltas + 1)).all())
         lasts = bases + deltas
-        _require(bases[0] == self._expected and (bases[1:] == lasts[:-1] + 1).all())
-        _require(bases[0] >= 0 and bases[-1] < MAX_BASE_OFFSET)
+        require(bases[0] == self._expected and (bases[1:] == lasts[:-1] + 1).all())
+        require(bases[0] >= 0 and bases[-1] < MAX_BASE_OFFSET)
         self._expected = int(lasts[-1]) + 1
         self._check_offsets(ends - sizes, lasts)
         self._check_times(headers["max_timestamp"].astype(np.int64), lasts)
         self._check_digests(digests, lasts)
-        self._check_epochs(headers["leader_epoch"], bases, lasts)
+        check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
         self._sums.add(bases, lasts, sizes, digests)
 
     def _check_offsets(self, positions: Array, lasts: Array) -> None:
@@ -254,81 +222,19 @@ class _Sound:
         index.find(lasts)
         entries = index.until_position(int(positions[-1]))
         at = np.searchsorted(positions, entries["position"])
-        _require((positions[at] == entries["position"]).all() and (lasts[at] <= entries["offset"]).all())
+        require((positions[at] == entries["position"]).all() and (lasts[at] <= entries["offset"]).all())
 
     def _check_times(self, timestamps: Array, lasts: Array) -> None:
         greatest = np.maximum(np.maximum.accumulate(timestamps), self._max_timestamp)
         self._max_timestamp = int(greatest[-1])
         entries, at = self._indexes[TIME_INDEX_SUFFIX].find(lasts)
-        _require((timestamps[at] == entries["timestamp"]).all() and (greatest[at] == entries["timestamp"]).all())
+        require((timestamps[at] == entries["timestamp"]).all() and (greatest[at] == entries["timestamp"]).all())
 
     def _check_digests(self, digests: Array, lasts: Array) -> None:
         sums = np.cumsum(digests) + self._digest
         self._digest = sums[-1]
         entries, at = self._indexes[DIGEST_SUFFIX].find(lasts)
-        _require((sums[at] == entries["digest"]).all())
-
-    def _check_epochs(self, epochs: Array, bases: Array, lasts: Array) -> None:
-        if self._checkpoint.fault is not None or not self._checkpoint.entries:
-            return
-        known, starts = np.array(self._checkpoint.entries, np.int64).T
-        held = lasts >= self._log_start
-        for offsets in (np.maximum(bases, self._log_start), lasts):
-            at = np.searchsorted(starts, offsets, "right") - 1
-            _require((((at >= 0) & (known[at] == epochs)) | ~held).all())
-
-
-class _Index:
-    """The entries of an index file, ticked off in the order of the log."""
-
-    def __init__(self, segment: Segment, suffix: str) -> None:
-        layout = _ENTRIES[suffix]
-        try:
-            with segment.open(suffix) as file:
-                raw = file.read(0, file.size)
-        except FileNotFoundError:
-            raw = b""
-        self.seen = self.seen_positions = 0
-        _require(len(raw) % layout.itemsize == 0)
-        stored = np.frombuffer(raw, layout)
-        used = stored["offset"] != 0
-        for name in layout.names or ():
-            used |= stored[name] != 0
-        filled = np.flatnonzero(used)
-        stored = stored[: filled[-1] + 1 if len(filled) else 0]  # unused slots of a preallocated file (IX-2)
-        native = [(name, np.uint64 if name == "digest" else np.int64) for name in layout.names or ()]
-        self.entries = stored.astype(native)
-        self.entries["offset"] += segment.base
-        self._check_order(suffix, segment.base)
-
-    def _check_order(self, suffix: str, base: int) -> None:
-        offsets = self.entries["offset"]
-        steps = np.diff(offsets)
-        _require((offsets >= base).all() and (steps >= 0).all())
-        if suffix != TIME_INDEX_SUFFIX:
-            _require((steps > 0).all())
-        for name in ("position", "timestamp"):
-            if name in (self.entries.dtype.names or ()):
-                _require((np.diff(self.entries[name]) > 0).all())
-        if suffix == INDEX_SUFFIX:
-            _require((self.entries["position"] >= 0).all())
-
-    def find(self, lasts: Array) -> tuple[Array, Array]:
-        """The next entries, up to the last of these batches, and which batch each of them is of."""
-        offsets = self.entries["offset"]
-        until = int(np.searchsorted(offsets, lasts[-1], "right"))
-        found = self.entries[self.seen : until]
-        self.seen = until
-        at = np.searchsorted(lasts, found["offset"])
-        _require((lasts[at] == found["offset"]).all())
-        return found, at
-
-    def until_position(self, position: int) -> Array:
-        """The next entries by position, up to `position`."""
-        until = int(np.searchsorted(self.entries["position"], position, "right"))
-        found = self.entries[self.seen_positions : until]
-        self.seen_positions = until
-        return found
+        require((sums[at] == entries["digest"]).all())
 
 
 def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]:
@@ -346,7 +252,7 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
         place = position - at
         if place + HEADER_SIZE > len(window):
             window, at, place = memoryview(log.read(position, min(WINDOW, size - position))), position, 0
-            _require(len(window) >= HEADER_SIZE)
+            require(len(window) >= HEADER_SIZE)
         base_offset, length, epoch, _, stored, _, delta = _unpack(window, place)
         end = place + LOG_OVERHEAD + length
         if length < HEADER_SIZE - LOG_OVERHEAD or at + end > size:
@@ -357,22 +263,22 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
         while end > len(window):
             at, end = at + len(window), end - len(window)
             window = memoryview(log.read(at, min(WINDOW, size - at)))
-            _require(window)
+            require(window)
             computed = crc32c(window[:end], computed)
-        _require(computed == stored)
+        require(computed == stored)
         position = at + end
         if len(headers) == CHUNK:
-            yield start, np.frombuffer(b"".join(headers), _HEADER), _sums(digests)
+            yield start, np.frombuffer(b"".join(headers), HEADER_LAYOUT), _sums(digests)
             start, headers, digests = position, [], []
     if headers:
-        yield start, np.frombuffer(b"".join(headers), _HEADER), _sums(digests)
+        yield start, np.frombuffer(b"".join(headers), HEADER_LAYOUT), _sums(digests)
     _require_end(log, position)
 
 
 def _headers(log: SegmentFile, position: int) -> Iterator[tuple[int, Array, Array]]:
     """As `_batches`, without their payload."""
     while found := log.headers(position, CHUNK):
-        headers = np.array([header for _, header in found], _HEADER)
+        headers = np.array([header for _, header in found], HEADER_LAYOUT)
         yield position, headers, _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in found])
         position, last = found[-1]
         position += last.size
@@ -384,9 +290,9 @@ def _require_end(log: SegmentFile, position: int) -> None:
     if log.size - position < HEADER_SIZE:
         return
     try:
-        _require(position + parse_header(log.read(position, HEADER_SIZE)).size > log.size)
+        require(position + parse_header(log.read(position, HEADER_SIZE)).size > log.size)
     except CorruptRecord:
-        raise _NotSound from None
+        raise NotSound from None
 
 
 def _sums(digests: list[bytes]) -> Array:

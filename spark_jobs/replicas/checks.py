@@ -1,13 +1,13 @@
 """`replog_checks`: the data source of the audit. One pass over segments, as one of four kinds of check.
 
 Options, beside those of all sources: `pass` = blocks, digests, indexes or batches; `crc` = false to read no payload
-(blocks and batches); `entries` = true for every entry of the digest indexes; `bounds` = JSON rows [topic, partition,
-replica, high watermark, log end] as they were before anything was read; `ranges` = JSON rows [topic, partition, first,
-last], of which other offsets come to no rows, except for faults; `starts` = JSON rows [topic, partition, offset]: what
-lies below need not be read.
+(blocks and batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON rows
+[topic, partition, replica, high watermark, log end] as they were before anything was read; `ranges` = JSON rows [topic,
+partition, first, last], of which other offsets come to no rows, except for faults; `starts` = JSON rows [topic,
+partition, offset]: what lies below need not be read.
 
-A row is a block (`number` is set), a point of an index (`kind`), a batch (`crc`), a fault (`fault`), or the count of
-bytes that a segment took (`read`).
+A row is a block of batches or of index entries (`number` is set), a point of an index (`kind`), a batch (`crc`), a
+fault (`fault`), or the count of bytes that a segment took (`read`).
 """
 
 import json
@@ -26,6 +26,7 @@ from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.files import UNREADABLE, VANISHED, PartitionFiles, Segment, Vanished, in_ranges
+from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
@@ -127,8 +128,10 @@ class _ChecksReader(_Reader):
             return check_blocks(segment, work.log_start, work.cells, crc=self._crc)
         if self._pass == DIGESTS:
             return digest_points(segment, list(work.cells.cuts), entries=self._entries)
-        if self._pass == INDEXES:
+        if self._pass == INDEXES and self._entries:
             return index_points(segment, work.log_start, list(work.cells.cuts))
+        if self._pass == INDEXES:
+            return index_blocks(segment, work.log_start, work.cells)
         return self._wanted(segment, check_segment(segment, work.log_start, crc=self._crc))
 
     def _wanted(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:

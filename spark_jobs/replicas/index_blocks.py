@@ -1,0 +1,204 @@
+"""The index check of one segment as an audit wants it: every entry is checked, and few rows come of them.
+
+Replicas whose segments have the same boundaries have the same entries: those of a block are hashed and become one row.
+Points remain where replicas are compared whatever their segments are: at the ends of segments and at the cuts. Where
+either differs, `index_check` tells all entries as points.
+"""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+
+from replog.log.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from replog.log.digest import add_digests, batch_digest
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from spark_jobs.replicas.blocks import Block, Cells
+from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment, SegmentFile
+from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
+from spark_jobs.replicas.scan import CutShort, Damage, Fault, LogFile
+from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
+
+MAX_STRAYS = 16  # time entries beside no offset entry; the last one of a sealed segment is
+
+
+def index_blocks(segment: Segment, log_start: int, cells: Cells) -> Iterator[Block | Point | Fault]:
+    """Blocks of index entries (their `digest` is a hash of them), a few points, and every fault that was seen.
+
+    Raises OSError if a file cannot be read. Reads what `index_points` reads.
+    """
+    try:
+        yield from _Sound(segment, log_start).rows(cells)
+        return
+    except NotSound:
+        pass
+    entries: dict[str, list[Point]] = {BYTES: [], DIGEST: []}
+    for item in index_points(segment, log_start, list(cells.cuts)):
+        if isinstance(item, Point) and item.slot >= 0:
+            if item.kind in entries and item.value is not None:
+                entries[item.kind].append(item)
+        else:
+            yield item
+    before = {BYTES: segment.bytes_before, DIGEST: segment.digest_before or 0}
+    for kind, points in entries.items():
+        values = np.array([((point.value or 0) - before[kind]) % 2**64 for point in points], np.uint64)
+        yield from _hashed(cells, np.array([point.offset for point in points], np.int64), values)
+
+
+def _hashed(cells: Cells, offsets: Array, values: Array) -> Iterator[Block]:
+    """A block for the entries of each cell: `values` say what the segment has up to `offsets`, in bytes or digests."""
+    steps = np.diff(values, prepend=np.uint64(0))  # so that it does not matter what came before
+    wanted = (offsets >= cells.begin) & (offsets < cells.end)
+    offsets, steps = offsets[wanted], steps[wanted]
+    if not len(offsets):
+        return
+    numbers, cut = offsets // cells.span, np.searchsorted(np.array(cells.cuts, np.int64), offsets, "right")
+    starts = [0, *(np.flatnonzero((np.diff(numbers) != 0) | (np.diff(cut) != 0)) + 1).tolist(), len(offsets)]
+    for start, end in pairwise(starts):
+        entries = offsets[start:end].tobytes() + steps[start:end].tobytes()
+        digest = int.from_bytes(blake2b(entries, digest_size=8).digest(), "big")
+        first, last = int(offsets[start]), int(offsets[end - 1])
+        yield Block(int(numbers[start]), int(cut[start]), first, last, end - start, 0, digest)
+
+
+class _Sound:
+    """The short way. Whatever `index_check` would complain of must raise `NotSound` here."""
+
+    def __init__(self, segment: Segment, log_start: int) -> None:
+        self._segment = segment
+        self._log_start = log_start
+        # Read before the log, which a live broker writes first.
+        indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
+        self._offsets = indexes[INDEX_SUFFIX].entries
+        self._times = indexes[TIME_INDEX_SUFFIX].entries
+        self._digests = indexes[DIGEST_SUFFIX].entries
+        self._has_digests = indexes[DIGEST_SUFFIX].present
+        self._checkpoint = EpochCheckpoint()
+
+    def rows(self, cells: Cells) -> list[Block | Point]:
+        segment = self._segment
+        with segment.open(LOG_SUFFIX) as file:
+            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            self._checkpoint = segment.epochs()
+            log = LogFile(file, HEADER_SIZE)
+            ends, timestamps = self._read_entries(file)
+            self._check_times(log, timestamps)
+            points = [*self._first(log), *self._tail(log)]
+            for cut in cells.cuts:
+                if segment.base < cut <= (segment.next_base or cut):
+                    points += self._below(log, cut)
+        return [
+            *_hashed(cells, self._offsets["offset"], ends.astype(np.uint64)),
+            *(
+                _hashed(cells, self._digests["offset"], self._digests["digest"])
+                if segment.digest_before is not None
+                else ()
+            ),
+            *points,
+        ]
+
+    def _read_entries(self, file: SegmentFile) -> tuple[Array, Array]:
+        """Where the batches of the offset entries end, and their greatest timestamps."""
+        ends, timestamps = [], []
+        for start in range(0, len(self._offsets), MAX_HEADERS):
+            entries = self._offsets[start : start + MAX_HEADERS]
+            found = file.headers_at(entries["position"].tolist())
+            require(len(found) == len(entries))
+            headers = np.array([header for _, header in found], HEADER_LAYOUT)
+            bases = headers["base_offset"].astype(np.int64)
+            lasts = bases + headers["last_offset_delta"]
+            end = entries["position"] + headers["length"] + LOG_OVERHEAD
+            require((bases >= self._segment.base).all() and (lasts == entries["offset"]).all())
+            require((end <= file.size).all())
+            check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
+            ends.append(end)
+            timestamps.append(headers["max_timestamp"].astype(np.int64))
+        empty = np.empty(0, np.int64)
+        return np.concatenate([empty, *ends]), np.concatenate([empty, *timestamps])
+
+    def _check_times(self, log: LogFile, timestamps: Array) -> None:
+        """Each is the greatest timestamp of the batch that ends there; nearly all lie beside offset entries."""
+        offsets, wanted = self._offsets["offset"], self._times["offset"]
+        at = np.searchsorted(offsets, wanted)
+        beside = at < len(offsets)
+        beside[beside] = offsets[at[beside]] == wanted[beside]
+        require((timestamps[at[beside]] == self._times["timestamp"][beside]).all())
+        strays = self._times[~beside].tolist()
+        require(len(strays) <= MAX_STRAYS)
+        for timestamp, offset in strays:
+            header = self._walk(log, offset + 1)[1]
+            require(header is not None and (header.last_offset, header.max_timestamp) == (offset, timestamp))
+
+    def _walk(self, log: LogFile, below: int) -> tuple[int, BatchHeader | None, int | None]:
+        """Position and header of the last batch that ends below an offset, and the segment's digest up to it."""
+        slot = int(np.searchsorted(self._offsets["offset"], below)) - 1
+        indexed, start = self._offsets[slot].tolist() if slot >= 0 else (self._segment.base - 1, 0)
+        digest = self._digest_at(indexed)
+        position, found = -1, None
+        for item in log.walk(start, _NO_LANDMARKS):
+            if isinstance(item, Damage):
+                require(item.cut_short)
+                break
+            if item[1].last_offset >= below:
+                break
+            position, found = item
+            if digest is not None and found.last_offset > indexed:
+                digest = add_digests(digest, batch_digest(found))
+        return position, found, digest
+
+    def _digest_at(self, offset: int) -> int | None:
+        """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
+        if not self._has_digests or offset < self._segment.base:
+            return 0 if self._has_digests else None
+        slot = int(np.searchsorted(self._digests["offset"], offset))
+        known = slot < len(self._digests) and self._digests["offset"][slot] == offset
+        return int(self._digests["digest"][slot]) if known else None
+
+    def _first(self, log: LogFile) -> list[Point]:
+        """The points before the segment, which is where its sums begin."""
+        base = self._segment.base
+        try:
+            header = log.header(0)
+        except CutShort:
+            require(log.size < HEADER_SIZE)
+            return []
+        require(header.base_offset == base)
+        self._check_epoch(header)
+        return [
+            Point(BYTES, -1, base - 1, -1, self._segment.bytes_before),
+            Point(DIGEST, -1, base - 1, -1, self._segment.digest_before),
+        ]
+
+    def _tail(self, log: LogFile) -> list[Point]:
+        """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
+        start = int(self._offsets["position"][-1]) if len(self._offsets) else 0
+        expected = None
+        for item in log.walk(start, _NO_LANDMARKS):
+            if isinstance(item, Damage):
+                require(item.cut_short)
+                break
+            self._check_epoch(item[1])
+            expected = item[1].next_offset
+        require(self._segment.next_base in (None, self._segment.base if expected is None else expected))
+        return [] if expected is None else self._below(log, expected)
+
+    def _check_epoch(self, header: BatchHeader) -> None:
+        columns = [[header.leader_epoch], [header.base_offset], [header.last_offset]]
+        epochs, bases, lasts = (np.array(column, np.int64) for column in columns)
+        check_epochs(self._checkpoint, self._log_start, epochs, bases, lasts)
+
+    def _below(self, log: LogFile, offset: int) -> list[Point]:
+        """The points of the last batch that ends below `offset`."""
+        position, header, digest = self._walk(log, offset)
+        if header is None:
+            return []
+        segment = self._segment
+        points = [Point(BYTES, -1, header.last_offset, position, segment.bytes_before + position + header.size)]
+        if digest is not None and segment.digest_before is not None:
+            whole = add_digests(segment.digest_before, digest)
+            points.append(Point(DIGEST, -1, header.last_offset, position, whole))
+        return points
+
+
+_NO_LANDMARKS: Sequence[tuple[int, int, int]] = ()

@@ -1,0 +1,110 @@
+"""What the short ways through a segment share: layouts for numpy, indexes and epochs that are as they should be.
+
+Whoever finds anything else raises `NotSound`, and the long way says what it is.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from spark_jobs.replicas.files import EpochCheckpoint, Segment
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+HEADER_LAYOUT = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("records_count", ">i4"),
+    ]
+)
+INDEX_LAYOUTS = {
+    INDEX_SUFFIX: np.dtype([("offset", ">i4"), ("position", ">i4")]),
+    TIME_INDEX_SUFFIX: np.dtype([("timestamp", ">i8"), ("offset", ">i4")]),
+    DIGEST_SUFFIX: np.dtype([("offset", ">u4"), ("digest", ">u8")]),
+}
+
+
+class NotSound(Exception):
+    """Something is not as it should be, or not as simple as it usually is."""
+
+
+def require(sound: object) -> None:
+    if not sound:
+        raise NotSound
+
+
+def check_epochs(checkpoint: EpochCheckpoint, log_start: int, epochs: Array, bases: Array, lasts: Array) -> None:
+    """The epochs of batches from their bases to their lasts against the epoch checkpoint (INV-15)."""
+    if checkpoint.fault is not None or not checkpoint.entries:
+        return
+    known, starts = np.array(checkpoint.entries, np.int64).T
+    hidden = lasts < log_start
+    for offsets in (np.maximum(bases, log_start), lasts):
+        at = np.searchsorted(starts, offsets, "right") - 1
+        require((hidden | ((at >= 0) & (known[at] == epochs))).all())
+
+
+class SoundIndex:
+    """The entries of an index file, ticked off in the order of the log."""
+
+    def __init__(self, segment: Segment, suffix: str) -> None:
+        layout = INDEX_LAYOUTS[suffix]
+        self.present = True
+        try:
+            with segment.open(suffix) as file:
+                raw = file.read(0, file.size)
+        except FileNotFoundError:
+            raw, self.present = b"", False
+        self.seen = self.seen_positions = 0
+        require(len(raw) % layout.itemsize == 0)
+        stored = np.frombuffer(raw, layout)
+        used = stored["offset"] != 0
+        for name in layout.names or ():
+            used |= stored[name] != 0
+        filled = np.flatnonzero(used)
+        stored = stored[: filled[-1] + 1 if len(filled) else 0]  # unused slots of a preallocated file (IX-2)
+        native = [(name, np.uint64 if name == "digest" else np.int64) for name in layout.names or ()]
+        self.entries = stored.astype(native)
+        self.entries["offset"] += segment.base
+        self._check_order(suffix, segment.base)
+
+    def _check_order(self, suffix: str, base: int) -> None:
+        offsets = self.entries["offset"]
+        steps = np.diff(offsets)
+        require((offsets >= base).all() and (steps >= 0).all())
+        if suffix != TIME_INDEX_SUFFIX:
+            require((steps > 0).all())
+        for name in ("position", "timestamp"):
+            if name in (self.entries.dtype.names or ()):
+                require((np.diff(self.entries[name]) > 0).all())
+        if suffix == INDEX_SUFFIX:
+            require((self.entries["position"] >= 0).all())
+
+    def find(self, lasts: Array) -> tuple[Array, Array]:
+        """The next entries, up to the last of these batches, and which batch each of them is of."""
+        offsets = self.entries["offset"]
+        until = int(np.searchsorted(offsets, lasts[-1], "right"))
+        found = self.entries[self.seen : until]
+        self.seen = until
+        at = np.searchsorted(lasts, found["offset"])
+        require((lasts[at] == found["offset"]).all())
+        return found, at
+
+    def until_position(self, position: int) -> Array:
+        """The next entries by position, up to `position`."""
+        until = int(np.searchsorted(self.entries["position"], position, "right"))
+        found = self.entries[self.seen_positions : until]
+        self.seen_positions = until
+        return found
