@@ -11,6 +11,7 @@
 | batch queries | `batch_reader.py` |
 | streaming queries | `stream_reader.py` |
 | what a task fetches | `task.py` |
+| the event loop of the clients | `loop.py` |
 | fetched batches as Arrow batches | `decoding.py`, `columns.py` |
 | records that are gone | `data_loss.py` |
 | the sink | `writer.py` |

@@ -1,6 +1,5 @@
 """Batch queries: what is there now, between two bounds."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
 from spark_jobs.records.data_loss import report_data_loss
+from spark_jobs.records.loop import run
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange, tasks
 from spark_jobs.records.task import read_range
@@ -22,7 +22,7 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        wanted = asyncio.run(self._ranges())
+        wanted = run(self._ranges())
         return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

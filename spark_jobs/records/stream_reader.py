@@ -1,6 +1,5 @@
 """Streaming queries: micro-batches of offsets that grow, limited if so asked, and found again in the checkpoint."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from replog.client.offsets import EARLIEST, LATEST
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
 from spark_jobs.records.data_loss import report_data_loss
+from spark_jobs.records.loop import run
 from spark_jobs.records.offsets import StreamOffset
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange, limited, tasks
@@ -33,17 +33,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamOffset | None = None  # of Trigger.AvailableNow
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as those below)
-        return asyncio.run(self._initial()).to_json()
+        return run(self._initial()).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = asyncio.run(self._asked())
+        self._target = run(self._asked())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        return asyncio.run(self._next(StreamOffset.from_json(start), limit)).to_json()
+        return run(self._next(StreamOffset.from_json(start), limit)).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._latest is None else self._latest.to_json()
@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start == end:
             return []
-        wanted = asyncio.run(self._ranges(StreamOffset.from_json(start), StreamOffset.from_json(end)))
+        wanted = run(self._ranges(StreamOffset.from_json(start), StreamOffset.from_json(end)))
         return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.data_loss import report_data_loss
 from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
+from spark_jobs.records.loop import run
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange
 
@@ -23,14 +24,13 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
     Raises what the client raises, REQUEST_TIMED_OUT when nothing comes for `kafkaConsumer.pollTimeoutMs`, and what
     `report_data_loss` raises when records of the range are gone.
     """
-    with asyncio.Runner() as runner:
-        reading = _Reading(options, wanted)
-        runner.run(reading.open())
-        try:
-            while (fetched := runner.run(reading.fetch())) is not None:
-                yield from arrow_batches(fetched, wanted.end, headers=options.headers)
-        finally:
-            runner.run(reading.consumer.close())
+    reading = _Reading(options, wanted)
+    run(reading.open())
+    try:
+        while (fetched := run(reading.fetch())) is not None:
+            yield from arrow_batches(fetched, wanted.end, headers=options.headers)
+    finally:
+        run(reading.consumer.close())
 
 
 class _Reading:

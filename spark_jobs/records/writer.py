@@ -1,6 +1,5 @@
 """The sink: every record acknowledged by all in-sync replicas before its task commits."""
 
-import asyncio
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from replog.client import Delivery, Producer
 from replog.errors import ErrorCode, ReplogError
+from spark_jobs.records.loop import run
 from spark_jobs.records.options import SinkOptions
 from spark_jobs.records.schema import HEADERS
 
@@ -48,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
         _check_columns(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return Written(asyncio.run(_write(self._options, iterator)))
+        return Written(run(_write(self._options, iterator)))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -59,7 +59,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _check_columns(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return Written(asyncio.run(_write(self._options, iterator)))
+        return Written(run(_write(self._options, iterator)))
 
 
 def _check_columns(options: SinkOptions, schema: StructType) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,21 +125,23 @@ def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(
     assert values(local, "out") == list(range(3200))
 
 
-def flights(local: LocalCluster, given: list[bytes], killed: threading.Event, kill_at: int) -> threading.Thread:
-    """A thread that produces every flight, keyed by nothing, and asks for the kill when it is half-way."""
+def flights(local: LocalCluster, given: list[bytes], go_on: threading.Event) -> threading.Thread:
+    """A thread that produces half of the flights, and the others once it is told to go on."""
 
     async def sent() -> None:
         async with Producer(local.bootstrap, linger_ms=20, batch_size=64 << 10) as producer:
             for number, row in enumerate(given):
+                if number == len(given) // 2:
+                    assert await asyncio.to_thread(go_on.wait, 200)
                 await producer.send("flights", row)
-                if number % 4000 == 0:
-                    await asyncio.sleep(0.1)
-                if number == kill_at:
-                    killed.set()
 
     thread = threading.Thread(target=lambda: asyncio.run(sent()))
     thread.start()
     return thread
+
+
+def counted_so_far(query: StreamingQuery) -> int:
+    return sum(progress["numInputRows"] for progress in query.recentProgress)
 
 
 def counts_by_carrier(frame: DataFrame) -> DataFrame:
@@ -154,22 +157,27 @@ def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(
     counted = counts_by_carrier(source.option("maxOffsetsPerTrigger", 60_000).load())
     sink = counted.writeStream.outputMode("complete").format("memory").queryName("by_carrier")
     query = sink.option("checkpointLocation", str(tmp_path)).start()
-    half_way = threading.Event()
-    producing = flights(local, given, half_way, len(given) // 2)
+    killed = threading.Event()
+    producing = flights(local, given, killed)
     try:
-        assert half_way.wait(200)
-        seen = sum(progress["numInputRows"] for progress in query.recentProgress)
+        deadline = time.monotonic() + 200
+        while counted_so_far(query) == 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        seen = counted_so_far(query)
         local.kill(2)
+        killed.set()
         producing.join(200)
         assert not producing.is_alive()
         query.processAllAvailable()
     finally:
+        killed.set()
         query.stop()
         local.start(2)
     progress = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
     print(f"broker 2 was killed when {seen} of {len(given)} flights had been counted; micro-batches of {progress}")
     found = {row["carrier"].encode(): row["count"] for row in spark.table("by_carrier").collect()}
     assert found == Counter(map(carrier, given))
+    assert 0 < seen < len(given) // 2, "the kill came before or after the work"
     assert max(progress) <= 60_000
     assert len(progress) >= 6
     batch = counts_by_carrier(spark.read.format("replog").options(**options(local, "flights")).load())

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, StringType, StructType
 
 from replog.client import Consumer, DeliveryFailed, Record
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.options import sink_options
 from spark_jobs.records.schema import HEADERS, arrow_schema
@@ -92,11 +92,10 @@ async def test_a_failure_names_the_partition_and_the_cause(cluster: InProcessClu
     leader = cluster.leader(TP)
     await cluster.crash_broker(3 - leader)
     await eventually(lambda: cluster.isr(TP) == {leader})
-    with pytest.raises(DeliveryFailed, match="t-0: ") as caught:
+    with pytest.raises(DeliveryFailed, match=r"t-0: .*NOT_ENOUGH_REPLICAS: t-0 has 1 replicas in sync"):
         await write(
             cluster, columns_of("value binary"), table(value=[b"x"]), topic="t", kafka_delivery_timeout_ms="700"
         )
-    assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
     schema = columns_of("value binary, partition int")
     with pytest.raises(ReplogError, match="partitions 0 to 0, not 7"):
         await write(cluster, schema, pa.RecordBatch.from_pydict({"value": [b"x"], "partition": [7]}), topic="t")
