@@ -13,7 +13,7 @@ from pathlib import Path
 from cluster.local.ports import HOST, free_port
 from tests.interop.kafka import Kafka
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 30
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _PROPERTIES = """\
