@@ -88,6 +88,23 @@ class Cluster:
         self.marks[replica][TopicPartition(topic, 0)] = mark
         self.write_checkpoints()
 
+    def extend(
+        self,
+        topic: str,
+        first: int,
+        batches: int,
+        changed: Callable[[int, int], bytes] = lambda replica, number: batch(number),
+        replicas: tuple[int, ...] = (1, 2, 3),
+    ) -> None:
+        """Append batches from `first` to `batches`, all committed, as running brokers do: in the same files."""
+        for replica in replicas:
+            log = open_log(self.path(replica, topic), **SETTINGS)
+            for number in range(first, batches):
+                append(log, changed(replica, number), epoch=epoch_of(number))
+            log.close()
+            self.marks[replica][TopicPartition(topic, 0)] = 2 * batches
+        self.write_checkpoints()
+
     def write_checkpoints(self) -> None:
         for replica, directory in self.directories.items():
             OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write(self.marks[replica])

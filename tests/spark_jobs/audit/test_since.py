@@ -25,7 +25,7 @@ from spark_jobs.audit.since import (
 from spark_jobs.replicas.blocks import Block, Cells, check_blocks
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
-from tests.spark_jobs.log_directories import Cluster, batch
+from tests.spark_jobs.log_directories import BATCHES, Cluster, batch
 
 ORDERS = TopicPartition("orders", 0)
 VERIFIED_TO = 50
@@ -84,16 +84,7 @@ def test_a_file_that_is_no_saved_audit_is_refused_with_what_to_do(tmp_path: Path
 
 
 def grow(cluster: Cluster) -> None:
-    """As brokers do: the same files, longer."""
-    for replica in (1, 2, 3):
-        grown = cluster.directories[replica] / "grown-0"
-        directory = cluster.path(replica, "orders")
-        cluster.build(replica, "grown", batches=40, mark=80)
-        for path in grown.iterdir():
-            (directory / path.name).write_bytes(path.read_bytes())
-        shutil.rmtree(grown)
-        cluster.marks[replica][ORDERS] = cluster.marks[replica].pop(TopicPartition("grown", 0))
-    cluster.write_checkpoints()
+    cluster.extend("orders", BATCHES, 40)
 
 
 def test_what_only_grew_is_taken_over(cluster: Cluster) -> None:

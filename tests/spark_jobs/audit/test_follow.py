@@ -1,0 +1,236 @@
+"""Audits that go on from others, on directories that grow between them; killed and started again."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from replog.log.batch import HEADER_SIZE
+from replog.topic import TopicPartition
+from spark_jobs.audit.audit import audit
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED
+from spark_jobs.audit.follow import Follower, Round, State, read_state
+from spark_jobs.audit.report import summary
+from spark_jobs.audit.since import BadSaved, Saved
+from spark_jobs.follow_replicas import main
+from tests.spark_jobs.log_directories import BATCHES, END, Cluster, batch
+
+spark_test = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    cluster = Cluster(tmp_path / "brokers")
+    cluster.add("orders")
+    return cluster
+
+
+def wrong_in_3(replica: int, number: int) -> bytes:
+    return batch(number, b"wrong" if replica == 3 else b"value")
+
+
+def verified_to(saved: Saved | None) -> int:
+    assert saved is not None
+    return saved.partitions[ORDERS].verified_to
+
+
+class TestSince:
+    pytestmark = spark_test
+
+    @pytest.mark.parametrize("level", ["deep", "index", "digest"])
+    def test_an_audit_since_another_compares_and_reads_what_is_new(
+        self, spark: SparkSession, cluster: Cluster, level: str
+    ) -> None:
+        first = audit(spark, cluster.directories, level=level)
+        assert (first.verdict, verified_to(first.saved)) == (CONSISTENT, END), first.findings
+        cluster.extend("orders", BATCHES, 40)
+        second = audit(spark, cluster.directories, level=level, since=first.saved)
+        assert (second.verdict, verified_to(second.saved)) == (CONSISTENT, 80), second.findings
+        assert second.taken is not None
+        assert second.taken.starts == {ORDERS: END}
+        assert second.taken.whole == {}
+        assert summary(second)["since"] == ["orders-0: compared from offset 60 on"]
+        if level != "digest":
+            assert sum(second.bytes_read.values()) < sum(first.bytes_read.values())
+        cluster.extend("orders", 40, 45, wrong_in_3)
+        third = audit(spark, cluster.directories, level=level, since=second.saved)
+        assert [(f.kind, f.wrong, f.first, f.last) for f in third.findings] == [("VALUE_MISMATCH", 3, 80, 89)]
+        assert verified_to(third.saved) == 80, "a partition with a finding keeps what was verified before"
+
+    def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(
+        self, spark: SparkSession, cluster: Cluster
+    ) -> None:
+        first = audit(spark, cluster.directories, level="deep")
+        cluster.patch(2, "orders", 24, HEADER_SIZE + 5, b"\xff")
+        assert audit(spark, cluster.directories, level="deep", since=first.saved).verdict == CONSISTENT
+        cluster.truncate(1, "orders", 50)
+        again = audit(spark, cluster.directories, level="deep", since=first.saved)
+        assert again.taken is not None
+        assert again.taken.whole == {ORDERS: "replica 1 ends below 60"}
+        assert {(f.kind, f.wrong) for f in again.findings} == {("BIT_ROT", 2), ("COMMITTED_LOSS", 1)}
+
+
+class TestRounds:
+    pytestmark = spark_test
+
+    def test_rounds_tell_each_finding_once_until_it_is_repaired_and_skip_what_was_finished(
+        self, spark: SparkSession, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        told: list[Round] = []
+        directory = tmp_path / "follow"
+        directory.mkdir()
+        follower = Follower(spark, cluster.directories, [], "deep", directory, told.append)
+        follower.round(0)
+        cluster.extend("orders", BATCHES, 35, wrong_in_3)
+        follower.round(1)
+        follower.round(1)  # as Spark does when it had not noted the trigger
+        follower.round(2)
+        assert [(r.verdict, r.offsets, len(r.new), r.known) for r in told] == [
+            (CONSISTENT, 60, 0, 0),
+            (DIVERGED, 10, 1, 0),
+            (DIVERGED, 10, 0, 1),
+        ], told
+        assert verified_to(read_state(directory).saved) == 60
+        table = spark.read.parquet(str(directory / "findings")).collect()
+        assert [(row["class"], row["wrong_replica"], row["first_offset"], row["round"]) for row in table] == [
+            ("VALUE_MISMATCH", 3, 60, 1)
+        ]
+        assert follower.verdict == DIVERGED
+
+    def test_a_query_ends_at_the_first_divergence_if_asked(
+        self, spark: SparkSession, cluster: Cluster, tmp_path: Path
+    ) -> None:
+        told: list[Round] = []
+
+        def tell(done: Round) -> None:
+            told.append(done)
+            cluster.extend("orders", BATCHES, 35, wrong_in_3) if len(told) == 1 else None
+
+        follower = Follower(spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True)
+        follower.run(0.5)
+        assert [(r.number, r.verdict, r.offsets) for r in told] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], told
+
+
+class Following:
+    """The command, and the JSON lines that it prints."""
+
+    def __init__(self, cluster: Cluster, directory: Path, *options: str) -> None:
+        replicas = [f"--replica={replica}={path}" for replica, path in cluster.directories.items()]
+        command = [sys.executable, "-m", "spark_jobs.follow_replicas", *replicas, "--checkpoint-dir", str(directory)]
+        more = ["--level", "deep", "--master", "local[2]", "--interval", "1", "--format", "json", *options]
+        self.process = subprocess.Popen(
+            [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def round_with(self, wanted: str) -> dict[str, Any]:
+        """The next round in which `wanted` is not zero or empty."""
+        deadline = monotonic() + 240
+        while True:
+            line = self._lines.get(timeout=max(0.0, deadline - monotonic()))
+            assert line, f"it ended: {self.process.communicate()[1]}"
+            done: dict[str, Any] = json.loads(line)
+            assert done["error"] is None, done
+            if done[wanted]:
+                return done
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.close()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(60)
+        self._reader.join(60)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def following() -> Iterator[list[Following]]:
+    started: list[Following] = []
+    yield started
+    for each in started:
+        each.close()
+
+
+class TestCommand:
+    pytestmark = spark_test
+
+    def test_it_goes_on_where_it_was_killed_and_ends_in_order_when_interrupted(
+        self, cluster: Cluster, tmp_path: Path, following: list[Following]
+    ) -> None:
+        directory = tmp_path / "follow"
+        first = Following(cluster, directory)
+        following.append(first)
+        assert first.round_with("offsets")["offsets"] == END
+        cluster.extend("orders", BATCHES, 40)
+        assert (grown := first.round_with("offsets"))["offsets"] == 20, grown
+        first.kill()
+        before = read_state(directory)
+        assert verified_to(before.saved) == 80
+        cluster.extend("orders", 40, 45, wrong_in_3)
+        second = Following(cluster, directory)
+        following.append(second)
+        found = second.round_with("new_findings")
+        assert (found["offsets"], found["verdict"]) == (10, DIVERGED), found
+        assert found["round"] > before.round
+        assert [(f["class"], f["first_offset"]) for f in found["new_findings"]] == [("VALUE_MISMATCH", 80)]
+        second.process.send_signal(signal.SIGINT)
+        assert second.process.wait(120) == 1
+        second.close()
+        (file,) = (directory / "findings" / f"round={found['round']}").iterdir()
+        assert pq.read_table(file).num_rows == 1
+
+
+def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "stream").mkdir()
+    with pytest.raises(BadSaved, match=r"move .* aside to verify everything anew"):
+        read_state(tmp_path)
+    assert read_state(tmp_path / "new") == State()
+    (tmp_path / "verified.json").write_text("{}")
+    with pytest.raises(BadSaved, match=r"move .* aside"):
+        read_state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--interval", "0"], "not from 0.1"),
+        (["--max-rounds", "0"], "not a number of rounds"),
+        (["--level", "shallow"], "invalid choice"),
+    ],
+)
+def test_bad_use_of_follow_exits_2(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--bootstrap-server", "localhost:9092", "--checkpoint-dir", "/tmp/none", *given])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
