@@ -13,11 +13,12 @@ import numpy as np
 
 from replog.log.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from replog.log.digest import add_digests, batch_digest
+from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment, SegmentFile
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
-from spark_jobs.replicas.scan import CutShort, Damage, Fault, LogFile
+from spark_jobs.replicas.scan import Damage, Fault, LogFile
 from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
 
 MAX_STRAYS = 16  # time entries beside no offset entry; the last one of a sealed segment is
@@ -31,7 +32,7 @@ def index_blocks(segment: Segment, log_start: int, cells: Cells) -> Iterator[Blo
     try:
         yield from _Sound(segment, log_start).rows(cells)
         return
-    except NotSound:
+    except (NotSound, CorruptRecord):
         pass
     entries: dict[str, list[Point]] = {BYTES: [], DIGEST: []}
     for item in index_points(segment, log_start, list(cells.cuts)):
@@ -63,7 +64,7 @@ def _hashed(cells: Cells, offsets: Array, values: Array) -> Iterator[Block]:
 
 
 class _Sound:
-    """The short way. Whatever `index_check` would complain of must raise `NotSound` here."""
+    """The short way. Whatever `index_check` would complain of must raise `NotSound`, or `CorruptRecord`, here."""
 
     def __init__(self, segment: Segment, log_start: int) -> None:
         self._segment = segment
@@ -158,11 +159,9 @@ class _Sound:
     def _first(self, log: LogFile) -> list[Point]:
         """The points before the segment, which is where its sums begin."""
         base = self._segment.base
-        try:
-            header = log.header(0)
-        except CutShort:
-            require(log.size < HEADER_SIZE)
+        if log.size < HEADER_SIZE:
             return []
+        header = log.header(0)
         require(header.base_offset == base)
         self._check_epoch(header)
         return [
