@@ -1,0 +1,251 @@
+"""The page and the summary, without Spark and without a browser."""
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.audit import overview, report
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, unsettled
+from spark_jobs.audit.overview import STATES, SYMBOLS, states
+from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
+from spark_jobs.audit.report import html_report, summary
+from spark_jobs.audit.text import MAX_TEXT, bytes_text, number, printable
+from tests.spark_jobs.audit import samples
+from tests.spark_jobs.audit.page import Element, check
+
+MADE = datetime(2026, 11, 21, 14, 30, tzinfo=UTC)
+HOSTILE = [
+    '"><script>alert(1)</script>',
+    "</title></style></script><h1>CONSISTENT</h1>",
+    "' onmouseover='alert(1)' style='display:none",
+    "{{ 7 * 7 }}{% raw %}&lt;<!--",
+    "nul \0 half \udcff mirrored \u202etxt.exe \x1b[31m new\nline",
+    "x" * 100_000,
+]
+
+
+def page_of(name: str) -> Element:
+    return check(html_report(getattr(samples, name)(), Path("/tmp/audit"), MADE))
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "steps"),
+    [
+        ("sample", DIVERGED, ["Do not elect", "keep every copy", "one broker at a time", "Audit again"]),
+        ("consistent", CONSISTENT, ["Nothing: every byte was read."]),
+        ("inconclusive", INCONCLUSIVE, ["what could not be read", "give those of the other brokers", "Audit again"]),
+    ],
+)
+def test_the_verdict_stands_at_the_top_with_what_it_means_and_what_to_do(
+    name: str, verdict: str, steps: list[str]
+) -> None:
+    (header,) = page_of(name).all("header")
+    (title,) = header.all("h1")
+    assert title.text == f"{VERDICT_SYMBOLS[verdict]} {verdict}"
+    listed = [step.text for step in header.all("li")]
+    assert all(any(word in step for step in listed) for word in steps), listed
+    assert "2026-11-21 14:30 UTC" in header.text
+
+
+def test_the_map_shows_every_replica_of_every_partition_in_its_state_and_leads_to_its_finding() -> None:
+    result = samples.sample()
+    page = page_of("sample")
+    (table,) = page.id("map").all("table")
+    rows = [row.all("td") for row in table.all("tbody")[0].all("tr")]
+    assert [len(row) for row in rows] == [9, 9, 9]
+    shown = [[cell.attributes["class"] for cell in row] for row in rows]
+    assert shown[0][3] == "fault"  # flights-2 on replica 1
+    assert shown[2][0] == "absent begin"  # audit.log.v2-0 on replica 3
+    assert shown[1][8] == "unreadable"  # payments-1 on replica 2
+    assert shown[0][4] == "lagging"
+    for row in rows:
+        for cell in row:
+            state = cell.attributes["class"].split()[0]  # type: ignore[union-attr]
+            assert cell.text == f"{SYMBOLS[state]} {state}"
+            assert state == "absent" or (cell.attributes["title"] or "").startswith(state)
+            for link in cell.all("a"):
+                finding = result.findings[int((link.attributes["href"] or "").rpartition("-")[2]) - 1]
+                assert finding.kind in (cell.attributes["title"] or "")
+    assert sum(state.startswith(("fault", "unread")) for row in shown for state in row) == len(table.all("a")) == 7
+
+
+def test_states_are_told_apart_by_symbols_as_well_as_colours() -> None:
+    assert len(set(SYMBOLS.values())) == len(SYMBOLS) == len(STATES)
+
+
+def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas() -> None:
+    result = samples.consistent()
+    result.findings = [unsettled("flights", 1, "its log was cut")]
+    assert {place[1]: state for place, state in states(result).items()} == {0: "ok", 1: "unreadable"}
+    assert result.verdict == INCONCLUSIVE
+    check(html_report(result))
+
+
+def test_the_lag_plot_shows_only_who_is_behind_the_furthest_first() -> None:
+    (svg,) = page_of("sample").id("lag").all("svg", role="group")
+    names = [text.texts[-1] for text in svg.all("text", class_="name")]
+    assert names == ["flights-3", "payments-0", "flights-5"]
+    assert "12 400 behind" in svg.text
+    assert len(svg.all("rect", class_="lacks")) == 3
+    assert not page_of("consistent").id("lag").all("svg")
+
+
+def test_each_diverged_partition_has_a_plot_of_its_findings_and_a_lineage() -> None:
+    articles = page_of("sample").id("divergence").all("article")
+    assert [article.all("h3")[0].text for article in articles] == ["flights-1", "flights-2", "flights-4", "payments-0"]
+    plot = articles[0].all("svg")[0]
+    marks = [link.attributes["href"] for link in plot.all("a")]
+    assert marks == ["#finding-1", "#finding-1", "#finding-2", "#finding-1"]
+    assert len(plot.all("rect", class_="blamed")) == 2, "replica 2 alone is blamed, of two findings"
+    (first,) = articles[0].all("tr", class_="first")
+    assert first.text.startswith("e3 – 820 114 –")
+    assert "first difference" in first.text
+    assert "Not known of replica 1, 2, 3" in articles[2].text
+    assert "29 earlier, not shown" in articles[3].text
+
+
+def test_each_finding_has_evidence_reason_remedy_and_the_command_that_shows_the_bytes() -> None:
+    result = samples.sample()
+    page = check(html_report(result, Path("/tmp/an audit"), MADE))
+    for count, finding in enumerate(result.findings, 1):
+        row = page.id(f"finding-{count}")
+        assert (row.attributes["data-class"], row.attributes["data-topic"]) == (finding.kind, finding.topic)
+        for told in (finding.kind, finding.why, finding.remedy, *(evidence.file for evidence in finding.evidence)):
+            assert told in row.text, told
+        (command,) = row.all("code", class_="command")
+        assert command.text == f"replog audit explain --report-dir '/tmp/an audit' {count}"
+
+
+def test_level_time_and_bytes_read_are_told() -> None:
+    made = page_of("sample").id("made").text
+    for told in ("Level index.", "indexes 6.31 5.3 MB 0.21 %", "does not see what changed behind the indexes"):
+        assert told in made, told
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["script", "end tags", "attributes", "template", "unprintable", "long"])
+def test_what_is_hostile_is_text(text: str) -> None:
+    page = html_report(samples.sample(hostile=text), Path(f"/tmp/{text[:50]}"), MADE)
+    page.encode()
+    root = check(page)
+    assert len(root.all("script")) == 1
+    assert len(root.all("h1")) == 1
+    assert not re.search("[\0\x1b\u202e]", page)
+    assert len(page) < 300_000
+    shown = root.id("finding-1").text
+    assert text in shown or printable(text)[:60].strip() in shown, shown
+    if len(text) > MAX_TEXT:
+        assert "more characters: see findings.parquet" in shown
+
+
+def test_the_page_loads_nothing_and_runs_nothing_but_its_own() -> None:
+    page = html_report(samples.sample(), Path("/tmp/audit"), MADE)
+    root = check(page)
+    (policy,) = [meta.attributes["content"] or "" for meta in root.all("meta") if "http-equiv" in meta.attributes]
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("style", "script"):
+        (inline,) = root.all(tag)
+        source = "".join(inline.texts)
+        digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+        assert "http:" not in source
+        assert "url(" not in source
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_whatever_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "MAX_CELLS", 15)
+    for name, bound in [("LISTED", 4), ("DRAWN", 2), ("BOUNDS_LISTED", 10), ("EVIDENCE_LISTED", 2), ("LINKED", 1)]:
+        monkeypatch.setattr(report, name, bound)
+    page = page_of("sample")
+    told = page.id("content").text
+    for left in (
+        "the 5 partitions that stand worst. Left out, by the state of their worst replica: 1 lagging, 3 ok.",
+        "The 2 partitions furthest behind, of 3",
+        "The first 2 of 4 partitions that diverge",
+        "and 1 more in the table below",
+        "The first 4 of 9; findings.parquet has all",
+        "and 1 more in findings.parquet",
+        "10 of 26 replicas of partitions, those first that are not ok; summary.json has all",
+    ):
+        assert left in told, left
+    assert len(page.all("tbody", data_class="BIT_ROT")) == 1
+    assert "in findings.parquet" in (page.id("map").all("td", class_="fault")[-1].attributes["title"] or "")
+
+
+def test_ten_thousand_partitions_and_a_thousand_findings_make_a_page_of_bounded_size() -> None:
+    page = html_report(samples.large(), Path("/tmp/audit"), MADE)
+    assert len(page.encode()) < 8_000_000, len(page.encode())
+    assert page.count('<tbody id="finding-') == 1000
+    cells = re.findall(r'<td class="(ok|lagging|fault|unreadable|absent)', page)
+    assert len(cells) == 30_000
+    assert "Left out" not in page
+
+
+def test_the_summary_has_the_states_of_all_replicas() -> None:
+    told = json.loads(json.dumps(summary(samples.sample())))
+    assert told["verdict"] == DIVERGED
+    assert len(told["replicas"]) == 26
+    assert {replica["state"] for replica in told["replicas"]} == {"ok", "lagging", "fault", "unreadable"}
+
+
+# -- colours
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def colours() -> list[dict[str, str]]:
+    style = (Path(report.__file__).parent / "templates" / "report.css").read_text()
+    roots = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    light, dark, paper = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{3,6})\b", root)) for root in roots)
+    widened = (
+        {n: c if len(c) == 7 else "#" + "".join(2 * x for x in c[1:]) for n, c in p.items()} for p in (light, dark)
+    )
+    by_day, by_night = widened
+    on_paper = {n: c if len(c) == 7 else "#" + "".join(2 * x for x in c[1:]) for n, c in paper.items()}
+    return [by_day, by_night, {**by_day, **on_paper}]
+
+
+@pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
+def test_everything_that_is_written_can_be_read(scheme: int) -> None:
+    """WCAG AA: a contrast of 4.5."""
+    palette = colours()[scheme]
+    pairs = [(f"{state}-ink", state) for state in STATES] + [("unreadable-ink", "unreadable-2")]
+    pairs += [("ink", "card"), ("soft", "card"), ("soft", "page"), ("link", "card"), ("link", "page"), ("soft", "band")]
+    pairs += [("tag-ink", "data"), ("tag-ink", "lie"), ("tag-ink", "unread"), ("data", "card"), ("lie", "card")]
+    pairs += [("epoch-ink", "epoch-0"), ("epoch-ink", "epoch-1")]
+    poor = [(*pair, round(contrast(palette[pair[0]], palette[pair[1]]), 2)) for pair in pairs]
+    assert not [pair for pair in poor if pair[2] < 4.5]
+
+
+@pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
+def test_ok_lagging_and_fault_differ_in_grey(scheme: int) -> None:
+    palette = colours()[scheme]
+    greys = sorted(luminance(palette[state]) for state in ("ok", "lagging", "fault"))
+    assert all((b + 0.05) / (a + 0.05) > 1.3 for a, b in itertools.pairwise(greys)), greys
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0"), (999, "999"), (1_234_567, "1\u202f234\u202f567")])
+def test_numbers_are_grouped(count: int, text: str) -> None:
+    assert number(count) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (12_345, "12.3 kB"), (2 * 10**15, "2000.0 TB")]
+)
+def test_bytes_have_units(count: int, text: str) -> None:
+    assert bytes_text(count) == text

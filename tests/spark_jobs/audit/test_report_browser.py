@@ -1,0 +1,163 @@
+"""The page in a real browser: what it shows, how its search works, how it prints. Pictures are kept in `artifacts/`."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.audit.report import html_report
+from tests.spark_jobs.audit import samples
+from tests.spark_jobs.audit.browser import CHROMIUM, Browser
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium"),
+]
+
+ARTIFACTS = Path(__file__).parents[3] / "artifacts" / "audit-report"
+VISIBLE = "[...document.querySelectorAll('#found > tbody')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+UNSEEN_ON_PAPER = """
+  [...document.querySelectorAll('#found > tbody, #found > tbody *, .map td, .plot, .lineage tr, #replicas tr')]
+    .filter((one) => !one.closest('summary') && !one.checkVisibility({ contentVisibilityAuto: true }))
+    .map((one) => one.outerHTML.slice(0, 100))
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page for each sample."""
+    directory = tmp_path_factory.mktemp("pages")
+    for name in ("sample", "consistent", "inconclusive", "large"):
+        page = html_report(getattr(samples, name)(), Path("/tmp/audit"), datetime(2026, 11, 21, 14, 30, tzinfo=UTC))
+        (directory / f"{name}.html").write_text(page)
+    hostile = samples.sample(hostile='"><script>document.title = "ran"</script><img src=x onerror=alert(1)>')
+    (directory / "hostile.html").write_text(html_report(hostile))
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_complained_of(browser: Browser) -> Iterator[None]:
+    """No error, no warning, no request: whatever a test does with the page."""
+    browser.told.clear()
+    browser.media()
+    browser.size(1200, 900)
+    yield
+    assert browser.told == []
+
+
+def search(browser: Browser, *, words: str = "", kind: str = "", topic: str = "") -> list[str]:
+    """Fill in the form as a person does; returns the findings that are left."""
+    for field, value in (("words", words), ("class", kind), ("topic", topic)):
+        browser.js(f"document.getElementById('{field}').value = {value!r}")
+    browser.js("document.getElementById('filter').dispatchEvent(new Event('input', { bubbles: true }))")
+    visible: list[str] = browser.js(VISIBLE)
+    assert browser.js("document.getElementById('shown').textContent").startswith(f"{len(visible)} of ")
+    return [name.removeprefix("finding-") for name in visible]
+
+
+@pytest.mark.parametrize("name", ["sample", "consistent", "inconclusive"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_is_shown_by_day_and_by_night(browser: Browser, pages: Path, name: str, scheme: str) -> None:
+    browser.media("screen", scheme)
+    browser.open(pages / f"{name}.html")
+    browser.screenshot(ARTIFACTS / f"{name}-{scheme}.png")
+    dark = browser.js("getComputedStyle(document.body).backgroundColor")
+    assert dark == ("rgb(243, 245, 248)" if scheme == "light" else "rgb(15, 21, 29)")
+    assert (ARTIFACTS / f"{name}-{scheme}.png").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize("width", [390, 768, 1200])
+def test_the_page_is_never_wider_than_its_window(browser: Browser, pages: Path, width: int) -> None:
+    browser.size(width, 900)
+    browser.open(pages / "sample.html")
+    assert browser.js("document.documentElement.scrollWidth") <= width
+    browser.screenshot(ARTIFACTS / f"sample-{width}.png")
+
+
+def test_search_and_filters_narrow_the_findings(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "sample.html")
+    assert len(search(browser)) == 9
+    assert search(browser, words="bit_rot") == ["4", "5"]
+    assert search(browser, words="bit_rot 78120") == ["5"], "numbers are found as they are written without spaces"
+    assert search(browser, topic="payments") == ["6", "7", "8", "9"]
+    assert search(browser, kind="GAP", topic="payments") == ["8"]
+    assert search(browser, kind="GAP", topic="flights") == []
+    assert browser.js("document.getElementById('none').checkVisibility()")
+    browser.js("document.querySelector('#filter button[type=reset]').click()")
+    assert len(browser.js(f"new Promise((done) => setTimeout(() => done({VISIBLE}), 50))")) == 9
+
+
+def test_a_cell_of_the_map_leads_to_its_finding_which_opens(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "sample.html")
+    assert search(browser, words="nothing has this") == []
+    browser.js("document.querySelector('.map a[href=\"#finding-4\"]').click()")
+    seen = browser.js(
+        """new Promise((done) => setTimeout(() => {
+          const row = document.getElementById('finding-4'), box = row.getBoundingClientRect();
+          done([location.hash, row.checkVisibility(), row.querySelector('details').open,
+                box.top >= 0 && box.top < innerHeight]);
+        }, 200))"""
+    )
+    assert seen == ["#finding-4", True, True, True]
+
+
+def test_everything_can_be_reached_and_opened(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "sample.html")
+    browser.js("document.getElementById('unfold').click()")
+    assert browser.js("[...document.querySelectorAll('details')].every((one) => one.open)")
+    assert browser.js("document.getElementById('unfold').getAttribute('aria-expanded')") == "true"
+
+
+def test_print_has_everything_whatever_is_filtered_or_folded(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "sample.html")
+    assert search(browser, words="bit_rot") == ["4", "5"]
+    browser.media("print", "dark")
+    assert browser.js(UNSEEN_ON_PAPER) == []
+    assert browser.js("document.querySelector('nav').checkVisibility()") is False
+    assert browser.js("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    printed = browser.pdf(ARTIFACTS / "sample.pdf")
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
+
+
+def test_without_scripts_everything_is_there(browser: Browser, pages: Path) -> None:
+    browser("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(pages / "sample.html")
+        root = browser("DOM.getDocument")["root"]["nodeId"]
+        found = browser("DOM.querySelectorAll", nodeId=root, selector="#found > tbody:not(.filtered)")["nodeIds"]
+        form = browser("DOM.querySelectorAll", nodeId=root, selector="#filter[hidden]")["nodeIds"]
+    finally:
+        browser("Emulation.setScriptExecutionDisabled", value=False)
+    assert (len(found), len(form)) == (9, 1)
+
+
+def test_nothing_hostile_runs(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "hostile.html")
+    assert browser.js("document.title").startswith("DIVERGED")
+    assert browser.js("document.querySelectorAll('img').length") == 0
+    assert browser.js("document.querySelectorAll('script').length") == 1
+
+
+def test_the_largest_page_stays_usable(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "large.html", timeout=90)
+    assert browser.js("document.querySelectorAll('.map tbody td').length") == 30_000
+    assert len(search(browser)) == 1000
+    assert search(browser, words="topic-007-15") == ["30"]
+    browser.screenshot(ARTIFACTS / "large.png", {"x": 0, "y": 0, "width": 1200, "height": 3000})
+    took = browser.js(
+        """(() => { const began = performance.now();
+          document.getElementById('words').value = 'gap replica';
+          document.getElementById('filter').dispatchEvent(new Event('input', { bubbles: true }));
+          document.body.offsetHeight;
+          return performance.now() - began; })()"""
+    )
+    assert took < 5_000, f"a search took {took} ms"
