@@ -1,4 +1,4 @@
-"""What runs on Spark: replicas as tables, and the audit that compares them.
+"""What runs on Spark: replicas as tables, the audit that compares them, the log as a source and a sink.
 
 | Looking for | File |
 |---|---|

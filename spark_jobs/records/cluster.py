@@ -11,6 +11,7 @@ from spark_jobs.records.offsets import Bound
 from spark_jobs.records.options import SourceOptions
 
 TIMEOUT_MS = 60_000
+ONE_BROKER_TIMEOUT_MS = 3000
 
 
 class Assigned(NamedTuple):
@@ -47,6 +48,22 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
         names = ", ".join(map(str, missing))
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign: {names} not known; see the topics")
     return found
+
+
+async def is_gone(client: Admin, topic: str, topic_id: str) -> bool:
+    """Whether no broker that answers knows the topic under this id; "": under any.
+
+    One broker's word is not enough: it may be cut off from the controller, and not have heard of the topic yet.
+    """
+    for broker in (await client.describe_cluster()).brokers:
+        try:
+            async with Admin(broker.address, timeout_ms=ONE_BROKER_TIMEOUT_MS) as one:
+                known = (await one.describe_topic(topic)).topic_id.hex()
+        except ReplogError:
+            continue
+        if topic_id in ("", known):
+            return False
+    return True
 
 
 async def offsets(

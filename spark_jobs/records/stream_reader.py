@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import (
 
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
+from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
 from spark_jobs.records.data_loss import report_data_loss
@@ -84,8 +85,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _next(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         async with cluster.admin(self._options) as client:
             self._latest = now = await self._now(client)
+            await self._report_topics(client, start, now)
             begins = await self._begins(client, start, now)
-        self._report_changes(start, now, begins)
+        for partition, begin in begins.items():
+            if now.offsets[partition] < begin:
+                self._lost(f"{partition} was read up to offset {begin}, and ends at {now.offsets[partition]} now")
         ends = now.offsets
         if self._target is not None:
             target = self._target.offsets
@@ -94,16 +98,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = limited(begins, ends, limit.max_rows)
         return StreamOffset(ends, now.topic_ids)
 
-    def _report_changes(self, start: StreamOffset, now: StreamOffset, begins: dict[TopicPartition, int]) -> None:
-        """What has gone since the last micro-batch."""
-        for topic in dict.fromkeys(partition.topic for partition in start.offsets):
-            if topic not in now.topic_ids:
-                self._lost(f"topic {topic!r} is not there any more, and what was not yet read of it is gone")
-            elif not start.same_topic(topic, now):
-                self._lost(f"topic {topic!r} is another one now, and what was not yet read of the first one is gone")
-        for partition, begin in begins.items():
-            if now.offsets[partition] < begin:
-                self._lost(f"{partition} was read up to offset {begin}, and ends at {now.offsets[partition]} now")
+    async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset) -> None:
+        """Those of `known` that are gone, or not subscribed to any more."""
+        for topic in dict.fromkeys(partition.topic for partition in known.offsets):
+            if topic in now.topic_ids and known.same_topic(topic, now):
+                continue
+            if self._options.subscription.wants(topic):
+                if not await cluster.is_gone(client, topic, known.topic_ids.get(topic, "")):
+                    raise ReplogError(
+                        ErrorCode.UNKNOWN_TOPIC_ID, f"brokers differ on whether topic {topic!r} is there; start again"
+                    )
+                what = "was deleted and made anew" if topic in now.topic_ids else "was deleted"
+            else:
+                what = "is not subscribed to any more"
+            self._lost(f"topic {topic!r} {what}: whatever of it was not read yet is gone")
 
     async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Where each partition of `end` goes on: as `start` says, or at its first record if it is new."""
@@ -123,14 +131,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _ranges(self, start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
         async with cluster.admin(self._options) as client:
             now = await self._now(client)
+            await self._report_topics(client, end, now)
             there = {
                 partition: offset
                 for partition, offset in end.offsets.items()
                 if partition in now.offsets and now.same_topic(partition.topic, end)
             }
             begins = await self._begins(client, start, StreamOffset(there, end.topic_ids))
-        for partition in [partition for partition in end.offsets if partition not in there]:
-            self._lost(f"{partition} is not there any more; its records to before {end.offsets[partition]} are gone")
         return [
             OffsetRange(*partition, end.topic_ids.get(partition.topic, ""), begins[partition], offset)
             for partition, offset in there.items()

@@ -8,6 +8,7 @@ import pyarrow as pa
 from replog.client import Consumer
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+from spark_jobs.records import cluster
 from spark_jobs.records.data_loss import report_data_loss
 from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
 from spark_jobs.records.loop import run
@@ -15,7 +16,7 @@ from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange
 
 POLL_S = 1.0
-UNKNOWN_S = 10.0  # a topic that nobody knows for so long is gone
+UNKNOWN_S = 10.0  # a topic that is not known for so long may be gone
 
 
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
@@ -62,15 +63,15 @@ class _Reading:
             topic_id = self.consumer.topic_id(self._wanted.topic)
             if topic_id is not None:
                 known = loop.time()
-                if self._wanted.topic_id not in ("", topic_id.hex()):
-                    self._lost_rest("its topic is another one now")
-                    return None
-            if fetched is not None:
+            another = topic_id is not None and self._wanted.topic_id not in ("", topic_id.hex())
+            if (another or loop.time() - known > UNKNOWN_S) and await self._is_gone():
+                self._lost_rest("its topic was deleted" + " and made anew" * another)
+                return None
+            if another:  # what one broker told, and others do not: what was fetched is not of the topic
+                self.consumer.seek(self._partition, self._position)
+            elif fetched is not None:
                 self._position = fetched.next_offset
                 return fetched
-            if loop.time() - known > UNKNOWN_S:
-                self._lost_rest("its topic is not known any more")
-                return None
             if loop.time() - started > self._options.poll_timeout_s:
                 raise ReplogError(
                     ErrorCode.REQUEST_TIMED_OUT,
@@ -78,6 +79,10 @@ class _Reading:
                     f"{self._options.poll_timeout_s:g} s; is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
                 )
         return None
+
+    async def _is_gone(self) -> bool:
+        async with cluster.admin(self._options) as client:
+            return await cluster.is_gone(client, self._wanted.topic, self._wanted.topic_id)
 
     async def _skip_to_what_is_there(self) -> None:
         """The log starts after the position, or ends before it."""

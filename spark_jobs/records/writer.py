@@ -95,7 +95,7 @@ async def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int
                 topic = options.topic or row.topic
                 if topic is None:
                     raise _refused("a row's topic is null, and the option topic is not set")
-                headers = [(header["key"], header["value"]) for header in row.headers or ()]
+                headers = _headers(row)
                 unsettled.append(
                     await producer.send(topic, row.value, row.key, partition=row.partition, headers=headers)
                 )
@@ -106,6 +106,13 @@ async def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int
         for delivery in unsettled:
             await delivery
     return count
+
+
+def _headers(row: _Row) -> list[tuple[str, bytes | None]]:
+    headers = row.headers or []
+    if any(header is None or header["key"] is None for header in headers):
+        raise _refused("a row has a header without a key")
+    return [(header["key"], header["value"]) for header in headers]
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[_Row]:

@@ -1,4 +1,4 @@
-"""`format("replog")` in Spark itself, on a cluster of real processes."""
+"""`format("replog")` in Spark itself, on a cluster of real processes. Nothing registers it: Spark finds it."""
 
 import asyncio
 import threading
@@ -16,7 +16,6 @@ from cluster.demo.dataset import carrier, load, rows
 from cluster.demo.traffic import read_back
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
-from spark_jobs.records import register
 
 pytestmark = [pytest.mark.processes, pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -27,8 +26,7 @@ COLUMNS = (
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[LocalCluster]:
-    register(spark)
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     running = LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3).up()
     try:
         yield running

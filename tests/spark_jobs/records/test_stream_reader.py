@@ -10,6 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from replog.client import Admin
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
+from spark_jobs.records.cluster import is_gone
 from spark_jobs.records.stream_reader import StreamReader
 from tests.replog.client.test_read_committed import with_transactions
 from tests.spark_jobs.records.conftest import InProcessCluster, places, produce, read_all, stream_reader
@@ -127,21 +128,21 @@ async def test_a_topic_deleted_or_made_anew_fails_the_query_or_is_warned_of(
     assert len(rows) == 5
     async with Admin(cluster.brokers[1].address) as admin:
         await admin.delete_topic("t")
-        with pytest.raises(ReplogError, match="topic 't' is not there any more"):
+        with pytest.raises(ReplogError, match="topic 't' was deleted: whatever"):
             await trigger(strict, end)
-        with pytest.raises(ReplogError, match="t-0 is not there any more; its records to before 5 are gone"):
+        with pytest.raises(ReplogError, match="topic 't' was deleted: whatever"):
             await asyncio.to_thread(strict.partitions, start, end)  # a batch that is planned again after a restart
         assert await asyncio.to_thread(lenient.partitions, start, end) == []
         await admin.create_topic("t", partitions=2, replication_factor=1)
     await produce(cluster, "t", {0: 5, 1: 2})  # as many as before: offsets alone would tell nothing
-    with pytest.raises(ReplogError, match="topic 't' is another one now"):
+    with pytest.raises(ReplogError, match="topic 't' was deleted and made anew"):
         await trigger(strict, end)
-    with pytest.raises(ReplogError, match="t-0 is not there any more"):
+    with pytest.raises(ReplogError, match="topic 't' was deleted and made anew"):
         await asyncio.to_thread(strict.partitions, start, end)
     with caplog.at_level(logging.WARNING):
         end, rows = await trigger(lenient, end)
     assert rows == [("t", 0, n) for n in range(5)] + [("t", 1, n) for n in range(2)]
-    assert "topic 't' is another one now" in caplog.text
+    assert "topic 't' was deleted and made anew" in caplog.text
     assert await trigger(strict, end) == (end, [])
 
 
@@ -186,6 +187,25 @@ async def test_a_topic_that_is_added_to_a_checkpointed_query_is_told_if_it_lacks
         await admin.delete_records({TopicPartition("old", 0): 5})
     with pytest.raises(ReplogError, match="old-0 is new, and what it holds starts at offset 5"):
         await trigger(wider, start)
+
+
+async def test_a_topic_that_is_no_longer_wanted_is_told(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    await cluster.create_topic("other", replication_factor=1)
+    _, start = await begun(cluster, subscribe="t,other")
+    narrower, _ = await begun(cluster, subscribe="t")
+    with pytest.raises(ReplogError, match="topic 'other' is not subscribed to any more"):
+        await trigger(narrower, start)
+
+
+async def test_a_topic_is_gone_only_if_no_broker_knows_it(cluster: InProcessCluster) -> None:
+    await topic(cluster)
+    async with Admin(cluster.brokers[1].address) as admin:
+        topic_id = (await admin.describe_topic("t")).topic_id.hex()
+        assert not await is_gone(admin, "t", topic_id)
+        assert not await is_gone(admin, "t", "")
+        assert await is_gone(admin, "t", "00" * 16)
+        assert await is_gone(admin, "nowhere", "")
 
 
 async def test_a_query_of_committed_records_waits_for_open_transactions(cluster: InProcessCluster) -> None:

@@ -72,6 +72,15 @@ async def test_every_column_of_a_record_reads_back(cluster: InProcessCluster) ->
     assert (by_value[None].key, by_value[None].headers) == (b"k", [])
 
 
+async def test_a_header_needs_a_key(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    schema = columns_of("value string").add("headers", HEADERS)
+    for wrong in ([(None, b"1")], [None]):
+        headers = pa.array([wrong], arrow_schema(True).field("headers").type)
+        with pytest.raises(ReplogError, match="a row has a header without a key"):
+            await write(cluster, schema, table(value=["x"], headers=headers), topic="t")
+
+
 async def test_the_option_topic_outranks_the_column(cluster: InProcessCluster) -> None:
     await cluster.start_broker(1)
     await cluster.create_topic("wanted", replication_factor=1)
