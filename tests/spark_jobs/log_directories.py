@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replog.log.batch import HEADER_SIZE, iterate_batches
+from replog.log.batch import HEADER_SIZE
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.log.log import Log
 from replog.topic import TopicPartition
+from tests.audit import replica_files
+from tests.audit.replica_files import overwrite, remove_segment
 from tests.replog.log.batches import append, client_batch, open_log
 
 BATCHES = 30  # of two records: offsets 0 to 59
@@ -112,11 +114,8 @@ class Cluster:
 
     def locate(self, replica: int, topic: str, offset: int) -> tuple[Path, int, int]:
         """The `.log` file, position and size of the batch that begins with `offset`."""
-        for path in sorted(self.path(replica, topic).glob("*.log")):
-            for position, header in iterate_batches(path.read_bytes()):
-                if header.base_offset == offset:
-                    return path, position, header.size
-        raise AssertionError(f"replica {replica} of {topic} has no batch at {offset}")
+        place = replica_files.locate(self.path(replica, topic), offset)
+        return place.path, place.position, place.header.size
 
     def patch(self, replica: int, topic: str, offset: int, at: int, data: bytes) -> None:
         """Overwrite bytes `at` (from the batch's start) of the batch that begins with `offset`."""
@@ -125,24 +124,11 @@ class Cluster:
 
     def cut_out(self, replica: int, topic: str, offset: int) -> None:
         """Take one batch out of the middle of its file."""
-        path, position, size = self.locate(replica, topic, offset)
-        data = path.read_bytes()
-        path.write_bytes(data[:position] + data[position + size :])
+        replica_files.cut_out(self.path(replica, topic), offset)
 
     def truncate(self, replica: int, topic: str, offset: int) -> None:
         """Cut the log before the batch that begins with `offset`, as a careless hand would."""
-        path, position, _ = self.locate(replica, topic, offset)
-        for later in path.parent.glob("*.*"):
-            if later.name.partition(".")[0] > path.name.partition(".")[0]:
-                later.unlink()
-        path.write_bytes(path.read_bytes()[:position])
-
-
-def overwrite(path: Path, position: int, data: bytes) -> None:
-    content = bytearray(path.read_bytes())
-    assert position + len(data) <= len(content), f"{path} has only {len(content)} bytes"
-    content[position : position + len(data)] = data
-    path.write_bytes(content)
+        replica_files.truncate(self.path(replica, topic), offset)
 
 
 def build_everything(root: Path) -> Cluster:
@@ -163,8 +149,7 @@ def build_everything(root: Path) -> Cluster:
     cluster.truncate(3, "loss-tail", 50)
     cluster.cut_out(2, "loss-middle", 24)
     lost, _, _ = cluster.locate(1, "loss-segment", 24)
-    for path in lost.parent.glob(lost.name.replace(".log", ".*")):
-        path.unlink()
+    remove_segment(lost)
     shutil.rmtree(cluster.path(3, "loss-all"))
     index = sorted(cluster.path(2, "index-lie").glob("*.index"))[1]
     overwrite(index, 8 + 4, struct.pack(">i", struct.unpack_from(">i", index.read_bytes(), 12)[0] + 1))
