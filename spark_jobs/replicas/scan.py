@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar, overload
 
 from crc32c import crc32c
 
+from replog.config import MAX_LONG
 from replog.log.batch import CRC_START, HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX
@@ -200,9 +201,12 @@ class Entries(NamedTuple):
     present: bool
     disordered: list[tuple[int, Fault]]  # those that do not follow the entry in the slot that is given
 
-    def out_of_order(self, lies: set[int]) -> Iterator[Fault]:
-        """Faults of entries that are out of order, but for those behind an entry that is known to lie (a slot)."""
-        return (fault for before, fault in self.disordered if before not in lies)
+    def out_of_order(self, lies: set[int], first: int = -1, end: int = MAX_LONG) -> Iterator[Fault]:
+        """Faults of entries that are out of order, but for those behind an entry that is known to lie (a slot).
+
+        Only of those behind an entry in a slot from `first` to `end`; -1 is what comes before the first entry.
+        """
+        return (fault for before, fault in self.disordered if first <= before < end and before not in lies)
 
 
 def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: int) -> Entries:

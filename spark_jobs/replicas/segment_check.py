@@ -1,13 +1,13 @@
 """The deep check of one segment: every batch against its CRC, its neighbours, the indexes and the epoch checkpoint."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
 from replog.config import MAX_LONG
-from replog.log.batch import BatchHeader
-from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
+from replog.log.batch import HEADER_SIZE, BatchHeader
+from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
@@ -16,6 +16,7 @@ from spark_jobs.replicas.scan import (
     BIT_ROT,
     GAP,
     INDEX_LIE,
+    WINDOW,
     Damage,
     Entries,
     Fault,
@@ -25,7 +26,8 @@ from spark_jobs.replicas.scan import (
     read_entries,
 )
 
-_start = itemgetter(1)
+_start = _first = itemgetter(1)
+_second = itemgetter(2)
 
 
 class Batch(NamedTuple):
@@ -73,6 +75,10 @@ class EpochCheck:
             f"the batches carry leader epoch {header.leader_epoch}, the epoch checkpoint says {says}",
         )
 
+    @property
+    def settled(self) -> bool:
+        return self._run is None
+
     def finish(self) -> Iterator[Fault]:
         if self._run is not None:
             yield self._run
@@ -83,26 +89,62 @@ class EpochCheck:
         return self._entries[slot][0] if slot >= 0 else None
 
 
-class _Indexes:
-    """The entries of a segment's indexes, ticked off as its batches go by."""
+class Indexes(NamedTuple):
+    """The entries of a segment's indexes."""
 
-    def __init__(self, segment: Segment) -> None:
-        self._base = segment.base
-        self.offsets = read_index(segment, INDEX_SUFFIX)
-        self._times = read_index(segment, TIME_INDEX_SUFFIX)
-        self._digests = read_index(segment, DIGEST_SUFFIX)
-        self._next = [0, 0, 0]
-        self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
-        self._max_timestamp = -1
-        self._digest = 0
-        self._drift = 0
-        self._digest_from = segment.base
-        self._digest_known = True
-        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}
+    offsets: Entries
+    times: Entries
+    digests: Entries
 
     def shape_faults(self) -> Iterator[Fault]:
-        for entries in (self.offsets, self._times, self._digests):
+        for entries in self:
             yield from entries.faults
+
+    def from_offset(self, slot: int, offset: int) -> list[int]:
+        """How many entries each index has before entry `slot` of the offset index, whose batch begins with `offset`."""
+        return [
+            slot,
+            bisect_left(self.times.rows, offset, key=_second),
+            bisect_left(self.digests.rows, offset, key=_first),
+        ]
+
+
+def read_indexes(segment: Segment) -> Indexes:
+    """To be called before the log is opened: a live broker writes it first."""
+    return Indexes(*(read_index(segment, suffix) for suffix in LAYOUTS))
+
+
+class _Ticks:
+    """The entries of a segment's indexes, ticked off as its batches go by."""
+
+    def __init__(self, indexes: Indexes, base: int) -> None:
+        self._indexes = indexes
+        self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
+        self._next = [0, 0, 0]
+        self._met = [0, 0, 0]  # entries before these have been looked at, if not skipped
+        self.owned = [0, 0, 0]  # what is said of entries before these, somebody else says
+        self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
+        self._max_timestamp = -1
+        self._time_known = True  # that timestamp is the greatest so far, whatever there was before the walk began
+        self._digest: int | None = 0  # what an entry should say here, if the entry before it is right
+        self._other: int | None = None  # what it should say if that entry is not
+        self._digest_known = True  # the two do not depend on what there was before the walk began
+        self._digest_from = base
+        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}
+
+    def begin(self, slot: int, offset: int) -> None:
+        """Begin at entry `slot` of the offset index, whose batch begins with `offset`."""
+        self._next = self._indexes.from_offset(slot, offset)
+        self._met, self.owned = list(self._next), list(self._next)
+        self._time_known = self._digest_known = False
+        self._digest = None
+        self._digest_from = offset
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing that is said from here on depends on what there was before the walk began."""
+        times, digests = (self._next[1] < len(self._times), self._next[2] < len(self._digests))
+        return self._open is None and (self._time_known or not times) and (self._digest_known or not digests)
 
     def lost(self, last: int, end: int = 0) -> None:
         """Batches up to offset `last`, or position `end`, could not be read: nothing can be said of entries for them.
@@ -110,37 +152,44 @@ class _Indexes:
         The entry of an append that begins there has the offset of a later batch (SG-2).
         """
         self._open = None
+        self._digest = self._other = None
         self._digest_known = False
-        for kind, (entries, field) in enumerate(((self.offsets, 1), (self._times, 2), (self._digests, 1))):
-            while self._next[kind] < len(entries.rows) and entries.rows[self._next[kind]][field] <= last:
-                self._next[kind] += 1
-        while self._next[0] < len(self.offsets.rows) and self.offsets.rows[self._next[0]][2] < end:
+        self._digest_from = last + 1
+        for kind, (rows, key) in enumerate(((self._offsets, _first), (self._times, _second), (self._digests, _first))):
+            self._next[kind] = max(self._met[kind], bisect_right(rows, last, key=key))
+        while self._next[0] < len(self._offsets) and self._offsets[self._next[0]][2] < end:
             self._next[0] += 1
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         yield from self._see_offset(position, header)
         yield from self._see_time(header)
-        self._digest = add_digests(self._digest, batch_digest(header))
         yield from self._see_digest(header)
+        self._met = list(self._next)
 
     def finish(self) -> Iterator[Fault]:
         """Entries that no batch has met, and those that are out of order."""
-        for slot, offset, position in [*([self._open] if self._open else []), *self.offsets.rows[self._next[0] :]]:
+        for slot, offset, position in [*([self._open] if self._open else []), *self._offsets[self._next[0] :]]:
             yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
-        for slot, timestamp, offset in self._times.rows[self._next[1] :]:
+        for slot, timestamp, offset in self._times[self._next[1] :]:
             yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
-        for slot, offset, _ in self._digests.rows[self._next[2] :] if self._digest_known else []:
+        for slot, offset, _ in self._digests[self._next[2] :]:
             yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
-        yield from self.offsets.out_of_order(self._lies[INDEX_SUFFIX])
-        yield from self._times.out_of_order(self._lies[TIME_INDEX_SUFFIX])
-        yield from self._digests.out_of_order(self._lies[DIGEST_SUFFIX])
+        yield from self.leave([len(entries.rows) for entries in self._indexes])
+
+    def leave(self, following: list[int]) -> Iterator[Fault]:
+        """Those out of order behind the entries that were ours, up to those that are `following`."""
+        lies_of = self._lies.values()
+        for lies, entries, first, end in zip(lies_of, self._indexes, self.owned, following, strict=True):
+            low = entries.rows[first][0] if 0 < first < len(entries.rows) else MAX_LONG if first else -1
+            high = entries.rows[end][0] if end < len(entries.rows) else MAX_LONG
+            yield from entries.out_of_order(lies, low, high)
 
     def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
         self._lies[suffix].add(slot)
         return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
 
     def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
-        rows = self.offsets.rows
+        rows = self._offsets
         while self._next[0] < len(rows) and rows[self._next[0]][2] <= position:
             slot, offset, indexed = entry = rows[self._next[0]]
             self._next[0] += 1
@@ -159,10 +208,11 @@ class _Indexes:
 
     def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
         self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
-        rows = self._times.rows
+        rows = self._times
         while self._next[1] < len(rows) and rows[self._next[1]][2] <= header.last_offset:
             slot, timestamp, offset = rows[self._next[1]]
             self._next[1] += 1
+            self._time_known = True
             if offset != header.last_offset:
                 yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends there")
             elif timestamp != header.max_timestamp or timestamp != self._max_timestamp:
@@ -174,19 +224,28 @@ class _Indexes:
                 yield self._lie(TIME_INDEX_SUFFIX, slot, offset, detail)
 
     def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
-        """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both."""
-        rows = self._digests.rows
-        while self._next[2] < len(rows) and rows[self._next[2]][1] <= header.last_offset:
-            slot, offset, digest = rows[self._next[2]]
+        """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both.
+
+        Entries are compared with the entries before them, so that what is said of a part of a segment depends on
+        little of what there is before it.
+        """
+        digest = batch_digest(header)
+        self._digest = None if self._digest is None else add_digests(self._digest, digest)
+        self._other = None if self._other is None else add_digests(self._other, digest)
+        while self._next[2] < len(self._digests) and self._digests[self._next[2]][1] <= header.last_offset:
+            slot, offset, said = self._digests[self._next[2]]
             self._next[2] += 1
-            if not self._digest_known:
-                continue
             if offset != header.last_offset:
                 yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
-            elif digest not in (self._digest, add_digests(self._digest, self._drift)):
-                self._drift = (digest - self._digest) & MODULUS_MASK
-                detail = f"digest at offset {offset} is {digest:016x}, the batches make {self._digest:016x}"
+                continue
+            if self._digest is not None and said not in (self._digest, self._other):
+                self._other = self._digest if self._other is None else self._other
+                detail = f"digest at offset {offset} is {said:016x}, the batches make {self._other:016x}"
                 yield self._lie(DIGEST_SUFFIX, slot, offset, detail)._replace(first=self._digest_from)
+            else:
+                self._digest_known = self._digest is not None
+                self._other = None
+            self._digest = said
             self._digest_from = offset + 1
 
 
@@ -204,30 +263,64 @@ def read_index(segment: Segment, suffix: str) -> Entries:
 
 
 def check_segment(segment: Segment, log_start: int, *, crc: bool) -> Iterator[Batch | Fault]:
-    """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read."""
-    return capped(_Check(segment, log_start, crc=crc).run())
+    """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read.
+
+    Without `crc` no payload is read.
+    """
+    return capped(_whole(segment, log_start, crc))
 
 
-class _Check:
-    def __init__(self, segment: Segment, log_start: int, *, crc: bool) -> None:
+def _whole(segment: Segment, log_start: int, crc: bool) -> Iterator[Batch | Fault]:
+    indexes = read_indexes(segment)
+    yield from indexes.shape_faults()
+    with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
+        # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+        walk = Walk(segment, log_start, indexes, segment.epochs(), crc=crc)
+        yield from walk.run(log, 0)
+        yield from walk.finish(log)
+
+
+class Walk:
+    """Goes by the batches of one segment, from its beginning or from where `begin` says."""
+
+    def __init__(
+        self, segment: Segment, log_start: int, indexes: Indexes, checkpoint: EpochCheckpoint, *, crc: bool
+    ) -> None:
         self._segment = segment
-        self._indexes = _Indexes(segment)  # read before the log, which a live broker writes first
-        self._epochs = EpochCheck(EpochCheckpoint(), log_start)
-        self._log_start = log_start
+        self._landmarks = indexes.offsets.rows
+        self._indexes = _Ticks(indexes, segment.base)
+        self._epochs = EpochCheck(checkpoint, log_start)
         self._crc = crc
         self._expected = segment.base
         self._rot: tuple[int, BatchHeader, str] | None = None  # a batch with a wrong CRC: even its last offset may lie
 
-    def run(self) -> Iterator[Batch | Fault]:
-        yield from self._indexes.shape_faults()
-        with open_log(self._segment) as log:
-            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
-            self._epochs = EpochCheck(self._segment.epochs(), self._log_start)
-            for item in log.walk(0, self._indexes.offsets.rows):
-                if isinstance(item, Damage):
-                    yield from self._damaged(log, item)
-                else:
-                    yield from self._batch(log, *item)
+    def begin(self, slot: int, offset: int) -> None:
+        """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
+        self._expected = offset
+        self._indexes.begin(slot, offset)
+
+    def has_come_to(self, offset: int) -> bool:
+        """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
+        return self._expected == offset and self._rot is None and self._epochs.settled and self._indexes.known
+
+    def own(self, following: list[int]) -> None:
+        """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
+        self._indexes.owned = following
+
+    def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
+        """The batches from `position` to `end`."""
+        for item in log.walk(position, self._landmarks, end):
+            if isinstance(item, Damage):
+                yield from self._damaged(log, item)
+            else:
+                yield from self._batch(log, *item)
+
+    def leave(self, following: list[int]) -> Iterator[Fault]:
+        """Where somebody else goes on, who begins with the entries `following` and has nothing to settle."""
+        yield from self._indexes.leave(following)
+
+    def finish(self, log: LogFile) -> Iterator[Fault]:
+        """At the end of the segment."""
         yield from self._settle_rot(None)
         yield from self._epochs.finish()
         yield from self._indexes.finish()

@@ -1,0 +1,143 @@
+"""Parts of a large segment, each checked by a task of its own; together they say what `check_segment` says of it all.
+
+A part begins at a border: a batch that the offset index knows, so close behind others that all of them, and what the
+indexes say of them, are seen to be sound. Whoever comes to such a place knows the same, wherever the walk began, and
+nothing is left to be said of what is before it. Where a part should begin and there is no such place within it, the
+part before it reads on.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+from replog.log.batch import HEADER_SIZE
+from replog.log.errors import CorruptRecord
+from spark_jobs.replicas.files import EpochCheckpoint, Segment
+from spark_jobs.replicas.scan import WINDOW, Fault, LogFile, capped, open_log
+from spark_jobs.replicas.segment_check import Batch, Indexes, Walk, check_segment, read_indexes
+
+PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
+MAX_TRIES = 8  # entries that are tried as a border
+MAX_WARM_UP = 8 << 20  # bytes of log before a border that are read to know that it is one
+
+_offset, _position = itemgetter(1), itemgetter(2)
+
+
+class Part(NamedTuple):
+    """Number `number` of `count` parts, each of `size` bytes; the last one has what is left, and what is appended."""
+
+    number: int
+    of: int
+    size: int
+
+
+WHOLE = Part(0, 1, 0)
+
+
+def parts_of(segment: Segment, size: int = PART_BYTES) -> list[Part]:
+    """The parts of about `size` bytes that a segment is read in. None is shorter than that, if there are two."""
+    count = max(1, segment.size // size)
+    return [Part(number, count, size) for number in range(count)]
+
+
+def check_part(segment: Segment, log_start: int, part: Part, *, crc: bool) -> Iterator[Batch | Fault]:
+    """As `check_segment`, of a part: over all parts, every batch and every fault once.
+
+    The only difference is that of faults beyond the number that is listed.
+    """
+    if part.of == 1:
+        return check_segment(segment, log_start, crc=crc)
+    return capped(_check(segment, log_start, part, crc))
+
+
+def _check(segment: Segment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | Fault]:
+    indexes = read_indexes(segment)
+    with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
+        borders = _Borders(segment, log_start, indexes, segment.epochs(), log, crc)
+        begin = borders.find(part)
+        if begin is None:
+            return  # read with the part before
+        later = (borders.find(part._replace(number=number)) for number in range(part.number + 1, part.of))
+        end = next(filter(None, later), None)
+        if part.number == 0:
+            yield from indexes.shape_faults()
+        begin.walk.own(begin.following)
+        yield from begin.walk.run(log, begin.position, None if end is None else end.position)
+        yield from begin.walk.finish(log) if end is None else begin.walk.leave(end.following)
+
+
+class Border(NamedTuple):
+    """Where a part begins, and a walk that has come there."""
+
+    position: int
+    following: list[int]  # the first entry of each index that is of this part
+    walk: Walk
+
+
+class _Borders:
+    def __init__(
+        self, segment: Segment, log_start: int, indexes: Indexes, checkpoint: EpochCheckpoint, log: LogFile, crc: bool
+    ) -> None:
+        self._segment = segment
+        self._log_start = log_start
+        self._indexes = indexes
+        self._entries = indexes.offsets.rows
+        self._checkpoint = checkpoint
+        self._log = log
+        self._crc = crc
+
+    def find(self, part: Part) -> Border | None:
+        """Where the part begins. The same for all who ask: it depends on nothing but the files around it."""
+        if part.number == 0:
+            return Border(0, [0, 0, 0], self._walk())
+        first = part.number * part.size
+        end = first + part.size if part.number + 1 < part.of else self._segment.size
+        slot = bisect_left(self._entries, first, key=_position)
+        for candidate in range(slot, min(slot + MAX_TRIES, bisect_left(self._entries, end, key=_position))):
+            border = self._try(candidate)
+            if border is not None:
+                return border
+        return None
+
+    def _walk(self) -> Walk:
+        return Walk(self._segment, self._log_start, self._indexes, self._checkpoint, crc=self._crc)
+
+    def _try(self, slot: int) -> Border | None:
+        """The border at an entry of the offset index, if a walk comes there with nothing to complain of."""
+        entry = self._entries[slot]
+        if not self._log.is_landmark(entry):
+            return None
+        position, offset = entry[2], self._log.header(entry[2]).base_offset
+        following = self._indexes.from_offset(slot, offset)
+        start = self._start(following)
+        at = self._entries[start][2] if start >= 0 else 0
+        if position - at > MAX_WARM_UP:
+            return None
+        walk = self._walk()
+        if start >= 0:
+            if not self._log.is_landmark(self._entries[start]):
+                return None
+            walk.begin(start, self._log.header(at).base_offset)
+        try:
+            sound = not any(isinstance(item, Fault) for item in walk.run(self._log, at, position))
+        except CorruptRecord:
+            return None
+        return Border(position, following, walk) if sound and walk.has_come_to(offset) else None
+
+    def _start(self, following: list[int]) -> int:
+        """The entry to begin at to know all at those `following`; -1 is the beginning of the segment.
+
+        A batch before, the last entry of the time index, and the last two of the digest index: where they have more.
+        """
+        slot, time, digest = following
+        before = [slot - 1]
+        if time < len(self._indexes.times.rows):
+            before.append(self._floor(self._indexes.times.rows[time - 1][2]) if time else -1)
+        if digest < len(self._indexes.digests.rows):
+            before.append(self._floor(self._indexes.digests.rows[digest - 2][1]) if digest > 1 else -1)
+        return min(before)
+
+    def _floor(self, offset: int) -> int:
+        """The last entry of the offset index up to `offset`."""
+        return bisect_right(self._entries, offset, key=_offset) - 1
