@@ -244,7 +244,7 @@ class _Run:
 
     def _indexes(self, held: list[Replica]) -> _Seen:
         self._progress("comparing the indexes")
-        rows = self._collect("indexes", held, _points_and_blocks, {"pass": INDEXES})
+        rows = self._collect("indexes", held, _points_and_blocks, {"pass": INDEXES}, few=True)
         return self._closer(held, rows, INDEXES)
 
     def _digests(self, held: list[Replica]) -> _Seen:
@@ -280,13 +280,19 @@ class _Run:
         held: list[Replica],
         compare: Callable[[DataFrame, DataFrame], DataFrame],
         options: dict[str, str],
+        *,
+        few: bool = False,
     ) -> list[Row]:
-        """Run one pass; its bytes and seconds go on the account of `stage`."""
+        """Run one pass; its bytes and seconds go on the account of `stage`. A `few` rows may be looked at twice."""
         bounds = [(*_key(r), r.replica, r.high_watermark, r.log_end) for r in held]
         starts = json.dumps([(*key, start) for key, start in self._starts.items()])
         rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
         counted = Observation()
-        found = compare(rows.observe(counted, F.sum("read").alias("bytes")), self._marks).collect()
+        rows = rows.observe(counted, F.sum("read").alias("bytes"))
+        if few:
+            rows = rows.persist()
+        found = compare(rows, self._marks).collect()
+        rows.unpersist()
         self._result.complete &= len(found) < MAX_RESULTS
         read = self._result.bytes_read
         read[stage] = read.get(stage, 0) + (counted.get["bytes"] or 0)
@@ -320,6 +326,8 @@ def _change(before: Replica | None, after: Replica | None) -> str | None:
         return f"its log start moved from {before.log_start} to {after.log_start}"
     if after.log_end < before.log_end:
         return f"its log was cut from {before.log_end} to {after.log_end}"
+    if after.leader_epoch != before.leader_epoch:
+        return f"its leader epoch moved from {before.leader_epoch} to {after.leader_epoch}"
     if (after.fault, after.detail) != (before.fault, before.detail):
         return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
     return None
@@ -336,7 +344,6 @@ def _points(rows: list[Row]) -> _Seen:
 
 def _points_and_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Of one pass over the indexes: what `compare_indexes` makes of its points, and `compare_blocks` of its blocks."""
-    rows = rows.persist()  # they are few
     blocks = compare_blocks(rows.where(F.col("number").isNotNull()), marks).drop("found")
     return compare_indexes(rows.where(F.col("number").isNull()), marks).unionByName(blocks, allowMissingColumns=True)
 

@@ -25,7 +25,9 @@ def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
     An offset is compared among the replicas that know it to be committed: what lies above is lag, or an uncommitted
     tail that may still be truncated. A replica without a high watermark is not compared with others.
     """
-    values = ", ".join(f"({replica}, '{topic}', {partition}, {mark}L)" for replica, topic, partition, mark in marks)
+    nobody: list[Mark] = [(-1, "", -1, 0)]  # a table of values is not empty
+    rows = [*nobody, *marks]
+    values = ", ".join(f"({replica}, '{topic}', {partition}, {mark}L)" for replica, topic, partition, mark in rows)
     return F.broadcast(spark.sql(f"SELECT * FROM VALUES {values} AS marks(replica, topic, partition, mark)"))
 
 

@@ -64,6 +64,7 @@ class Replica:
     fault: str | None = None
     file: str | None = None
     detail: str | None = None
+    leader_epoch: int | None = None  # None: its directory does not say
 
     @classmethod
     def columns(cls) -> list[str]:
