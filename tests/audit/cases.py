@@ -4,6 +4,7 @@
 differ, and what is wrong. What must be found is worked out from what was done, not from the files.
 """
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ class Case:
         return [held for held in self.held.values() if held.replica != replica]
 
     def expected(self) -> list[Expected]:
-        return [expected for cause in self.causes if (expected := self._expect(cause)) is not None]
+        return [expected for cause in self.causes if cause.kind and (expected := self._expect(cause))]
 
     def _expect(self, cause: Cause) -> Expected | None:
         if cause.kind in MISMATCHES:
@@ -147,9 +148,10 @@ class Case:
         first: int | None = None
         against: dict[int, Held] = {}
         for entry in one.changed:
-            other = [held for held in self.others(cause.replica) if held.knows(entry.first)] if one.knows(entry.first) else []
-            against |= {held.replica: held for held in other}
-            first = entry.first if first is None and other else first
+            if one.knows(entry.first):
+                other = [held for held in self.others(cause.replica) if held.knows(entry.first)]
+                against |= {held.replica: held for held in other}
+                first = entry.first if first is None and other else first
         if first is None:
             return None
         wrong: int | None = cause.replica
@@ -262,9 +264,7 @@ def pick(case: Case, held: Held, rng: random.Random, below: int | None = None) -
     candidates = [place for place in held.places() if below is None or place.header.base_offset < below]
     if not candidates:
         raise Impossible
-    borders = [
-        place for a, b in zip(candidates, candidates[1:], strict=False) if a.path != b.path for place in (a, b)
-    ]
+    borders = [place for a, b in itertools.pairwise(candidates) if a.path != b.path for place in (a, b)]
     where = rng.choice(("first", "last", "border", "any", "any"))
     if where == "first":
         return candidates[0]

@@ -1,5 +1,6 @@
 """What is wrong, class by class: how it is made, and what it is called in the table of `levels`."""
 
+import itertools
 import random
 import shutil
 from dataclasses import replace
@@ -283,7 +284,8 @@ def lost_replica(case: Case, held: Held, rng: random.Random) -> None:
     case.reserve(0, held.end + 1000)
     shutil.rmtree(held.directory)
     held.lost.append((0, held.end))
-    case.causes.append(Cause("lost replica", COMMITTED_LOSS, held.replica, held.log_start if held.start_named else 0, held.mark - 1))
+    first = held.log_start if held.start_named else 0
+    case.causes.append(Cause("lost replica", COMMITTED_LOSS, held.replica, first, held.mark - 1))
 
 
 def gap(case: Case, held: Held, rng: random.Random) -> None:
@@ -433,7 +435,7 @@ def epoch_that_begins_elsewhere(case: Case, held: Held, rng: random.Random) -> N
     slot = rng.randrange(len(entries))
     epoch, start = entries[slot]
     entries[slot] = (epoch, max(0, start + rng.randint(-9, 9)))
-    if any(a[1] >= b[1] for a, b in zip(entries, entries[1:], strict=False)) or entries[-1][1] > held.end:
+    if any(a[1] >= b[1] for a, b in itertools.pairwise(entries)) or entries[-1][1] > held.end:
         raise Impossible
     _wrong_epochs(case, held, rng, "epoch begins elsewhere", entries)
 
@@ -442,7 +444,7 @@ def other_epoch(case: Case, held: Held, rng: random.Random) -> None:
     _, entries = _checkpoint(held)
     slot = rng.randrange(len(entries))
     entries[slot] = (max(0, entries[slot][0] + rng.choice((-1, 1))), entries[slot][1])
-    if any(a[0] >= b[0] for a, b in zip(entries, entries[1:], strict=False)):
+    if any(a[0] >= b[0] for a, b in itertools.pairwise(entries)):
         raise Impossible
     _wrong_epochs(case, held, rng, "other epoch", entries)
 

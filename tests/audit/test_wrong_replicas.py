@@ -1,0 +1,77 @@
+"""The audit is right on replicas that are wrong on purpose: all that is wrong is found, and nothing else.
+
+`REPLOG_AUDIT_CASES=5000 pytest tests/audit` tries more cases; `python -m tests.audit SEED` tries one, and tells all.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.audit.audit import audit
+from spark_jobs.session import spark_session
+from tests.audit import differences
+from tests.audit.cases import KAFKA, OURS, Case, all_cases
+from tests.audit.judge import findings_of, judge, report
+from tests.audit.levels import LEVELS, SEEN
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.timeout(0 if "REPLOG_AUDIT_CASES" in os.environ else 600),
+]
+
+CASES = int(os.environ.get("REPLOG_AUDIT_CASES", "560"))
+SHOWN = 10
+
+Made = tuple[dict[int, Path], list[Case]]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """The cases, in memory if there is room: writing them means thousands of fsyncs."""
+    memory = Path("/dev/shm")
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > CASES << 20
+    root = Path(tempfile.mkdtemp(dir=memory)) if roomy else tmp_path_factory.mktemp("cases")
+    yield all_cases(range(CASES), root)
+    shutil.rmtree(root)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    session = spark_session("tests", "local[2]")
+    yield session
+    session.stop()
+
+
+def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made: Made) -> None:
+    _, cases = made
+    for layout in (OURS, KAFKA):
+        of_layout = [case for case in cases if case.layout == layout]
+        made_wrong = Counter(cause.name for case in of_layout for cause in case.causes)
+        wanted = {name for name in SEEN if layout in SEEN[name].layouts}
+        assert set(made_wrong) == wanted, (layout, wanted ^ set(made_wrong))
+        told = " ".join(what for case in of_layout for what in case.done)
+        steps = [*differences.PLANS, *differences.FILES, differences.torn_write]
+        missing = [name for step in steps if (name := step.__name__.replace("_", " ")) not in told]
+        assert missing == ([] if layout == OURS else ["no digest index"]), layout
+    assert sum(not case.causes for case in cases) > CASES // 10
+    assert sum(len({cause.name for cause in case.causes}) > 1 for case in cases) > CASES // 20
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_wrong_is_found_and_nothing_else(spark: SparkSession, made: Made, level: str) -> None:
+    directories, cases = made
+    result = audit(spark, directories, level=level)
+    assert result.complete
+    found = findings_of(result.findings)
+    failures = [
+        report(case, found[case.topic], wrong) for case in cases if (wrong := judge(case, found[case.topic], level))
+    ]
+    assert not failures, f"{len(failures)} of {len(cases)} cases at level {level}:\n" + "\n".join(failures[:SHOWN])
