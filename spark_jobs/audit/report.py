@@ -24,6 +24,7 @@ LISTED = 1000  # findings in summary and page; the Parquet table has all that we
 DRAWN = 24  # diverged partitions with a plot and a lineage; so many lagging ones in the lag plot
 BOUNDS_LISTED = 1000  # replicas whose offsets the page lists; the summary has all
 EVIDENCE_LISTED = 20  # of one finding
+TAKEN_LISTED = 100  # partitions, of what was taken over from a saved audit
 LINKED = 12  # findings named beside a plot
 
 SEEN_BY = {
@@ -103,6 +104,7 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
     diverged = list(dict.fromkeys((f.topic, f.partition) for f in result.findings if is_fault(f) and f.partition >= 0))
     lagging = _lagging(result)
     bounds = _bounds(result)
+    taken = [] if result.taken is None else result.taken.told()
     return environment.get_template("report.html.j2").render(
         result=result,
         symbol=SYMBOLS[result.verdict],
@@ -129,6 +131,9 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
         sizes={n: sum(r.size for r in result.replicas if r.replica == n) for n in sorted(result.directories)},
         bounds=bounds[:BOUNDS_LISTED],
         bounds_left=len(bounds) - BOUNDS_LISTED,
+        servers=result.where if isinstance(result.where, str) else "",
+        taken=taken[:TAKEN_LISTED],
+        taken_left=len(taken) - TAKEN_LISTED,
         seen_by=SEEN_BY,
         style=style,
         script=script,

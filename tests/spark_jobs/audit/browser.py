@@ -85,9 +85,12 @@ class Browser:
 
     def open(self, page: Path, timeout: float = 60) -> None:
         """Load a file, and wait until it has loaded."""
-        self._waiting.clear()
-        self("Page.navigate", url=page.absolute().as_uri())
-        self._wait(lambda said: said.get("method") == "Page.loadEventFired", f"{page} to load", timeout)
+        url = page.absolute().as_uri()
+        self("Page.navigate", url=url)
+        while True:  # the page before it may still have had to say that it has loaded
+            self._wait(lambda said: said.get("method") == "Page.loadEventFired", f"{page} to load", timeout)
+            if self("Page.getFrameTree")["frameTree"]["frame"]["url"] == url:
+                return
 
     def js(self, expression: str) -> Any:
         """The value of an expression in the page; a promise is waited for."""

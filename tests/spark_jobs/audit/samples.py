@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import MEANINGS, REMEDIES, UNDECIDED, Evidence, Finding, Replica
+from spark_jobs.audit.since import TakenOver
 
 END = 1_482_310
 
@@ -38,6 +40,8 @@ def sample(*, hostile: str = "") -> Audit:
         seconds={"describe": 1.94, "indexes": 6.31, "headers": 2.02, "epochs": 0.9},
         bytes_read={"indexes": 5_320_411, "headers": 880_012},
         epochs=epochs,
+        where="broker-1:9092" + hostile,
+        taken=TakenOver({TopicPartition("flights", 0): 1_000}, {TopicPartition("flights", 1): f"of another{hostile}"}),
     )
 
 

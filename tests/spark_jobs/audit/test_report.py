@@ -122,6 +122,14 @@ def test_each_finding_has_evidence_reason_remedy_and_the_command_that_shows_the_
         assert command.text == f"replog audit explain --report-dir '/tmp/an audit' {count}"
 
 
+def test_what_was_taken_over_from_a_saved_audit_and_where_it_was_read_is_told() -> None:
+    page = page_of("sample")
+    assert "Only what is new" in page.all("header")[0].text
+    assert "flights-0: compared from offset 1000 on" in page.id("made").text
+    assert "flights-1: compared as a whole: of another" in page.id("made").text
+    assert "the running cluster at broker-1:9092" in page.id("replicas").text
+
+
 def test_level_time_and_bytes_read_are_told() -> None:
     made = page_of("sample").id("made").text
     for told in ("Level index.", "indexes 6.31 5.3 MB 0.21 %", "does not see what changed behind the indexes"):
