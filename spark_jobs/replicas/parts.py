@@ -32,7 +32,7 @@ class Part(NamedTuple):
     size: int
 
 
-WHOLE = Part(0, 1, 0)
+WHOLE = Part(0, 1, 1 << 63)
 
 
 def parts_of(segment: Segment, size: int = PART_BYTES) -> list[Part]:

@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -31,14 +31,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.config import MAX_INT
-from replog.log.files import LOG_SUFFIX
 from spark_jobs.replicas.brokers import broker_stores
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import UNREADABLE, ReplicaStore, Segment, in_ranges
 from spark_jobs.replicas.index_check import Point, index_points
+from spark_jobs.replicas.moving import settled
+from spark_jobs.replicas.parts import WHOLE, Part, check_part, parts_of
 from spark_jobs.replicas.scan import Fault
-from spark_jobs.replicas.segment_check import check_segment
+from spark_jobs.replicas.segment_check import Batch
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
@@ -62,11 +63,19 @@ BATCHES_SCHEMA = (
 _ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
+class Work(NamedTuple):
+    """A part of a segment to read, and the log start of its replica."""
+
+    segment: Segment
+    log_start: int
+    part: Part
+
+
 @dataclass
 class SegmentPartition(InputPartition):
-    """Segments to read, each with its replica's log start: one, or several small ones."""
+    """What a task reads: a part of a segment, or several small segments."""
 
-    segments: list[tuple[Segment, int]]
+    work: list[Work]
 
 
 @dataclass
@@ -149,29 +158,56 @@ class _BySegment(_Reader):
         self._ranges = None if ranges is None else [tuple(item) for item in ranges]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each segment, but small ones share: a task costs more than reading a few MiB."""
-        packed: list[InputPartition] = []
-        room, segments = -1, 0
+        """One for each part, but small ones share: a task costs more than reading a few MiB."""
+        packed: list[SegmentPartition] = []
+        room = -1
+        for work in self._work():
+            size = min(work.segment.size, work.part.size)
+            if size > room or len(packed[-1].work) == MAX_SEGMENTS:
+                packed.append(SegmentPartition([]))
+                room = PACKED_BYTES
+            packed[-1].work.append(work)
+            room -= size
+        for store in self._stores:
+            store.close()
+        return packed
+
+    def _work(self) -> Iterator[Work]:
         for store in self._stores:
             for files in store.partitions(self._topics):
                 for segment in files.segments:
-                    if self._ranges is not None and not in_ranges(segment, self._ranges):
-                        continue
-                    if segment.size > room or segments == MAX_SEGMENTS:
-                        packed.append(SegmentPartition([]))
-                        room, segments = PACKED_BYTES, 0
-                    last = packed[-1]
-                    assert isinstance(last, SegmentPartition)
-                    last.segments.append((segment, files.log_start))
-                    room -= segment.size
-                    segments += 1
-        return packed
+                    if self._ranges is None or in_ranges(segment, self._ranges):
+                        yield from (Work(segment, files.log_start, part) for part in self._parts(segment))
+
+    def _parts(self, segment: Segment) -> list[Part]:
+        """The parts that a segment is read in."""
+        raise NotImplementedError
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SegmentPartition)
-        return self._batches(row for segment, start in partition.segments for row in self._rows(segment, start))
+        try:
+            yield from self._batches(row for work in partition.work for row in self._rows(work))
+        finally:
+            for work in partition.work:
+                work.segment.store.close()
 
-    def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, work: Work) -> Iterator[tuple[Any, ...]]:
+        segment = work.segment
+        place = (segment.replica, segment.topic, segment.partition, segment.base)
+        nothing = (None,) * (len(self._columns.split(", ")) - len(place) - len(Fault._fields))
+        for item in settled(lambda start: self._items(work._replace(log_start=start)), segment, work.log_start):
+            if isinstance(item, Fault):
+                found = (item.position, item.first, item.last, item.epoch)
+                yield (*place, *found, *nothing, item.fault, item.file, item.detail)
+            else:
+                yield (*place, *self._row(item), None, None, None)
+
+    def _items(self, work: Work) -> Iterator[Any]:
+        """What there is to tell of it, and its faults."""
+        raise NotImplementedError
+
+    def _row(self, item: Any) -> tuple[Any, ...]:
+        """The columns between the segment's place and `fault`."""
         raise NotImplementedError
 
 
@@ -248,21 +284,17 @@ class _IndexesReader(_BySegment):
         super().__init__(source)
         self._aligned = [tuple(item) for item in json.loads(source.options.get("aligned", "[]"))]
 
-    def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
-        place = (segment.replica, segment.topic, segment.partition, segment.base)
-        aligned = [offset for topic, number, offset in self._aligned if (topic, number) == place[1:3]]
-        try:
-            for item in index_points(segment, log_start, aligned):
-                if isinstance(item, Point):
-                    offset, value = item.offset, _signed(item.value)
-                    row = (item.position, offset, offset, None, item.kind, item.slot, value, None, None, None)
-                    yield (*place, *row)
-                else:
-                    found = (item.position, item.first, item.last, item.epoch)
-                    yield (*place, *found, None, None, None, item.fault, item.file, item.detail)
-        except OSError as error:
-            first, last = _whole(segment)
-            yield (*place, None, first, last, None, None, None, None, UNREADABLE, LOG_SUFFIX, str(error))
+    def _parts(self, segment: Segment) -> list[Part]:
+        return [WHOLE]  # headers beside entries are all that is read
+
+    def _items(self, work: Work) -> Iterator[Point | Fault]:
+        segment = work.segment
+        place = (segment.topic, segment.partition)
+        aligned = [offset for topic, number, offset in self._aligned if (topic, number) == place]
+        return index_points(segment, work.log_start, aligned)
+
+    def _row(self, item: Point) -> tuple[Any, ...]:
+        return item.position, item.offset, item.offset, None, item.kind, item.slot, _signed(item.value)
 
 
 class BatchesSource(ReplicaSource):
@@ -287,22 +319,14 @@ class _BatchesReader(_BySegment):
         super().__init__(source)
         self._crc = source.options.get("crc", "true").lower() != "false"
 
-    def _rows(self, segment: Segment, log_start: int) -> Iterator[tuple[Any, ...]]:
-        place = (segment.replica, segment.topic, segment.partition, segment.base)
-        try:
-            for item in check_segment(segment, log_start, crc=self._crc):
-                if isinstance(item, Fault):
-                    found = (item.position, item.first, item.last, item.epoch)
-                    yield (*place, *found, None, None, item.fault, item.file, item.detail)
-                else:
-                    yield (*place, *item, None, None, None)
-        except OSError as error:
-            first, last = _whole(segment)
-            yield (*place, None, first, last, None, None, None, UNREADABLE, LOG_SUFFIX, str(error))
+    def _parts(self, segment: Segment) -> list[Part]:
+        return parts_of(segment) if self._crc else [WHOLE]
 
+    def _items(self, work: Work) -> Iterator[Batch | Fault]:
+        return check_part(*work, crc=self._crc)
 
-def _whole(segment: Segment) -> tuple[int, int]:
-    return segment.base, segment.base if segment.next_base is None else segment.next_base - 1
+    def _row(self, item: Batch) -> tuple[Any, ...]:
+        return item
 
 
 def _signed(value: int | None) -> int | None:

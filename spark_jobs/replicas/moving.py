@@ -1,0 +1,48 @@
+"""What moves while it is read is no damage: a fault counts if it is seen twice."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from replog.log.files import LOG_SUFFIX
+from replog.topic import TopicPartition
+from spark_jobs.replicas.files import UNREADABLE, VANISHED, Segment, Vanished
+from spark_jobs.replicas.scan import Fault
+
+Item = TypeVar("Item")
+
+
+def settled(look: Callable[[int], Iterator[Item | Fault]], segment: Segment, log_start: int) -> Iterator[Item | Fault]:
+    """What `look`, given the log start offset, finds in a segment; faults last, and only those that it finds again.
+
+    Where a second look no longer sees a fault, or the segment is gone or cut, there is one fault of class VANISHED.
+    What cannot be read is one of class UNREADABLE.
+    """
+    faults: dict[tuple[str, str, int, int], Fault] = {}
+    try:
+        for item in look(log_start):
+            if isinstance(item, Fault):
+                faults.setdefault(_same(item), item)
+            else:
+                yield item
+        if faults:
+            start = segment.store.log_start(TopicPartition(segment.topic, segment.partition))
+            again = {_same(item) for item in look(max(log_start, start)) if isinstance(item, Fault)}
+            # Below a log start that has moved, the epoch checkpoint says nothing any more.
+            kept = [f for key, f in faults.items() if key in again and not (f.last < start and start > log_start)]
+            yield from kept
+            if len(kept) < len(faults):
+                yield _about(segment, VANISHED, "what was wrong here is not seen any more: the log has moved on")
+    except Vanished as error:
+        yield _about(segment, VANISHED, str(error))
+    except OSError as error:
+        yield from faults.values()
+        yield _about(segment, UNREADABLE, str(error))
+
+
+def _same(fault: Fault) -> tuple[str, str, int, int]:
+    return fault.fault, fault.file, fault.position, fault.first
+
+
+def _about(segment: Segment, kind: str, detail: str) -> Fault:
+    last = segment.base if segment.next_base is None else segment.next_base - 1
+    return Fault(kind, LOG_SUFFIX, 0, segment.base, last, -1, detail)
