@@ -10,11 +10,14 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
+from replog.rpc.options import tune_allocator
+
 T = TypeVar("T")
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
+    tune_allocator()  # batches come in messages of a MiB
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="replog-clients", daemon=True).start()
     return loop

@@ -1,0 +1,123 @@
+"""What reading through `format("replog")` costs: records a second of 100 B, decoded alone and through Spark.
+
+Decoding: one fetch answer again and again, to Arrow columns, and to the client's records beside it. Through Spark: a
+query that touches every value and offset of a topic on a local cluster of one broker, in `local[2]`; the brokers run on
+the same machine. CPU of all processes is told beside the wall clock, for a machine that has other things to do: records
+a second that two free cores could do are two seconds over the CPU of one record. Run it with `make bench-spark`.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.measure import cpu_seconds, environment
+from cluster.local.supervisor import LocalCluster
+from replog.client import Admin, Producer
+from replog.client.records import decode_fetched, encode_batch
+from replog.log.batch import HEADER, HEADER_SIZE, parse_header
+from spark_jobs.records.decoding import arrow_batches, checked_batches
+from spark_jobs.session import spark_session
+
+RECORD_BYTES = 100
+TOPIC = "benchmark"
+PARTITIONS = 4
+RECORDS_A_BATCH = 1000
+BATCHES = 10  # of one fetch answer of about a MiB
+
+
+def fetch_answer() -> bytes:
+    batch = encode_batch([(1_700_000_000_000 + n, None, os.urandom(RECORD_BYTES), ()) for n in range(RECORDS_A_BATCH)])
+    headers = (parse_header(batch)._replace(base_offset=number * RECORDS_A_BATCH) for number in range(BATCHES))
+    return b"".join(HEADER.pack(*header) + bytes(batch[HEADER_SIZE:]) for header in headers)
+
+
+def decoding(name: str, decode: Callable[[], object], times: int) -> str:
+    decode()
+    used, started = time.process_time(), time.perf_counter()
+    for _ in range(times):
+        decode()
+    used, seconds = time.process_time() - used, time.perf_counter() - started
+    records = times * BATCHES * RECORDS_A_BATCH
+    return f"{name}: {records / seconds:,.0f} records/s, {used / records * 1e9:,.0f} ns of CPU a record"
+
+
+async def fill(bootstrap: str, records: int) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=1)
+    async with Producer(bootstrap, linger_ms=50) as producer:
+        value = os.urandom(RECORD_BYTES)
+        for number in range(records):
+            await producer.send(TOPIC, value, partition=number % PARTITIONS)
+
+
+def descendants(pid: int) -> list[int]:
+    """The process, and all that it and its children have started and that still run."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found, left = [], [pid]
+    while left:
+        found.append(left.pop())
+        left += children.get(found[-1], [])
+    return found
+
+
+def through_spark(bootstrap: str, brokers: list[int], records: int, runs: int) -> list[str]:
+    spark = spark_session("benchmark", "local[2]")
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
+    found = []
+    for run in range(runs):
+        before = {pid: cpu_seconds(pid) for pid in [*descendants(os.getpid()), *brokers]}
+        started = time.perf_counter()
+        frame = spark.read.format("replog").options(**options).load()
+        row = frame.selectExpr("count(*)", "sum(length(value))", "max(offset)").first()
+        seconds = time.perf_counter() - started
+        assert row is not None
+        assert tuple(row)[:2] == (records, records * RECORD_BYTES), row
+        after = {pid: cpu_seconds(pid) for pid in [*descendants(os.getpid()), *brokers]}
+        used = sum(after[pid] - before.get(pid, 0.0) for pid in after)
+        found.append(
+            f"through Spark, run {run + 1}: {records / seconds:,.0f} records/s, {used / records * 1e6:.2f} µs of CPU a "
+            "record, Spark, Python and broker together"
+        )
+    spark.stop()
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=4_000_000)
+    parser.add_argument("--runs", type=int, default=4, help="through Spark; the first one starts its workers")
+    options = parser.parse_args()
+    console = Console(stderr=True)
+    answer = fetch_answer()
+    arrow = decoding(
+        "to Arrow", lambda: list(arrow_batches(checked_batches(answer, "t", 0, 0), 2**62, headers=False)), 50
+    )
+    client = decoding("to records", lambda: decode_fetched(answer, "t", 0, 0), 20)
+    directory = Path(tempfile.mkdtemp(prefix="replog-bench-"))
+    cluster = LocalCluster(directory, brokers=1)
+    try:
+        cluster.up(progress=console.print)
+        asyncio.run(fill(cluster.bootstrap, options.records))
+        brokers = [broker.process.pid for broker in cluster.state.brokers if broker.process is not None]
+        spark = through_spark(cluster.bootstrap, brokers, options.records, options.runs)
+    finally:
+        cluster.down()
+        shutil.rmtree(directory, ignore_errors=True)
+    print("\n".join([arrow, client, *spark, environment()]))
+
+
+if __name__ == "__main__":
+    main()
