@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants check format proto bench bench-storage bench-purgatory clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants check format proto bench bench-storage bench-purgatory bench-spark clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,9 @@ bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (h
 
 bench-purgatory: $(SETUP_DONE)  ## A million waiting operations, with the timers there were to choose from (four minutes)
 	$(PYTHON) -m benchmarks.purgatory
+
+bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (two minutes)
+	$(PYTHON) -m benchmarks.spark_source
 
 clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)
 	rm -rf build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
