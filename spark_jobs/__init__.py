@@ -3,6 +3,7 @@
 | Looking for | File |
 |---|---|
 | the command, its options and exit codes | `audit_replicas.py` |
+| the command of the audit that goes on | `follow_replicas.py` |
 | a Spark session that is quiet and quick to start | `session.py` |
 | the Java that Spark runs on, and where it is found | `java.py` |
 """
