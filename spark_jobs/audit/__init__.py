@@ -13,7 +13,8 @@
 | leader epochs side by side, of what is collected of them | `lineage.py`, `epochs.py` |
 | how numbers and hostile texts are written | `text.py` |
 | what a person at a terminal sees | `console.py` |
-| the command that explains a finding: the bytes around it, and how they are printed | `explain.py`, `evidence.py`, `explain_text.py` |
+| the command that explains a finding | `explain.py`, `explain_text.py` |
+| the bytes around a finding | `evidence.py` |
 | saved audits, and what shows that replicas are still those that were verified | `since.py`, `landmarks.py` |
 | the audit that goes on, round by round | `follow.py` |
 """

@@ -60,6 +60,11 @@ class Console:
         self._console.print(replicas)
         if left:
             self._console.print(f"and {left} more, none of which is worse")
+        told = [] if result.taken is None else result.taken.told()
+        for line in told[:MAX_ROWS]:
+            self._console.print(line, markup=False, highlight=False)
+        if len(told) > MAX_ROWS:
+            self._console.print(f"and {len(told) - MAX_ROWS} more partitions: see the report")
         for number, finding in enumerate(result.findings[:MAX_ROWS], 1):
             self._finding(number, finding)
         if len(result.findings) > MAX_ROWS:
