@@ -106,7 +106,7 @@ class TakenOver:
         """In words, a line a partition."""
         taken = [f"{p.directory_name}: compared from offset {start} on" for p, start in sorted(self.starts.items())]
         whole = [f"{p.directory_name}: compared as a whole: {why}" for p, why in sorted(self.whole.items())]
-        return taken + whole
+        return whole + taken
 
 
 def take_over(saved: Saved, level: str, listed: Listed) -> TakenOver:
