@@ -14,8 +14,8 @@ from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replicas.files import EpochCheckpoint, Segment
-from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, capped, open_log
+from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
+from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, Rows, capped, open_log
 from spark_jobs.replicas.segment_check import LAYOUTS, EpochCheck, read_index
 
 BYTES = "bytes"
@@ -52,7 +52,7 @@ class _IndexCheck:
         self._indexes = {suffix: read_index(segment, suffix) for suffix in LAYOUTS}
         self._epochs = EpochCheck(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
-        self._sound: list[tuple[int, int, int]] = []  # slot, offset, position of entries that tell the truth
+        self._sound = Rows()  # entries of the offset index that tell the truth
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
@@ -91,7 +91,9 @@ class _IndexCheck:
         entries = self._indexes[INDEX_SUFFIX]
         yield from entries.faults
         lies = set()
-        for slot, offset, position in entries.rows:
+        for number, (slot, offset, position) in enumerate(entries.rows):
+            if number % MAX_HEADERS == 0:
+                log.expect([row[2] for row in entries.rows[number : number + MAX_HEADERS]])
             try:
                 at, header = self._batch_of(log, offset, position)
             except CorruptRecord as error:
@@ -136,7 +138,9 @@ class _IndexCheck:
         entries = self._indexes[TIME_INDEX_SUFFIX]
         yield from entries.faults
         lies = set()
-        for slot, timestamp, offset in entries.rows:
+        for number, (slot, timestamp, offset) in enumerate(entries.rows):
+            if number % MAX_HEADERS == 0:
+                log.expect([self._floor(row[2])[1] for row in entries.rows[number : number + MAX_HEADERS]])
             try:
                 at, header = self._batch_of(log, offset, self._floor(offset)[1])
                 if header.max_timestamp != timestamp:

@@ -171,8 +171,12 @@ def open_log(segment: Segment, window: int = WINDOW) -> Iterator[LogFile]:
 class Rows(Sequence[tuple[int, int, int]]):
     """Slot, first and second field of index entries, without an object for each of the many that there may be."""
 
-    def __init__(self, slots: "array[int]", firsts: "array[int]", seconds: "array[int]") -> None:
-        self._columns = slots, firsts, seconds
+    def __init__(self, columns: "tuple[array[int], array[int], array[int]] | None" = None) -> None:
+        self._columns = columns or (array("q"), array("q"), array("Q"))
+
+    def append(self, row: tuple[int, int, int]) -> None:
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -186,7 +190,7 @@ class Rows(Sequence[tuple[int, int, int]]):
     def __getitem__(self, at: int | slice) -> "tuple[int, int, int] | Rows":
         slots, firsts, seconds = self._columns
         if isinstance(at, slice):
-            return Rows(slots[at], firsts[at], seconds[at])
+            return Rows((slots[at], firsts[at], seconds[at]))
         return slots[at], firsts[at], seconds[at]
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
@@ -215,8 +219,7 @@ def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: in
     Offsets come back absolute. Zero entries at the end are unused slots of a preallocated file (IX-2).
     """
     base = segment.base
-    columns = array("q"), array("q"), array("Q" if suffix == DIGEST_SUFFIX else "q")
-    rows = Rows(*columns)
+    rows = Rows()
     try:
         with segment.open(suffix) as file:
             if file.size > MAX_INDEX_BYTES:
@@ -242,8 +245,7 @@ def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: in
                 disordered.append((rows[-1][0] if rows else -1, fault))
             continue
         before = entry
-        for column, value in zip(columns, (slot, *entry), strict=True):
-            column.append(value)
+        rows.append((slot, *entry))
     return Entries(rows, faults, True, disordered)
 
 
@@ -251,7 +253,7 @@ def _follows(
     before: tuple[int, ...] | None, entry: tuple[int, int], offset_field: int, base: int, *, both: bool
 ) -> bool:
     """Offsets and positions, and timestamps, strictly increase; a time index may repeat an offset (section 11)."""
-    if entry[offset_field] < base or (both and offset_field == 0 and entry[1] < 0):
+    if not base <= entry[offset_field] <= MAX_LONG or (both and offset_field == 0 and entry[1] < 0):
         return False
     if before is None:
         return True
