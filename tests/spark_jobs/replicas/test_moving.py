@@ -1,0 +1,152 @@
+"""What moves while it is read is told as VANISHED, never as damage; what stays wrong is damage. Real directories."""
+
+import os
+import struct
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.checkpoint import LOG_START_CHECKPOINT, OffsetCheckpoint
+from replog.topic import TopicPartition
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.moving import settled
+from spark_jobs.replicas.parts import check_part, parts_of
+from spark_jobs.replicas.scan import WINDOW, Fault
+from spark_jobs.replicas.segment_check import Batch, check_segment
+from tests.replog.log.batches import append, open_log
+from tests.spark_jobs.log_directories import Cluster, batch
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    cluster = Cluster(tmp_path)
+    cluster.build(1, "t")
+    return cluster
+
+
+def segments(cluster: Cluster) -> tuple[Segment, ...]:
+    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
+    return files.segments
+
+
+def log_of(cluster: Cluster, segment: Segment) -> Path:
+    return cluster.path(1, "t") / f"{segment.base:020d}.log"
+
+
+def looked(segment: Segment, meanwhile: Callable[[], object] = lambda: None) -> list[Batch | Fault]:
+    """What `settled` says, where `meanwhile` happens after the first look."""
+    looks = 0
+
+    def look(log_start: int) -> Iterator[Batch | Fault]:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            meanwhile()
+        yield from check_segment(segment, log_start, crc=True)
+
+    return list(settled(look, segment, 0))
+
+
+def classes(items: list[Batch | Fault]) -> list[str]:
+    return [item.fault for item in items if isinstance(item, Fault)]
+
+
+def test_a_segment_that_retention_removed_vanished(cluster: Cluster) -> None:
+    first = segments(cluster)[0]
+    for path in cluster.path(1, "t").glob(f"{first.base:020d}.*"):
+        path.unlink()
+    (fault,) = looked(first)
+    assert isinstance(fault, Fault)
+    assert (fault.fault, fault.file, fault.first, fault.last) == ("VANISHED", ".log", 0, segments(cluster)[0].base - 1)
+
+
+@pytest.mark.parametrize("change", [-1, -61, -900, 70])
+def test_a_sealed_log_that_is_shorter_or_longer_than_it_was_vanished(cluster: Cluster, change: int) -> None:
+    first = segments(cluster)[0]
+    os.truncate(log_of(cluster, first), first.size + change)
+    assert classes(looked(first)) == ["VANISHED"]
+
+
+def test_an_active_log_may_grow_but_not_shrink(cluster: Cluster) -> None:
+    last = segments(cluster)[-1]
+    log = open_log(cluster.path(1, "t"), segment_bytes=1 << 20, index_interval_bytes=150)
+    append(log, batch(77), epoch=9)
+    log.close()
+    assert classes(looked(last)) == []
+    os.truncate(log_of(cluster, last), last.size - 1)
+    assert classes(looked(last)) == ["VANISHED"]
+
+
+def test_damage_that_stays_is_damage(cluster: Cluster) -> None:
+    cluster.patch(1, "t", 24, HEADER_SIZE + 5, b"\xff")
+    segment = next(s for s in segments(cluster) if s.base <= 24 < (s.next_base or 99))
+    found = looked(segment)
+    assert set(classes(found)) == {"BIT_ROT"}
+    assert found[-1] in list(check_segment(segment, 0, crc=True))
+
+
+def test_a_fault_that_a_truncation_made_and_healed_vanished(cluster: Cluster) -> None:
+    last = segments(cluster)[-1]
+    path = log_of(cluster, last)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20] + bytes(20))  # as it is seen in the middle of it
+    assert "VANISHED" not in classes(looked(last))
+    assert classes(looked(last, lambda: path.write_bytes(whole))) == ["VANISHED"]
+
+
+def test_a_log_that_is_cut_between_the_looks_vanished(cluster: Cluster) -> None:
+    cluster.patch(1, "t", 54, HEADER_SIZE + 5, b"\xff")
+    last = segments(cluster)[-1]
+    assert classes(looked(last, lambda: os.truncate(log_of(cluster, last), 0))) == ["VANISHED"]
+
+
+def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster: Cluster) -> None:
+    """EP-5: what lies below the log start has no entry in the checkpoint any more."""
+    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
+    first = segments(cluster)[0]
+    checkpoint = cluster.path(1, "t") / "leader-epoch-checkpoint"
+    lines = checkpoint.read_text().splitlines()
+    checkpoint.write_text("\n".join(["0", "1", "2 10", ""]))
+    assert len(lines) > 4
+    OffsetCheckpoint(cluster.directories[1] / LOG_START_CHECKPOINT).write({TP: 10})
+    found = [item for item in looked(first) if isinstance(item, Fault)]
+    assert "VANISHED" in [item.fault for item in found]
+    assert all(item.last >= 10 for item in found if item.fault == "EPOCH_CACHE_LIE"), found
+
+
+def test_what_cannot_be_read_is_unreadable(cluster: Cluster) -> None:
+    segment = segments(cluster)[1]
+    index = cluster.path(1, "t") / f"{segment.base:020d}.index"
+    index.unlink()
+    index.mkdir()
+    assert classes(looked(segment)) == ["UNREADABLE"]
+
+
+def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path: Path) -> None:
+    """A sparse segment of 192 MiB: a batch of one half of it that no checksum fits, and nothing else that is sound."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    size = 192 << 20
+    header = HEADER.pack(*BatchHeader(0, size // 2 - 12, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 1))
+    with (directory / f"{0:020d}.log").open("wb") as file:
+        file.write(header)
+        file.truncate(size)
+    with (directory / f"{0:020d}.index").open("wb") as file:
+        file.write(struct.pack(">ii", 5, 50))
+        file.truncate(10 << 20)  # preallocated, as Kafka does
+    (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
+    (segment,) = files.segments
+    tracemalloc.start()
+    try:
+        found = [item for part in parts_of(segment, 64 << 20) for item in check_part(segment, 0, part, crc=True)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "BIT_ROT" in [item.fault for item in found if isinstance(item, Fault)]
+    assert peak < 24 << 20, f"{peak >> 20} MiB at once, windows are of {WINDOW >> 20} MiB"
