@@ -12,4 +12,9 @@
 | the same in parts, for segments that are large | `parts.py` |
 | why what moves while it is read is no damage | `moving.py` |
 | the index entries of a segment, against the headers that they point at | `index_check.py` |
+| the data source of the audit: one pass over segments, of one kind of check | `checks.py` |
+| batches summed up by offset, and the short way through a segment that is sound | `blocks.py`, `sound.py` |
+| index entries summed up by offset, and the short way through sound ones | `index_blocks.py` |
+| what digest indexes say of an offset | `digests.py` |
+| how many bytes were read | `counting.py` |
 """
