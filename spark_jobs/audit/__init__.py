@@ -4,7 +4,7 @@
 |---|---|
 | what Spark runs, in which order | `audit.py` |
 | one audit with a Spark of its own, and the files that it writes | `run.py` |
-| the comparison as Spark SQL | `compare.py` |
+| the comparison as Spark SQL, and what its rows say | `compare.py`, `rows.py` |
 | classes of faults, findings, the verdict | `findings.py` |
 | from raw faults and disagreements to findings: one cause, told once | `resolve.py` |
 | the summary (JSON) and the page (HTML) | `report.py`, `templates/` |

@@ -34,12 +34,12 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     Replica,
-    View,
     unsettled,
     verdict,
 )
 from spark_jobs.audit.landmarks import list_replicas
 from spark_jobs.audit.resolve import resolve
+from spark_jobs.audit.rows import fault_of, interval_of, mismatch_of, own_fault
 from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
 from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, ChecksSource
 from spark_jobs.replicas.files import VANISHED
@@ -235,7 +235,7 @@ class _Run:
         self._progress("reading every batch" if crc else "reading every header")
         option = str(crc).lower()
         rows = self._collect("batches", held, compare_blocks, {"pass": BLOCKS, "crc": option})
-        seen = _Seen([_own(row) for row in rows if row["found"] is not None])
+        seen = _Seen([own_fault(row) for row in rows if row["found"] is not None])
         ranges = [(row["topic"], row["partition"], row["first"], row["last"]) for row in rows if row["found"] is None]
         if ranges:
             self._progress("comparing batch by batch where blocks differ")
@@ -271,8 +271,8 @@ class _Run:
         options = {"pass": BATCHES, "ranges": json.dumps(wider), "crc": crc}
         rows = self._collect("headers" if crc == "false" else "differences", held, compare_batches, options)
         mismatches = [row for row in rows if row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH)]
-        faults = [_fault(row) for row in rows if row["class"] not in (VALUE_MISMATCH, EPOCH_MISMATCH)]
-        return _Seen(faults, [_mismatch(row) for row in mismatches])
+        faults = [fault_of(row) for row in rows if row["class"] not in (VALUE_MISMATCH, EPOCH_MISMATCH)]
+        return _Seen(faults, [mismatch_of(row) for row in mismatches])
 
     def _collect(
         self,
@@ -338,65 +338,14 @@ def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:
 
 
 def _points(rows: list[Row]) -> _Seen:
-    own = [_own(row) for row in rows if row["found"] is not None]
-    return _Seen(own, [], [_interval(row) for row in rows if row["found"] is None and row["kind"] is not None])
+    own = [own_fault(row) for row in rows if row["found"] is not None]
+    return _Seen(own, [], [interval_of(row) for row in rows if row["found"] is None and row["kind"] is not None])
 
 
 def _points_and_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Of one pass over the indexes: what `compare_indexes` makes of its points, and `compare_blocks` of its blocks."""
     blocks = compare_blocks(rows.where(F.col("number").isNotNull()), marks).drop("found")
     return compare_indexes(rows.where(F.col("number").isNull()), marks).unionByName(blocks, allowMissingColumns=True)
-
-
-def _own(row: Row) -> Fault:
-    """A fault as it came from the pass."""
-    found = row["found"]
-    return Fault(
-        found["fault"],
-        row["topic"],
-        row["partition"],
-        found["replica"],
-        found["segment"],
-        found["position"],
-        found["base_offset"],
-        found["last_offset"],
-        -1 if found["leader_epoch"] is None else found["leader_epoch"],
-        found["file"],
-        found["detail"],
-    )
-
-
-def _fault(row: Row) -> Fault:
-    """A fault that went through the comparison of batches."""
-    view = row["seen"][0]
-    epoch = -1 if view["leader_epoch"] is None else view["leader_epoch"]
-    offsets = (row["base_offset"], row["last"])
-    where = (view["replica"], view["segment"], view["position"])
-    place = (row["topic"], row["partition"])
-    return Fault(row["class"], *place, *where, *offsets, epoch, row["file"], row["detail"], row["count"])
-
-
-def _mismatch(row: Row) -> Mismatch:
-    views = tuple(
-        View(
-            view["replica"],
-            view["last_offset"],
-            view["leader_epoch"],
-            view["crc"],
-            view["size"],
-            view["segment"],
-            view["position"],
-        )
-        for view in row["seen"]
-    )
-    pairs = tuple((pair["r1"], pair["r2"]) for pair in row["pairs"])
-    place = (row["class"], row["topic"], row["partition"])
-    return Mismatch(*place, row["base_offset"], row["last"], row["count"], views, pairs)
-
-
-def _interval(row: Row) -> Interval:
-    place = (row["topic"], row["partition"], row["kind"], row["first"], row["last"])
-    return Interval(*place, (row["r1"], row["r2"]), (row["d1"], row["d2"]))
 
 
 FINDINGS_SCHEMA = (
