@@ -41,6 +41,7 @@ def test_every_path_in_the_text_exists():
         "cluster/simulation",
         "spark_jobs",
         "spark_jobs/audit",
+        "spark_jobs/records",
         "spark_jobs/replicas",
     ],
 )
