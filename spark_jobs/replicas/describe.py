@@ -38,7 +38,7 @@ def describe(files: PartitionFiles) -> Description:
     if files.log_end is not None and epochs.entries and epochs.entries[-1][1] > described.log_end:
         # A running broker was asked for its bounds first. They may have moved.
         listed = files.store.partitions(frozenset({files.partition.topic}))
-        described = _bounds(next(again for again in listed if again.partition == files.partition))
+        described = _bounds(next((again for again in listed if again.partition == files.partition), files))
     if epochs.fault is None and not epochs.entries and described.log_end > described.log_start:
         epochs = files.epochs()  # a live broker may have written it meanwhile
     if epochs.fault is not None:

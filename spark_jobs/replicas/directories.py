@@ -30,6 +30,7 @@ from spark_jobs.replicas.files import (
     Listed,
     PartitionFiles,
     Segment,
+    Vanished,
     epoch_checkpoint,
     segments_of,
 )
@@ -117,8 +118,13 @@ class DirectoryStore:
         return [found[partition] for partition in sorted(found)]
 
     def log_start(self, partition: TopicPartition) -> int:
-        marked = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read().get(partition, 0)
-        bases = [base for base, _ in files_by_offset(self.directory / partition.directory_name, LOG_SUFFIX)]
+        try:
+            marked = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read().get(partition, 0)
+            bases = [base for base, _ in files_by_offset(self.directory / partition.directory_name, LOG_SUFFIX)]
+        except FileNotFoundError as error:
+            raise Vanished(f"the partition is gone: {error}") from None
+        except LogStorageError as error:
+            raise OSError(errno.EIO, error.message) from None
         return max(marked, min(bases, default=0))
 
     def _list(self, partition: TopicPartition, log_start: int, mark: int | None) -> PartitionFiles:
