@@ -109,6 +109,12 @@ def overview(result: Audit, listed: int) -> Map:
     for (topic, partition, replica), state in standing.items():
         partitions[topic, partition][replica] = state
     keys = sorted(partitions)
+    against = concerned(result)
+    for n in (n for _, partition, n in standing if partition < 0):
+        for key in keys:  # what is not seen of a log directory that could not be read may be there all the same
+            if n not in partitions[key]:
+                partitions[key][n] = UNREAD
+                against[(*key, n)] = against["", -1, n]
     counts = Counter(state for held in partitions.values() for state in held.values())
     counts[ABSENT] = len(keys) * len(replicas) - sum(counts.values())
     drawn = keys[:]
@@ -118,7 +124,6 @@ def overview(result: Audit, listed: int) -> Map:
         drawn = sorted(worst[:room])
     without = Counter(min(partitions[key].values(), key=STATES.index) for key in set(keys) - set(drawn))
     described = {(r.topic, r.partition, r.replica): r for r in result.replicas}
-    against = concerned(result)
     groups: dict[str, Group] = {}
     for key in drawn:
         cells = [
@@ -139,7 +144,7 @@ def overview(result: Audit, listed: int) -> Map:
 def _cell(state: str, replica: Replica | None, found: list[tuple[int, Finding]], listed: int) -> Cell:
     if replica is None and not found:
         return Cell(ABSENT, "")
-    tip = "no log here"
+    tip = "no log seen here"
     if replica is not None:
         mark = "unknown" if replica.high_watermark is None else number(replica.high_watermark)
         tip = f"offsets {number(replica.log_start)} – {number(replica.log_end)}, high watermark {mark}"

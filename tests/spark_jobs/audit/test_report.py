@@ -87,6 +87,13 @@ def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas() -> N
     check(html_report(result))
 
 
+def test_what_an_unreadable_directory_may_hold_is_unreadable_not_absent() -> None:
+    (table,) = page_of("inconclusive").id("map").all("table")
+    rows = [[cell.text for cell in row.all("td")] for row in table.all("tbody")[0].all("tr")]
+    assert rows == [["– absent", "✓ ok"], ["? unreadable", "? unreadable"]]
+    assert [link.attributes["href"] for link in table.all("a")] == ["#finding-1", "#finding-1"]
+
+
 def test_the_lag_plot_shows_only_who_is_behind_the_furthest_first() -> None:
     (svg,) = page_of("sample").id("lag").all("svg", role="group")
     names = [text.texts[-1] for text in svg.all("text", class_="name")]
