@@ -36,6 +36,20 @@ def test_a_replica_that_contradicts_itself_is_wrong_even_in_the_majority() -> No
     assert (found.wrong, "digest index" in found.why) == (1, True)
 
 
+def test_a_divergence_that_shows_again_where_another_replica_begins_is_told_once() -> None:
+    """Replica 3 begins later than the two that part at offset 10, and agrees with replica 1."""
+    one = replace(mismatch((1, 1, 7), (2, 1, 8)), last=90)
+    again = replace(mismatch((1, 1, 5), (2, 1, 6), (3, 1, 5)), first=50, last=90, pairs=((2, 3),))
+    (found,) = resolve(DIRECTORIES, [], [], [again, one])
+    assert (found.first, found.last, found.wrong) == (10, 90, 2)
+
+
+def test_disagreements_without_a_replica_in_common_are_told_apart() -> None:
+    one = replace(mismatch((1, 1, 7), (2, 1, 7), (3, 1, 8)), last=90)
+    other = replace(mismatch((1, 1, 5), (2, 1, 6)), first=50, last=51)
+    assert [found.first for found in resolve(DIRECTORIES, [], [], [one, other])] == [10, 50]
+
+
 def test_without_evidence_nobody_is_blamed() -> None:
     (found,) = resolve(DIRECTORIES, [], [], [mismatch((1, 1, 7), (2, 1, 8))])
     assert found.wrong is None
