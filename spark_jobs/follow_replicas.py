@@ -121,8 +121,12 @@ def _follow(arguments: argparse.Namespace, where: dict[int, tuple[Path, ...]] | 
         return _fail(BAD_USE, str(error))
     follower = Follower(spark, where, arguments.topic, arguments.level, arguments.checkpoint_dir, tell)
     follower.until_diverged, follower.max_rounds = arguments.until_diverged, arguments.max_rounds
+
+    def stop(*_: object) -> None:
+        follower.stopping = True
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: follower.stop.set())
+        signal.signal(number, stop)
     try:
         follower.run(arguments.interval)
     except (PySparkException, Py4JError, BadSaved, OSError) as error:

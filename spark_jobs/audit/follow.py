@@ -7,11 +7,10 @@ nothing is verified twice, nothing is skipped.
 """
 
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -104,10 +103,10 @@ class Follower:
     until_diverged: bool = False
     max_rounds: int | None = None
     rounds: list[str] = field(default_factory=list)  # their verdicts
-    stop: threading.Event = field(default_factory=threading.Event)
+    stopping: bool = False  # set by anybody, a signal handler too: a lock could be held by the one that it interrupts
 
     def run(self, interval_s: float) -> None:
-        """A round every `interval_s`, until `stop` is set or there is no reason to go on."""
+        """A round every `interval_s`, until `stopping` is set or there is no reason to go on."""
         self.directory.mkdir(parents=True, exist_ok=True)
         read_state(self.directory)
         clock = self.spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").load()
@@ -118,18 +117,18 @@ class Follower:
             .start()
         )
         try:
-            while query.isActive and not self.stop.wait(LOOK_S):
-                pass
+            while query.isActive and not self.stopping:
+                sleep(LOOK_S)
             failure = query.exception()
-            if failure is not None and not self.stop.is_set():
+            if failure is not None and not self.stopping:
                 raise failure
         finally:
-            self.stop.set()
+            self.stopping = True
             self.spark.sparkContext.cancelAllJobs()
             query.stop()
 
     def _trigger(self, _clock: DataFrame, trigger: int) -> None:
-        if not self.stop.is_set():
+        if not self.stopping:
             self.round(trigger)
 
     def round(self, trigger: int) -> None:
@@ -141,7 +140,7 @@ class Follower:
         try:
             result = audit(self.spark, self.where, self.topics, self.level, since=state.saved)
         except (PySparkException, Py4JError, OSError) as error:
-            if self.stop.is_set():
+            if self.stopping:
                 return
             seconds = round(monotonic() - began, 2)
             done = Round(number, INCONCLUSIVE, 0, 0, [], len(state.known), {}, seconds, 0, str(error)[:1000])
@@ -150,7 +149,7 @@ class Follower:
         self.rounds.append(done.verdict)
         self.tell(done)
         if (self.until_diverged and done.verdict == DIVERGED) or len(self.rounds) == self.max_rounds:
-            self.stop.set()
+            self.stopping = True
 
     def _finish(self, state: State, trigger: int, result: Audit, began: float) -> Round:
         number = state.round + 1
