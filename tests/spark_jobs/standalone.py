@@ -98,7 +98,7 @@ def standalone(home: Path) -> Iterator[Standalone]:
         command = [spark_class, f"org.apache.spark.deploy.{main}", "--host", HOST, "--webui-port", "0", *arguments]
         process = Running(command, home / f"{name}.log", environment)
         started.append(process)
-        process.wait_until(lambda output: sign in output, repr(sign))
+        process.wait_until(lambda output: sign in output, repr(sign), timeout_s=120)
 
     with stopped_afterwards() as started:
         start("master", "master.Master", "--port", str(port), sign="I have been elected leader")
