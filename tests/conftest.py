@@ -19,6 +19,7 @@ class _ByFile(LoadFileScheduling):
         return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     return _ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
