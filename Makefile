@@ -29,7 +29,7 @@ test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
 	$(PYTEST) -n 2 -m "not processes and not spark"
 
 test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers
-	$(PYTEST) -m "processes and not spark"
+	$(PYTEST) -n 2 --dist loadfile -m "processes and not spark"
 
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
 	$(PYTEST) -m spark

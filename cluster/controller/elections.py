@@ -87,6 +87,8 @@ def settle(
     elif leader != NO_LEADER and leader not in isr:  # from the ELR
         isr, elr = (leader,), tuple(r for r in elr if r != leader) if minimum > 1 else ()
     last_known = old.leader if old.leader != NO_LEADER else old.last_known_leader
+    if last_known not in new.replicas and unclean_stop is not None and unclean_stop in (*old.isr, *old.elr):
+        last_known = unclean_stop  # a reassignment took away who led last; this one had as much
     new = replace(
         new,
         isr=isr,

@@ -8,7 +8,7 @@ HOST = "127.0.0.1"
 
 # Below the usual range for outgoing connections (32768 and up): there, a peer that keeps trying to reach a broker
 # that is down may be given the broker's own port as its source, and then the broker could not start again.
-_FIRST, _LAST = 15_000, 32_000
+FIRST, LAST = 15_000, 32_000
 _ATTEMPTS = 200
 
 
@@ -28,7 +28,7 @@ def free_port(taken: Iterable[int]) -> int:
     """A free port that is none of `taken`. Raises OSError if none is found."""
     chance, excluded = random.SystemRandom(), set(taken)
     for _ in range(_ATTEMPTS):
-        port = chance.randint(_FIRST, _LAST)
+        port = chance.randint(FIRST, LAST)
         if port not in excluded and is_free(port):
             return port
-    raise OSError(f"no free port found on {HOST} between {_FIRST} and {_LAST} after {_ATTEMPTS} attempts")
+    raise OSError(f"no free port found on {HOST} between {FIRST} and {LAST} after {_ATTEMPTS} attempts")

@@ -183,7 +183,7 @@ class SimulatedCluster:
         """Why the cluster is not at rest: in every partition all replicas in the ISR, logs equal, all committed."""
         if self.controller is None:
             return ["the controller is down"]
-        reasons = []
+        reasons = [] if self.image is self.last_image else ["metadata has just changed"]
         for broker_id, member in self.members.items():
             registered = self.last_image.broker(broker_id)
             if member.broker is None or registered is None or not registered.active:

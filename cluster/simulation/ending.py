@@ -17,7 +17,7 @@ from replog.log.verify.segment import Totals
 from replog.metadata import PartitionState
 from replog.topic import TopicPartition
 
-QUIESCENCE_S = 60.0  # virtual, and far more than it takes
+QUIESCENCE_S = 180.0  # virtual, and far more than it takes, even where a throttle lets 2,000 bytes a second pass
 STOP_S = 40.0
 POLL_S = 0.1
 

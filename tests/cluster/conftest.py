@@ -1,15 +1,15 @@
 """Real clusters for tests, and the command line as a process."""
 
+import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from cluster.local.supervisor import LocalCluster, log_tail
-from tests.cluster.commands import Replog
+from tests.cluster.commands import Commands, Replog
 
 
 @pytest.fixture(scope="module")
@@ -23,23 +23,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     assert killed == []
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    with contextlib.closing(Commands()) as commands:
+        yield commands
+
+
 @pytest.fixture
-def replog(tmp_path: Path) -> Replog:
+def replog(commands: Commands, tmp_path: Path) -> Replog:
     """The command line, as a process that knows no cluster but those it is told of."""
 
     def run(
-        *arguments: object, stdin: str = "", timeout: float = 60, environment: Mapping[str, str] | None = None
+        *arguments: object, stdin: str = "", timeout: int = 60, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("REPLOG_")}
-        return subprocess.run(
-            [sys.executable, "-m", "cluster.cli", *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            env={**inherited, "REPLOG_CLUSTER_DIRECTORY": str(tmp_path / "no-cluster"), **(environment or {})},
-        )
+        alone = {"REPLOG_CLUSTER_DIRECTORY": str(tmp_path / "no-cluster")}
+        return commands.run(list(map(str, arguments)), stdin, timeout, {**inherited, **alone, **(environment or {})})
 
     return run
 

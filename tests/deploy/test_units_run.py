@@ -8,17 +8,11 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from cluster.local.ports import free_port
 from tests.deploy.commands import DEPLOY, systemd_command
 from tests.deploy.running import Running, stopped_afterwards
 
 pytestmark = pytest.mark.processes
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def free_instance(ports: str) -> str:
@@ -40,7 +34,7 @@ def serving(address: str) -> bool:
 
 
 def test_the_units_bring_up_a_controller_and_a_broker(tmp_path: Path):
-    environment = {"REPLOG_CONTROLLER": f"127.0.0.1:{free_port()}", "REPLOG_HOST": "127.0.0.1"}
+    environment = {"REPLOG_CONTROLLER": f"127.0.0.1:{free_port([])}", "REPLOG_HOST": "127.0.0.1"}
     commands = [
         systemd_command("replog-controller.service", environment),
         systemd_command("replog-broker@.service", environment, free_instance("1909")),

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch
+from tests.cluster.commands import Replog
 
 pytestmark = pytest.mark.processes
 
 TP = TopicPartition("t", 0)
+
+Partition = Callable[..., Awaitable[tuple[int, str, str]]]
 
 
 @pytest.fixture
@@ -29,25 +31,25 @@ async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
     await cluster.stop()
 
 
-async def partition(cluster: InProcessCluster, *arguments: object) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of `replog partition …`."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "cluster.cli", "partition", *map(str, arguments), "--bootstrap-server", cluster.brokers[1].address),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert b"Traceback" not in err, err
-    return process.returncode or 0, out.decode(), err.decode()
+@pytest.fixture
+def partition(replog: Replog, cluster: InProcessCluster) -> Partition:
+    """Exit status, stdout and stderr of `replog partition …`, run beside the cluster in this process."""
+
+    async def run(*arguments: object) -> tuple[int, str, str]:
+        on = ("--bootstrap-server", cluster.brokers[1].address)
+        done = await asyncio.to_thread(replog, "partition", *arguments, *on)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    return run
 
 
-async def test_a_replica_is_moved_and_found_where_it_is(cluster: InProcessCluster) -> None:
+async def test_a_replica_is_moved_and_found_where_it_is(partition: Partition, cluster: InProcessCluster) -> None:
     two = cluster.directory / "two"
     move = ("move", "--topic", "t", "--partition", 0, "--broker", 1)
-    assert await partition(cluster, *move, "--log-dir", two, "--wait") == (0, "", f"t-0 is in {two} of broker 1\n")
+    assert await partition(*move, "--log-dir", two, "--wait") == (0, "", f"t-0 is in {two} of broker 1\n")
     assert cluster.log(1, TP).directory == two / "t-0"
-    status, out, _ = await partition(cluster, "log-dirs", "--topic", "t", "--format", "json")
+    status, out, _ = await partition("log-dirs", "--topic", "t", "--format", "json")
     assert status == 0
     assert json.loads(out) == [
         {
@@ -60,7 +62,7 @@ async def test_a_replica_is_moved_and_found_where_it_is(cluster: InProcessCluste
             "is_future": False,
         }
     ]
-    status, out, _ = await partition(cluster, "log-dirs")
+    status, out, _ = await partition("log-dirs")
     assert status == 0
     assert [line.split()[:4] for line in out.splitlines()[2:]] == [
         ["1", str(cluster.directory / "one"), "NONE", "0"],
@@ -68,29 +70,25 @@ async def test_a_replica_is_moved_and_found_where_it_is(cluster: InProcessCluste
     ]
 
 
-async def test_what_cannot_be_is_refused(cluster: InProcessCluster) -> None:
+async def test_what_cannot_be_is_refused(partition: Partition, cluster: InProcessCluster) -> None:
     one = cluster.directory / "one"
-    status, out, err = await partition(
-        cluster, "move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "/nowhere"
-    )
+    status, out, err = await partition("move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "/nowhere")
     assert (status, out) != (0, "")
     assert "LOG_DIR_NOT_FOUND" in err
     assert str(one) in err
     status, _, err = await partition(
-        cluster, "move", "--topic", "t", "--partition", 7, "--broker", 1, "--log-dir", one, "--wait"
+        "move", "--topic", "t", "--partition", 7, "--broker", 1, "--log-dir", one, "--wait"
     )
     assert (status, err) == (
         0,
         f"t-7 is not on broker 1; if it is placed there, it will be created in {one}\n",
     )
-    status, _, err = await partition(
-        cluster, "move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "two"
-    )
+    status, _, err = await partition("move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "two")
     assert status != 0
     assert "'two' is relative" in err
-    status, _, err = await partition(cluster, "log-dirs", "--broker", 9)
+    status, _, err = await partition("log-dirs", "--broker", 9)
     assert status != 0
     assert "there is no broker 9; there are 1" in err
-    status, out, err = await partition(cluster, "log-dirs", "--topic", "t", "--topic", "tt")
+    status, out, err = await partition("log-dirs", "--topic", "t", "--topic", "tt")
     assert (status, out) == (1, "")
     assert "topic 'tt' is not known" in err

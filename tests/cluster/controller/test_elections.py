@@ -65,6 +65,15 @@ def test_isr_17_the_last_known_leader_leads_as_soon_as_the_last_eligible_replica
     assert (after.isr, after.elr, after.leader, after.recovering) == ((11,), (), 11, True)
 
 
+def test_isr_17_where_a_reassignment_took_away_who_led_last_the_last_eligible_replica_leads_again():
+    """ISR-17: else nobody ever would, for who led last is no replica any more."""
+    cancelled = partition(leader=-1, elr=(12,), last_known=-1)
+    nobody = remove_from_isr(cancelled, 12, active(11, 13), unclean=True)
+    assert (nobody.isr, nobody.elr, nobody.leader, nobody.last_known_leader) == ((), (), -1, 12)
+    after = elect(nobody, active(11, 12, 13))
+    assert (after.isr, after.leader, after.recovering, after.last_known_leader) == ((12,), 12, True, -1)
+
+
 def test_isr_17_the_isr_comes_before_the_elr():
     """ISR-17."""
     state = PartitionState(ALL, (13,), -1, 6, 10, (12,), last_known_leader=13)

@@ -13,6 +13,7 @@ from cluster.simulation.runner import run_seeds
 from cluster.simulation.simulation import Outcome
 
 NEW_SEEDS = 100
+JOBS = max(1, (os.cpu_count() or 2) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))  # others test meanwhile
 KNOWN = Path(__file__).with_name("seeds.txt")
 
 
@@ -35,7 +36,7 @@ def _told(failed: list[Outcome]) -> str:
 def test_a_hundred_seeds_that_nobody_has_tried_hold_every_invariant() -> None:
     first = int(time.time())
     print(f"seeds from {first} on")
-    outcomes = list(run_seeds(range(first, first + NEW_SEEDS), PROFILES["quick"], jobs=os.cpu_count() or 2))
+    outcomes = list(run_seeds(range(first, first + NEW_SEEDS), PROFILES["quick"], jobs=JOBS))
     failed = [outcome for outcome in outcomes if outcome.failed]
     assert not failed, _told(failed)
     assert len(outcomes) == NEW_SEEDS

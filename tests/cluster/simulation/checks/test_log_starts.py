@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from cluster.simulation.history import Deletion, Outcome
+from replog.log.errors import LogStorageError
 from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
 from tests.leader.replicas import TP, state
 
@@ -110,3 +111,15 @@ def test_inv_11_a_replica_that_comes_back_without_its_first_records(tmp_path: Pa
     world.start(2, "0:3-4")
     with violates("INV-11", "broker 2's log starts at 3"):
         world.follow(2, state())
+
+
+def test_retention_in_the_midst_of_which_the_disk_fails(tmp_path: Path) -> None:
+    """The segments that it has hidden are there still."""
+    world = three(tmp_path, "0:0-4", segment_bytes=100, retention_bytes=100)
+    world.history.retained[TP.topic] = None
+    log = world.hosted(2).log
+    log.directory.joinpath("leader-epoch-checkpoint.tmp").mkdir()
+    with pytest.raises(LogStorageError):
+        log.delete_old_segments(0)
+    world.step(2)
+    assert world.partition.highest_start == log.log_start_offset > log.segments[0].base_offset

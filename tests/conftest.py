@@ -1,0 +1,33 @@
+"""Tests that start processes, on several workers at once (`-n 2 --dist loadfile`): they share a machine, and no more.
+
+A file's tests stay together, for the cluster that they have in common; so do those that ask Apache Kafka.
+"""
+
+import os
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+from cluster.local import ports
+
+TOGETHER = "tests/interop/"
+
+
+class _ByFile(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    return _ByFile(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_configure() -> None:
+    """A port that one worker has found free, and not yet used, is none that another one may find."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if worker:
+        share = (ports.LAST - ports.FIRST) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        ports.FIRST += int(worker) * share
+        ports.LAST = ports.FIRST + share - 1
