@@ -248,6 +248,8 @@ class _Run:
         return self._closer(held, rows, INDEXES)
 
     def _digests(self, held: list[Replica]) -> _Seen:
+        if all(r.high_watermark is None for r in held):
+            return _Seen()  # nothing is known to be committed, which is told: there is nothing to compare
         self._progress("comparing digests")
         return self._closer(held, self._collect("digests", held, compare_indexes, {"pass": DIGESTS}), DIGESTS)
 

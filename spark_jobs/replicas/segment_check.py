@@ -387,7 +387,8 @@ class Walk:
         if last >= first or not rotten:
             yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
         self._expected = max(first, last + 1)
-        self._indexes.lost(self._expected - 1, damage.resume or 0)
+        if damage.resume is not None:
+            self._indexes.lost(self._expected - 1, damage.resume)
 
 
 def _rot(position: int, header: BatchHeader, detail: str) -> Fault:
