@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from cluster.local.ports import free_port
 from spark_jobs.java import find_java_home, shim_java_home
 from tests.deploy.commands import compose_commands
 from tests.deploy.running import Running, stopped_afterwards
-from tests.deploy.test_units_run import free_port
 
 pytestmark = pytest.mark.spark
 
 
 def test_the_worker_registers_with_the_master(tmp_path: Path):
     programs = Path(sys.executable).parent
-    port = str(free_port())
+    port = str(free_port([]))
     environment = {
         **os.environ,
         "PATH": f"{programs}:{os.environ['PATH']}",
