@@ -62,7 +62,7 @@ def _live(cluster: KafkaCluster, spark: SparkSession) -> Lived:
         killed.start()
         load.wait_until(lambda: KILLED in cluster.in_sync(), lambda: f"broker {KILLED} is not in sync again")
         live = {level: audit(spark, cluster.directories, list(TOPICS), level) for level in ("index", "deep")}
-        load.wait_for(1)
+        load.wait_for(RECORDS)
     load.wait_until(lambda: len(cluster.in_sync()) == len(cluster.brokers), lambda: "not all are in sync")
     cluster.stop()
     return Lived(cluster.directories, live, dict(load.acknowledged))
