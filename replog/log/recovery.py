@@ -146,10 +146,12 @@ def cut_epochs(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_o
     A follower without epochs is not asked for any: it would append behind what it hides, be that another history than
     its leader's, and of later epochs (INV-14).
     """
-    end, last_epoch = segments[-1].next_offset, max(segment.last_epoch for segment in segments)
+    end = segments[-1].next_offset
     cache.truncate_from_end(end)
-    if cache.latest() is None and last_epoch != NO_EPOCH and log_start_offset >= end:
-        cache.assign(last_epoch, end)
+    if cache.latest() is None and log_start_offset >= end:
+        last_epoch = max(segment.last_epoch for segment in segments)
+        if last_epoch != NO_EPOCH:
+            cache.assign(last_epoch, end)
 
 
 def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:

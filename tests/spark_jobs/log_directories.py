@@ -10,6 +10,8 @@ from replog.log.batch import HEADER_SIZE
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.log.log import Log
 from replog.topic import TopicPartition
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import Segment
 from tests.audit import replica_files
 from tests.audit.replica_files import overwrite, remove_segment
 from tests.replog.log.batches import append, client_batch, open_log
@@ -209,3 +211,9 @@ def _build_unequal(cluster: Cluster) -> None:
     cluster.marks[2][TopicPartition("leftovers", 0)] = END
     cluster.build(1, "alone")
     cluster.write_checkpoints()
+
+
+def segments(cluster: Cluster) -> tuple[Segment, ...]:
+    """Those of broker 1, which has one partition."""
+    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
+    return files.segments

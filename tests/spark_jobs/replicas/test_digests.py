@@ -1,32 +1,15 @@
 """The digest check of a segment, without Spark: what its points are, and what it reads to know them."""
 
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from replog.log.batch import BatchHeader, iterate_batches
 from replog.log.digest import add_digests, batch_digest
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_check import DIGEST, Point
 from spark_jobs.replicas.scan import Fault
-from tests.spark_jobs.log_directories import END, Cluster
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path)
-    cluster.build(1, "t")
-    return cluster
-
-
-def segments(cluster: Cluster) -> tuple[Segment, ...]:
-    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
-    return files.segments
+from tests.spark_jobs.log_directories import END, Cluster, segments
 
 
 def headers(cluster: Cluster) -> list[BatchHeader]:

@@ -16,21 +16,9 @@ from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.sound import NotSound
-from tests.spark_jobs.log_directories import Cluster
+from tests.spark_jobs.log_directories import Cluster, segments
 
 CELLS = Cells(8, (10, 30), 2**62)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path)
-    cluster.build(1, "t")
-    return cluster
-
-
-def segments(cluster: Cluster) -> tuple[Segment, ...]:
-    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
-    return files.segments
 
 
 def path_of(segment: Segment, suffix: str) -> Path:

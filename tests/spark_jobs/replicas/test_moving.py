@@ -18,21 +18,9 @@ from spark_jobs.replicas.parts import check_part, parts_of
 from spark_jobs.replicas.scan import WINDOW, Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.replog.log.batches import append, open_log
-from tests.spark_jobs.log_directories import Cluster, batch
+from tests.spark_jobs.log_directories import Cluster, batch, segments
 
 TP = TopicPartition("t", 0)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path)
-    cluster.build(1, "t")
-    return cluster
-
-
-def segments(cluster: Cluster) -> tuple[Segment, ...]:
-    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
-    return files.segments
 
 
 def log_of(cluster: Cluster, segment: Segment) -> Path:
