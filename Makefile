@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants check format proto bench bench-storage bench-purgatory bench-spark clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants check format proto bench bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ bench-purgatory: $(SETUP_DONE)  ## A million waiting operations, with the timers
 
 bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (two minutes)
 	$(PYTHON) -m benchmarks.spark_source
+
+bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum and Kafka's DumpLogSegments (a quarter of an hour, 26 GB of disk)
+	$(PYTHON) -m benchmarks.audit
 
 clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)
 	rm -rf build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

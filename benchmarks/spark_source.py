@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.measure import cpu_seconds, environment
+from benchmarks.measure import cpu_seconds, descendants, environment
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
 from replog.client.records import decode_fetched, encode_batch
@@ -55,22 +55,6 @@ async def fill(bootstrap: str, records: int) -> None:
         value = os.urandom(RECORD_BYTES)
         for number in range(records):
             await producer.send(TOPIC, value, partition=number % PARTITIONS)
-
-
-def descendants(pid: int) -> list[int]:
-    """The process, and all that it and its children have started and that still run."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(stat.parent.name))
-    found, left = [], [pid]
-    while left:
-        found.append(left.pop())
-        left += children.get(found[-1], [])
-    return found
 
 
 def through_spark(bootstrap: str, brokers: list[int], records: int, runs: int) -> list[str]:

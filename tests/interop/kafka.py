@@ -11,7 +11,7 @@ from typing import IO
 from spark_jobs.java import NoJava, find_java_home
 
 VERSION = "4.1.0"
-_POM = Path(__file__).with_name("pom.xml")
+_POM = str(Path(__file__).with_name("pom.xml"))
 _DOWNLOAD_TIMEOUT_S = 240
 _QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 

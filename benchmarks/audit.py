@@ -1,0 +1,319 @@
+"""What an audit costs, beside other programs that read the same bytes, in one run.
+
+Three replicas that agree (`audit_logs` says how they are made). At `--gib` a replica: `deep`, which reads every byte
+and recomputes every CRC, beside `sha256sum` of the same files, several at once on as many cores, and beside Kafka's
+DumpLogSegments on one segment; then what the levels that read less cost. Once with all cores, and once with one core to
+which Spark, its Python workers and whatever is beside it are pinned. All of this is read from memory. Then each level
+at growing sizes: read from memory too if the largest size has room there, else all from disk, which is forgotten by the
+page cache before each audit.
+
+Audits run in a session that has done a small audit of each level before; what Kafka's tool takes for a small log is
+subtracted, as it is the start of a JVM. All take turns, and each figure is the median of its rounds. Kafka comes from
+Maven; without it that comparison is left out. Run it with `make bench-audit`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.audit_logs import REPLICAS, Replicas, forget_all, read_all
+from benchmarks.measure import descendants, environment
+from benchmarks.storage import KIB, MIB
+from spark_jobs.audit.audit import audit
+from spark_jobs.audit.findings import CONSISTENT, LEVELS
+from spark_jobs.java import find_java_home
+from spark_jobs.session import spark_session
+from tests.interop.kafka import NoKafka, cache_directory, fetch_jars
+
+GIB = 1 << 30
+SMALL_LOG = MIB  # what a session is warmed up with
+CPUS = sorted(os.sched_getaffinity(0))
+CORES = tuple(dict.fromkeys([len(CPUS), 1]))
+IN_MEMORY = 0.6  # of the memory that is free: more is read from disk
+MIN_GIB = 0.0625
+LINEAR = 1.2  # how much more time a byte may take in a log that is larger
+SHA256SUM, OPENSSL, DUMP = "sha256sum", "openssl sha256", "DumpLogSegments"
+KAFKA_JVM = (  # as bin/kafka-dump-log.sh has it
+    "-Xmx256M",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+)
+TIMEOUT_S = 3600
+
+Note = Callable[[str], None]
+Figure = dict[str, Any]
+
+
+@contextmanager
+def session(cores: int, small: Replicas) -> Iterator[SparkSession]:
+    """Spark on so many cores, which has done every level once. Pinned to them, as is all that this process starts."""
+    spark = spark_session("benchmark", f"local[{cores}]")
+    try:
+        for level in LEVELS:
+            audit(spark, small.directories, (), level)
+        pin(cores)
+        yield spark
+    finally:
+        pin(len(CPUS))
+        spark.stop()
+
+
+def pin(cores: int) -> None:
+    """Let this process and all that it has started run on the first CPUs only, with all of their threads."""
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):  # it is gone
+            for task in os.listdir(f"/proc/{pid}/task"):
+                os.sched_setaffinity(int(task), CPUS[:cores])
+
+
+class Kafka:
+    """Its DumpLogSegments. Raises NoKafka where it cannot be had."""
+
+    def __init__(self, small: Path) -> None:
+        self._command = [
+            str(find_java_home() / "bin" / "java"),
+            *KAFKA_JVM,
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+            *("-cp", f"{fetch_jars(cache_directory())}/*", "kafka.tools.DumpLogSegments", "--deep-iteration"),
+        ]
+        self._small = small
+
+    def seconds(self, log: Path) -> float:
+        """For reading one segment, without the start of a JVM."""
+        return self._dump(log) - self._dump(self._small)
+
+    def _dump(self, log: Path) -> float:
+        return run([*self._command, "--files", str(log)])
+
+
+def run(command: Sequence[str], stdin: str = "") -> float:
+    """The seconds that a program takes, which must succeed."""
+    started = time.perf_counter()
+    subprocess.run(command, input=stdin.encode(), stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
+    return time.perf_counter() - started
+
+
+def hashed(command: Sequence[str], files: Sequence[Path], cores: int) -> float:
+    """Seconds for a hash of each file, `cores` files at once."""
+    names = "\0".join(map(str, files))
+    return run(["xargs", "-0", "-n", "1", "-P", str(cores), *command], names)
+
+
+def audited(spark: SparkSession, replicas: Replicas, level: str) -> tuple[float, int]:
+    """Seconds, and bytes read from the replicas by the audit's own account."""
+    started = time.perf_counter()
+    result = audit(spark, replicas.directories, (), level)
+    seconds = time.perf_counter() - started
+    assert result.verdict == CONSISTENT, (result.verdict, result.findings)
+    return seconds, sum(result.bytes_read.values())
+
+
+class Bench:
+    """Measures in `directory`, on the file system that is asked about."""
+
+    def __init__(self, directory: Path, batch_bytes: int, rounds: int, note: Note) -> None:
+        self._replicas = Replicas(directory / "replicas", batch_bytes)
+        self._small = Replicas(directory / "small", batch_bytes)
+        self._rounds = rounds
+        self._note = note
+
+    def run(self, gib: float, sizes: Sequence[float]) -> dict[str, Any]:
+        self._small.grow(SMALL_LOG)
+        in_memory = fits(max(sizes))
+        compared: list[Figure] = []
+        grown: list[Figure] = []
+        missing = None
+        for size in sorted({gib, *sizes}):
+            self._note(f"making three replicas of {size:g} GiB")
+            self._replicas.grow(int(size * GIB))
+            if size == gib:
+                compared, missing = self.compare()
+            if size in sizes:
+                grown += self.levels(size, in_memory=in_memory)
+        return {
+            "gib": gib,
+            "in_memory": {"compared": fits(gib), "grown": in_memory},
+            "compared": compared,
+            "grown": grown,
+            "targets": targets(compared, grown),
+            "no_kafka": missing,
+            "environment": environment(),
+        }
+
+    def compare(self) -> tuple[list[Figure], str | None]:
+        """Everything at one size, with all cores and with one; and why Kafka is not among it."""
+        kafka, missing = None, None
+        try:
+            kafka = Kafka(self._small.first_log())
+        except NoKafka as error:
+            missing = str(error)
+        files, first = self._replicas.files(), self._replicas.first_log()
+        hashes = {SHA256SUM: [SHA256SUM]}
+        if shutil.which("openssl"):
+            hashes[OPENSSL] = ["openssl", "dgst", "-sha256"]
+        figures = []
+        for cores in CORES:
+            found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+            with session(cores, self._small) as spark:
+                for number in range(self._rounds):
+                    self._note(f"round {number + 1} of {self._rounds} on {cores} cores: levels")
+                    read_all(files)
+                    for level in LEVELS:
+                        found[level].append(audited(spark, self._replicas, level))
+                    for name, command in hashes.items():
+                        self._note(f"round {number + 1} of {self._rounds} on {cores} cores: {name}")
+                        found[name].append((hashed(command, files, cores), self._replicas.all_bytes))
+                    if kafka is not None:
+                        self._note(f"round {number + 1} of {self._rounds} on {cores} cores: {DUMP}")
+                        found[DUMP].append((kafka.seconds(first), first.stat().st_size))
+            figures += [self._figure(name, cores, runs) for name, runs in found.items()]
+        return figures, missing
+
+    def levels(self, size: float, *, in_memory: bool) -> list[Figure]:
+        """Every level at one size, with all cores."""
+        found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        files = self._replicas.files()
+        with session(CORES[0], self._small) as spark:
+            for number in range(self._rounds):
+                if in_memory:
+                    read_all(files)
+                for level in LEVELS:
+                    self._note(f"{size:g} GiB, round {number + 1} of {self._rounds}: {level}")
+                    if not in_memory:
+                        forget_all(files)
+                    found[level].append(audited(spark, self._replicas, level))
+        return [self._figure(name, CORES[0], runs) | {"gib": size} for name, runs in found.items()]
+
+    def _figure(self, name: str, cores: int, runs: list[tuple[float, int]]) -> Figure:
+        seconds, read = statistics.median(seconds for seconds, _ in runs), runs[0][1]
+        return {
+            "name": name,
+            "cores": cores,
+            "seconds": seconds,
+            "bytes_read": read,
+            "mb_per_second": read / 1e6 / seconds,
+            "share_of_log": read / self._replicas.log_bytes,
+        }
+
+
+def fits(gib: float) -> bool:
+    """Whether three replicas of that size stay in memory."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(int(line.split()[1]) * KIB for line in lines if line.startswith("MemAvailable:"))
+    return len(REPLICAS) * gib * GIB < IN_MEMORY * available
+
+
+def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]:
+    """What is aimed at, what came of it, and whether that will do."""
+    found = {(figure["name"], figure["cores"]): figure for figure in compared}
+    largest = {figure["name"]: figure for figure in grown}  # the last of each
+    made: list[tuple[str, float, str, bool]] = []
+    for cores in CORES:
+        ratio = found[SHA256SUM, cores]["seconds"] / found["deep", cores]["seconds"]
+        made.append((f"{SHA256SUM} / deep, seconds, cores: {cores}", ratio, "at least 1", ratio >= 1))
+    if (DUMP, 1) in found:
+        ratio = found["deep", 1]["mb_per_second"] / found[DUMP, 1]["mb_per_second"]
+        made.append((f"deep / {DUMP}, bytes a second of one core", ratio, "at least 5", ratio >= 5))
+    for level in ("digest", "index"):
+        share = max(figure["share_of_log"] for figure in [*compared, *grown] if figure["name"] == level)
+        made.append((f"{level}: bytes read of the log's, %", share * 100, "at most 1", share <= 0.01))
+    ratio = largest["deep"]["seconds"] / largest["digest"]["seconds"]
+    made.append((f"deep / digest, seconds, at {largest['deep']['gib']:g} GiB", ratio, "at least 5", ratio >= 5))
+    for level in LEVELS:
+        steps = list(pairwise(figure for figure in grown if figure["name"] == level))
+        for before, after in steps[-1:]:
+            ratio = after["seconds"] / before["seconds"] / (after["bytes_read"] / before["bytes_read"])
+            what = f"{level}: seconds / bytes read, {after['gib']:g} GiB to {before['gib']:g}"
+            made.append((what, ratio, f"at most {LINEAR}", ratio <= LINEAR))
+    return [dict(zip(("what", "found", "wanted", "met"), target, strict=True)) for target in made]
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    gib, state = report["gib"], report["in_memory"]
+    table = Table(title=f"Three replicas of {gib:g} GiB, {_from(state['compared'])}")
+    for column in ("", "cores", "seconds", "MB/s", "bytes read", "of the log"):
+        table.add_column(column, justify="right" if column else "left")
+    for figure in report["compared"]:
+        table.add_row(figure["name"], *_cells(figure))
+    console.print(table)
+    if report["no_kafka"] is not None:
+        console.print(f"Without Kafka's {DUMP}: {report['no_kafka']}", highlight=False)
+    table = Table(title=f"Growing, {_from(state['grown'])}")
+    for column in ("", "GiB a replica", "cores", "seconds", "MB/s", "bytes read", "of the log"):
+        table.add_column(column, justify="right" if column else "left")
+    for figure in sorted(report["grown"], key=lambda figure: LEVELS.index(figure["name"])):
+        table.add_row(figure["name"], f"{figure['gib']:g}", *_cells(figure))
+    console.print(table)
+    table = Table("", "found", "wanted", title="What is aimed at")
+    for target in report["targets"]:
+        mark = "✓ met" if target["met"] else "✗ missed"
+        table.add_row(target["what"], f"{target['found']:.3g}", f"{target['wanted']} {mark}")
+    console.print(table)
+    console.print(report["environment"], highlight=False)
+
+
+def _from(in_memory: bool) -> str:
+    return "all files in the page cache" if in_memory else "no file in the page cache"
+
+
+def _cells(figure: Figure) -> list[str]:
+    return [
+        str(figure["cores"]),
+        f"{figure['seconds']:,.2f}",
+        f"{figure['mb_per_second']:,.0f}",
+        f"{figure['bytes_read']:,}",
+        f"{figure['share_of_log']:.2%}",
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument("--gib", type=float, default=2.0, help="of a replica that is compared with other programs")
+    parser.add_argument("--sizes", default="1,2,4,8", help="of a replica that grows, in GiB, separated by commas")
+    parser.add_argument("--batch-kib", type=int, default=16, help="of the batches in the log")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--directory", type=Path, help="for the replicas; the system's temporary one if left out")
+    options = parser.parse_args()
+    sizes = sorted(float(size) for size in options.sizes.split(","))
+    if min(options.gib, *sizes) < MIN_GIB or options.rounds < 1 or options.batch_kib < 2:
+        parser.error(f"needs --rounds 1, --batch-kib 2 and sizes of {MIN_GIB} GiB at least")
+    needed = int(len(REPLICAS) * max(options.gib, *sizes) * GIB * 1.05)
+    console = Console(stderr=True)
+    directory = Path(tempfile.mkdtemp(prefix="replog-bench-", dir=options.directory))
+    try:
+        free = shutil.disk_usage(directory).free
+        if free < needed:
+            parser.error(f"{directory} has {free >> 20:,} MiB free, {needed >> 20:,} MiB are needed: see --directory")
+        with console.status("") as status:
+            bench = Bench(directory, options.batch_kib * KIB, options.rounds, status.update)
+            report = bench.run(options.gib, sizes)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    if options.format == "json":
+        print(json.dumps(report, indent=2))
+    else:
+        show(report, Console())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""The logs that the benchmark of the audit reads: three replicas of one partition, which agree, as brokers leave them.
+
+The first one is written through our own log, in its defaults: segments of 1 GiB, an index entry every 4 KiB, digests.
+Its batches have records of about a KiB that nothing can compress. The others are copies of its files, byte by byte;
+everything is fsynced, and the high watermark of each is its log's end.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.storage import MIB
+from replog.client.records import BatchBuilder
+from replog.config import TopicConfig
+from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
+from replog.log.files import LOG_SUFFIX
+from replog.log.log import Log
+from replog.topic import TopicPartition
+
+REPLICAS = (1, 2, 3)
+RECORD_BYTES = 1000  # of a value
+START_MS = 1_700_000_000_000
+_PARTITION = TopicPartition("benchmark", 0)
+
+
+class Replicas:
+    """Their directories under `root`, by replica; `grow` makes them larger."""
+
+    def __init__(self, root: Path, batch_bytes: int) -> None:
+        self.directories = {replica: root / str(replica) for replica in REPLICAS}
+        self._batch_bytes = batch_bytes
+        self._random = os.urandom(8 * MIB)
+        self._chance = random.Random(1)
+        self._now_ms = START_MS
+        for directory in self.directories.values():
+            (directory / _PARTITION.directory_name).mkdir(parents=True)
+
+    def grow(self, size: int) -> None:
+        """Append to each replica until its log has `size` bytes."""
+        first, *others = (self.directories[replica] / _PARTITION.directory_name for replica in REPLICAS)
+        log = Log.open(first, TopicConfig(), clean=True)
+        left = size - _bytes(first.glob(f"*{LOG_SUFFIX}"))
+        while left > 0:
+            batch = self._batch()
+            log.append_as_leader(batch, leader_epoch=0, now_ms=self._now_ms)
+            left -= len(batch)
+        log.close()
+        for other in others:
+            _copy(first, other)
+        for directory in self.directories.values():
+            OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write({_PARTITION: log.log_end_offset})
+            OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write({})
+
+    def _batch(self) -> bytearray:
+        self._now_ms += 1
+        builder = BatchBuilder(self._batch_bytes)
+        while builder.append(self._now_ms, None, self._value(), ()):
+            pass
+        return builder.build()
+
+    def _value(self) -> bytes:
+        start = self._chance.randrange(len(self._random) - RECORD_BYTES)
+        return self._random[start : start + RECORD_BYTES]
+
+    def files(self) -> list[Path]:
+        """Of all segments of all replicas: logs and indexes."""
+        return [path for directory in self.directories.values() for path in sorted(directory.glob("*/*.*"))]
+
+    def first_log(self) -> Path:
+        """The first segment of one replica."""
+        return min(self.directories[REPLICAS[0]].glob(f"*/*{LOG_SUFFIX}"))
+
+    @property
+    def log_bytes(self) -> int:
+        return _bytes(path for path in self.files() if path.suffix == LOG_SUFFIX)
+
+    @property
+    def all_bytes(self) -> int:
+        return _bytes(self.files())
+
+
+def _bytes(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in paths)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Make `target` the same, by writing the files that are not."""
+    for path in target.iterdir():
+        if not (source / path.name).exists():
+            path.unlink()
+    for path in source.iterdir():
+        copy = target / path.name
+        found, wanted = copy.stat() if copy.exists() else None, path.stat()
+        if found is None or (found.st_size, found.st_mtime_ns) != (wanted.st_size, wanted.st_mtime_ns):
+            shutil.copy2(path, copy)
+            with copy.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def read_all(paths: Iterable[Path]) -> None:
+    """So that they are in memory."""
+    buffer = bytearray(MIB)
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def forget_all(paths: Iterable[Path]) -> None:
+    """So that they are on disk only."""
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
