@@ -24,8 +24,8 @@ from replog.log.files import (
 )
 from replog.topic import TopicPartition
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
-from spark_jobs.replicas.scan import Damage, LogFile, open_log
-from spark_jobs.replicas.segment_check import LAYOUTS, read_index
+from spark_jobs.replicas.scan import Damage, LogFile, entries_from_end, open_log
+from spark_jobs.replicas.segment_check import LAYOUTS
 
 WINDOW = 192  # bytes of a hex dump
 BEFORE = 48  # of them before the first difference
@@ -140,7 +140,7 @@ def _extent(files: PartitionFiles) -> str:
 def find_batch(segment: Segment, log: LogFile, offset: int) -> int | None:
     """Where the batch that has `offset` begins, from the last index entry below it that tells the truth."""
     start = 0
-    for _, indexed, position in reversed(read_index(segment, INDEX_SUFFIX).rows):
+    for indexed, position in entries_from_end(segment):
         try:
             if indexed < offset and log.header(position).last_offset <= indexed:
                 start = position

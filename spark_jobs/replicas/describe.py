@@ -3,10 +3,8 @@
 from typing import NamedTuple
 
 from replog.log.errors import CorruptRecord
-from replog.log.files import INDEX_SUFFIX
 from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
-from spark_jobs.replicas.scan import Damage, open_log
-from spark_jobs.replicas.segment_check import read_index
+from spark_jobs.replicas.scan import Damage, entries_from_end, open_log
 
 _WINDOW = 4096  # bytes read at once near the log end
 
@@ -77,11 +75,10 @@ def _bounds(files: PartitionFiles) -> Description:
 
 def _log_end(segment: Segment) -> int:
     """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
-    rows = read_index(segment, INDEX_SUFFIX).rows
     next_offset = segment.base
     with open_log(segment, _WINDOW) as log:
         start = 0
-        for _, offset, position in reversed(rows):
+        for offset, position in entries_from_end(segment):
             try:
                 if log.header(position).last_offset == offset:
                     start = position

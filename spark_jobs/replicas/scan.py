@@ -18,12 +18,14 @@ from crc32c import crc32c
 from replog.config import MAX_LONG
 from replog.log.batch import CRC_START, HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.index import OffsetIndex
 from spark_jobs.replicas.files import MAX_HEADERS, Segment, SegmentFile, Vanished
 
 WINDOW = 1 << 20
 FIRST_HEADERS = 16  # read by a walk at once, then twice as many, and so on
 MAX_INDEX_BYTES = 64 << 20  # of one file: what it takes to walk a segment is in memory
+FIRST_ENTRIES = 4096  # bytes of an index read from its end at once, then twice as many, and so on
 MAX_FAULTS = 100  # listed of each segment and class: enough to see what happened, few enough for the driver
 
 BIT_ROT = "BIT_ROT"
@@ -260,6 +262,28 @@ def _follows(
     if offset_field == 1:
         return before[0] < entry[0] and before[1] <= entry[1]
     return before[0] < entry[0] and (not both or before[1] < entry[1])
+
+
+def entries_from_end(segment: Segment) -> Iterator[tuple[int, int]]:
+    """Offsets and positions of the offset index, the last entry first, whether they tell the truth or not.
+
+    Costs what is taken of it. Of an entry that points at the segment's beginning nothing can be learnt: it is left out,
+    as unused slots are (IX-2).
+    """
+    layout = OffsetIndex.layout
+    try:
+        with segment.open(INDEX_SUFFIX) as file:
+            end, size = file.size // layout.size * layout.size, FIRST_ENTRIES
+            while end > 0:
+                start = max(0, end - size)
+                raw = file.read(start, end - start)
+                raw = raw[: -(-len(raw.rstrip(b"\0")) // layout.size) * layout.size]
+                for relative, position in reversed(list(layout.iter_unpack(raw))):
+                    if relative >= 0 and position > 0:
+                        yield segment.base + relative, position
+                end, size = start, min(2 * size, WINDOW)
+    except FileNotFoundError:
+        return
 
 
 Item = TypeVar("Item")
