@@ -67,7 +67,7 @@ class Audit:
     bytes_read: dict[str, int] = field(default_factory=dict)  # of segments' files, by stage
     where: Where = ""
     taken: TakenOver | None = None  # of the saved audit that this one went on from
-    saved: Saved | None = None  # for the next one
+    saved: Saved | None = None  # for the next one, if it was asked for
     epochs: Epochs = field(default_factory=dict)  # of some partitions with findings
 
     @property
@@ -112,9 +112,14 @@ def audit(
     level: str = "index",
     progress: Progress = lambda stage: None,
     since: Saved | None = None,
+    *,
+    save: bool = False,
 ) -> Audit:
-    """Compare the replicas that are at `where`; see the command for the rules. With `since`, only what is new."""
-    return _Run(spark, where, topics, level, progress, since).run()
+    """Compare the replicas that are at `where`; see the command for the rules. With `since`, only what is new.
+
+    With `save` the result tells what the next one can go on from.
+    """
+    return _Run(spark, where, topics, level, progress, since, save).run()
 
 
 class _Run:
@@ -126,11 +131,13 @@ class _Run:
         level: str,
         progress: Progress,
         since: Saved | None,
+        save: bool,
     ) -> None:
         self._spark = spark
         self._level = level
         self._progress = progress
         self._since = since
+        self._save = save
         self._starts: dict[Key, int] = {}  # below which nothing needs to be compared
         self._options = {"topics": ",".join(topics)}
         directories = {}
@@ -171,16 +178,19 @@ class _Run:
             self._progress("reading the leader epochs of what differs")
             result.epochs = collect_epochs(self._load("replog_epochs"), result.findings)
             self._done("epochs")
-        result.saved = saved_after(self._level, verified, _wrong(result), self._since, taken)
+        if self._save:
+            result.saved = saved_after(self._level, verified, _wrong(result), self._since, taken)
         return result
 
     def _take_over(self) -> tuple[TakenOver, dict[TopicPartition, SavedPartition]]:
         """What need not be compared again; and what can be saved if nothing is found, as it is before it is read."""
+        if self._since is None and not self._save:
+            return TakenOver(), {}
         stores = ChecksSource(self._options).stores()
         try:
             listed = list_replicas(stores, filter(None, self._options["topics"].split(",")))
             taken = take_over(self._since, self._level, listed) if self._since is not None else TakenOver()
-            verified = landmarks(listed, bounds_of(self._result.replicas))
+            verified = landmarks(listed, bounds_of(self._result.replicas)) if self._save else {}
         finally:
             for store in stores:
                 store.close()

@@ -140,7 +140,7 @@ class Follower:
             return  # it was finished, and the end came before Spark noted that
         number, began = state.round + 1, monotonic()
         try:
-            result = audit(self.spark, self.where, self.topics, self.level, since=state.saved)
+            result = audit(self.spark, self.where, self.topics, self.level, since=state.saved, save=True)
         except (PySparkException, Py4JError, OSError) as error:
             if self.stopping:
                 return

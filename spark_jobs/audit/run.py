@@ -27,7 +27,7 @@ def run(
     stage("starting Spark")
     spark = spark_session("replog audit", master)
     try:
-        result = audit(spark, where, topics, level, stage, since)
+        result = audit(spark, where, topics, level, stage, since, save=bool(saves))
         if report_dir is not None:
             stage("writing the report")
             write_findings(spark, result, report_dir / "findings.parquet")

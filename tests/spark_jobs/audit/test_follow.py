@@ -59,10 +59,10 @@ class TestSince:
     def test_an_audit_since_another_compares_and_reads_what_is_new(
         self, spark: SparkSession, cluster: Cluster, level: str
     ) -> None:
-        first = audit(spark, cluster.directories, level=level)
+        first = audit(spark, cluster.directories, level=level, save=True)
         assert (first.verdict, verified_to(first.saved)) == (CONSISTENT, END), first.findings
         cluster.extend("orders", BATCHES, 40)
-        second = audit(spark, cluster.directories, level=level, since=first.saved)
+        second = audit(spark, cluster.directories, level=level, since=first.saved, save=True)
         assert (second.verdict, verified_to(second.saved)) == (CONSISTENT, 80), second.findings
         assert second.taken is not None
         assert second.taken.starts == {ORDERS: END}
@@ -71,14 +71,14 @@ class TestSince:
         if level != "digest":
             assert sum(second.bytes_read.values()) < sum(first.bytes_read.values())
         cluster.extend("orders", 40, 45, wrong_in_3)
-        third = audit(spark, cluster.directories, level=level, since=second.saved)
+        third = audit(spark, cluster.directories, level=level, since=second.saved, save=True)
         assert [(f.kind, f.wrong, f.first, f.last) for f in third.findings] == [("VALUE_MISMATCH", 3, 80, 89)]
         assert verified_to(third.saved) == 80, "a partition with a finding keeps what was verified before"
 
     def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(
         self, spark: SparkSession, cluster: Cluster
     ) -> None:
-        first = audit(spark, cluster.directories, level="deep")
+        first = audit(spark, cluster.directories, level="deep", save=True)
         cluster.patch(2, "orders", 24, HEADER_SIZE + 5, b"\xff")
         assert audit(spark, cluster.directories, level="deep", since=first.saved).verdict == CONSISTENT
         cluster.truncate(1, "orders", 50)
