@@ -81,15 +81,11 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
         .agg(
             F.array_sort(F.collect_list(view)).alias("seen"),
             F.max("last_offset").alias("last"),
-            *(F.first(name).alias(name) for name in ("fault", "file", "detail")),
+            F.first(F.struct("fault", "file", "detail")).alias("found"),
         )
+        .where(F.col("fault_key").isNotNull() | (F.size("seen") > 1))
     )
-    faults = grouped.where(F.col("fault").isNotNull()).select(
-        *_KEY, F.col("fault").alias("class"), "base_offset", "seen", "file", "detail", "last", F.lit(1).alias("count")
-    )
-    mismatches = _runs(grouped.where(F.col("fault").isNull() & (F.size("seen") > 1)))
-    found = faults.unionByName(mismatches, allowMissingColumns=True)
-    return found.orderBy(*_KEY, "base_offset").limit(MAX_RESULTS)
+    return _runs(grouped).orderBy(*_KEY, "base_offset").limit(MAX_RESULTS)
 
 
 def _committed(rows: DataFrame) -> DataFrame:
@@ -111,33 +107,38 @@ def _pairs(made: Callable[[Column, Column], list[Column]]) -> Column:
 
 
 def _runs(grouped: DataFrame) -> DataFrame:
-    """Join the batches on which two replicas disagree."""
+    """Join the batches on which two replicas disagree. Faults, each a run of its own, go with them: read once."""
 
     def differ(a: Column, b: Column) -> list[Column]:
         bytes_differ = (a["last_offset"] != b["last_offset"]) | (a["crc"] != b["crc"]) | (a["size"] != b["size"])
         return [bytes_differ.alias("value"), (bytes_differ | (a["leader_epoch"] != b["leader_epoch"])).alias("any")]
 
-    paired = grouped.withColumn("pair", F.explode(_pairs(differ))).select(
-        *_KEY, "base_offset", "seen", "last", "pair.*"
+    alone = F.when(F.col("fault_key").isNotNull(), F.concat_ws("/", "fault_key", "base_offset")).alias("alone")
+    paired = grouped.withColumn("pair", F.explode_outer(_pairs(differ))).select(
+        *_KEY, "base_offset", "seen", "last", "found", alone, "pair.*"
     )
-    lane = Window.partitionBy(*_KEY, "r1", "r2").orderBy("base_offset")
+    lane = Window.partitionBy(*_KEY, "alone", "r1", "r2").orderBy("base_offset")
     runs = (
         paired.withColumn("run", F.sum((~F.col("any")).cast("int")).over(lane))
-        .where("any")
-        .groupBy(*_KEY, "r1", "r2", "run")
+        .where(F.col("alone").isNotNull() | F.col("any"))
+        .groupBy(*_KEY, "alone", "r1", "r2", "run")
         .agg(
+            F.first("found").alias("found"),
             F.min(F.struct("base_offset", "seen")).alias("at"),
             F.max("last").alias("last"),
             F.count("*").alias("count"),
             F.max("value").alias("value"),
         )
     )
-    return runs.groupBy(*_KEY, "at.base_offset").agg(
+    of_batches = F.when(F.max("value"), VALUE_MISMATCH).otherwise(EPOCH_MISMATCH)
+    return runs.groupBy(*_KEY, "alone", "at.base_offset").agg(
         F.first("at.seen").alias("seen"),
         F.sort_array(F.collect_set(F.struct("r1", "r2"))).alias("pairs"),
         F.max("last").alias("last"),
         F.max("count").alias("count"),
-        F.when(F.max("value"), VALUE_MISMATCH).otherwise(EPOCH_MISMATCH).alias("class"),
+        F.coalesce(F.first("found.fault"), of_batches).alias("class"),
+        F.first("found.file").alias("file"),
+        F.first("found.detail").alias("detail"),
     )
 
 
