@@ -1,4 +1,4 @@
-"""Records sections as Arrow columns: records are found one by one, all else is done for all of them at once."""
+"""Records sections as Arrow columns: once it is known where records start, all else is done for all of them at once."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -13,11 +13,14 @@ from replog.log.records import MAX_HEADERS
 from spark_jobs.records.schema import arrow_schema
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
+Octets = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 MAX_TIMESTAMP_MS = (2**63 - 1) // 1000  # Spark counts microseconds
 _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5  # of a record's length
+_SHORT_RUN = 32  # records of one size in a row, from which on it is quicker to look for them than to go one by one
+_LONG_RUN = 1024  # and how far to look: in vain, where sizes change that often
 
 
 class Field(NamedTuple):
@@ -45,9 +48,11 @@ def decode_columns(batches: list[tuple[BatchHeader, Buffer]], *, headers: bool) 
     def of_batch(values: Iterable[int]) -> Longs:
         return np.repeat(np.fromiter(values, np.int64, len(counts)), counts)
 
-    ends = np.fromiter(_record_ends(data, counts, [len(section) for _, section in batches]), np.int64)
-    records = _Cursor(data, np.concatenate(([0], ends))[: len(ends)], ends)
-    records.varint()  # the length: `ends` tells it
+    edges = _edges(data, counts, [len(section) for _, section in batches])
+    ends = edges[1:]
+    records = _Cursor(data, edges[:-1], ends)
+    sizes = records.varint()
+    _require(sizes == ends - records.at, "the sign of a record's size")
     records.at += 1  # attributes: unused
     timestamp = of_batch(header.base_timestamp for header, _ in batches) + records.varint()
     delta = records.varint()
@@ -70,41 +75,71 @@ def _require(holds: Mask, what: str) -> None:
         raise InvalidRecord(f"{what} is wrong in {np.count_nonzero(~holds)} of {len(holds)} records")
 
 
-def _record_ends(data: bytes, counts: list[int], sizes: list[int]) -> Iterator[int]:
-    """Where each record ends: the one thing that has to be read record by record."""
-    position = end = 0
+def _edges(data: bytes, counts: list[int], sizes: list[int]) -> Longs:
+    """Where each record starts, and the last one ends.
+
+    Only a record's size tells where the next one starts: this has to go from one to the next, but where many in a row
+    have the same size.
+    """
+    octets = np.frombuffer(data, np.uint8)
+    found = [np.zeros(1, np.int64)]
+    position = batch_end = 0
     for count, size in zip(counts, sizes, strict=True):
-        end += size
+        batch_end += size
+        left = count
         try:
-            for _ in range(count):
-                length = data[position]
-                position += 1
-                if length >= 0x80:  # two bytes are the usual case, and what this loop's speed is about
-                    byte = data[position]
-                    position += 1
-                    length += (byte << 7) - 0x80
-                    if byte >= 0x80:
-                        length, position = _longer(data, position, length)
-                if length & 1:
-                    raise InvalidRecord("a record says that its size is negative")
-                position += length >> 1
-                yield position
+            while left >= _SHORT_RUN:
+                ends = _run(data, octets[:batch_end], position)[:left]
+                if len(ends) < _SHORT_RUN:
+                    break
+                found.append(ends)
+                position, left = int(ends[-1]), left - len(ends)
+            if left:
+                found.append(np.fromiter(_walk(data, position, left), np.int64))
+                position = int(found[-1][-1])
         except IndexError:
-            position = end + 1
-        if position != end:
+            position = batch_end + 1
+        if position != batch_end:
             raise InvalidRecord(f"{count} records do not fill the {size} bytes of their batch")
+    return np.concatenate(found)
 
 
-def _longer(data: bytes, position: int, length: int) -> tuple[int, int]:
-    """A length of which two bytes are read, the second with its mark still in; and the place behind it."""
-    length -= 0x80 << 7
-    for shift in range(14, 7 * _MAX_SIZE_BYTES, 7):
-        byte = data[position]
-        position += 1
-        length |= (byte & 0x7F) << shift
+def _run(data: bytes, octets: Octets, start: int) -> Longs:
+    """The ends of the record at `start` and of those behind it that say the same size, as far as it looks."""
+    size, body = _size(data, start)
+    step = body + size - start
+    rows = octets[start : start + _LONG_RUN * step]
+    rows = rows[: len(rows) // step * step].reshape(-1, step)
+    same = np.ones(len(rows), np.bool_)
+    for column in range(body - start):
+        same &= rows[:, column] == octets[start + column]
+    run = len(rows) if same.all() else int(same.argmin())
+    return np.arange(start + step, start + step * run + 1, step)
+
+
+def _walk(data: bytes, position: int, count: int) -> Iterator[int]:
+    """The ends of `count` records, of which the first is at `position`."""
+    for _ in range(count):
+        low = data[position]
+        if low < 0x80:
+            position += 1 + (low >> 1)
+        elif (high := data[position + 1]) < 0x80:  # the usual case, and what this loop's speed is about
+            position += 2 + (low - 0x80 >> 1) + (high << 6)
+        else:
+            size, body = _size(data, position)
+            position = body + size
+        yield position
+
+
+def _size(data: bytes, position: int) -> tuple[int, int]:
+    """A record's size without its sign, and where the bytes begin that it counts."""
+    value = 0
+    for number in range(_MAX_SIZE_BYTES):
+        byte = data[position + number]
+        value |= (byte & 0x7F) << 7 * number
         if byte < 0x80:
-            return length, position
-    raise InvalidRecord("the size of a record is longer than 5 bytes")
+            return value >> 1, position + number + 1
+    raise InvalidRecord(f"the size of a record is longer than {_MAX_SIZE_BYTES} bytes")
 
 
 class _Cursor:

@@ -87,6 +87,40 @@ def test_every_record_comes_as_the_client_decodes_it(
     assert milliseconds(log) == [timestamp for records, _ in batches for timestamp, *_ in records]
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [100] * 31,
+        [100] * 32,
+        [100] * 100,
+        [100] * 2500,
+        [50] * 3000,  # a size of one byte, then of two: the offset takes another one
+        [0] * 200,
+        [8170] * 100,
+        [100] * 40 + [101] + [100] * 40,
+        [100] * 33 + [101] * 3 + [1000] * 33 + [5] * 70,
+        [5, 70, 9000, 1_100_000, 300],
+        [n % 7 for n in range(100)],
+    ],
+    ids=lambda sizes: f"{len(sizes)} of {sizes[0]}",
+)
+def test_runs_of_records_of_one_size_are_read_as_others_are(sizes: list[int]) -> None:
+    records = [(n, None, bytes([n % 251]) * size, ()) for n, size in enumerate(sizes)]
+    log = placed([encode_batch(records), encode_batch(records)])
+    found = rows(log)
+    assert [row["offset"] for row in found] == list(range(2 * len(sizes)))
+    assert [row["value"] for row in found] == [value for _, _, value, _ in records] * 2
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("count", [2, 40, 2000])
+def test_a_count_that_does_not_fill_its_batch_is_refused_though_more_records_follow(count: int, change: int) -> None:
+    one = bytes([14, 0, 0, 0, 1, 2, 120, 0])
+    log = placed([spoiled(one * count, count + change), spoiled(one * count, count)])
+    with pytest.raises(ReplogError, match=f"{count + change} records do not fill the {8 * count} bytes"):
+        rows(log)
+
+
 def test_a_record_without_headers_has_null_not_an_empty_list() -> None:
     log = placed([encode_batch([(0, None, b"a", ()), (0, None, b"b", [("k", None)]), (0, None, None, ())])])
     assert [row["headers"] for row in rows(log)] == [None, [{"key": "k", "value": None}], None]
