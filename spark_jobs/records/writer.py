@@ -48,7 +48,7 @@ class BatchWriter(DataSourceArrowWriter):
         _check_columns(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return Written(run(_write(self._options, iterator)))
+        return _write(self._options, iterator)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -59,7 +59,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _check_columns(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return Written(run(_write(self._options, iterator)))
+        return _write(self._options, iterator)
 
 
 def _check_columns(options: SinkOptions, schema: StructType) -> None:
@@ -85,27 +85,52 @@ def _refused(message: str) -> ReplogError:
     return ReplogError(ErrorCode.INVALID_CONFIG, message)
 
 
-async def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send all records and wait for all outcomes; how many there were. Raises the first failure: partition, cause."""
-    count = 0
-    unsettled: deque[Delivery] = deque()
-    async with Producer(options.bootstrap, acks="all", enable_idempotence=True, **options.producer) as producer:
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Send all records and wait for all outcomes. Raises the first failure: partition, cause.
+
+    Spark's next batch is waited for here, not on the event loop: what was sent is on its way meanwhile.
+    """
+    writing = _Writing(options)
+    run(writing.open())
+    try:
         for batch in batches:
-            for row in _rows(batch):
-                topic = options.topic or row.topic
-                if topic is None:
-                    raise _refused("a row's topic is null, and the option topic is not set")
-                headers = _headers(row)
-                unsettled.append(
-                    await producer.send(topic, row.value, row.key, partition=row.partition, headers=headers)
-                )
-                while len(unsettled) > UNSETTLED or (unsettled and unsettled[0].done()):
-                    await unsettled.popleft()
-                count += 1
-        await producer.flush()
-        for delivery in unsettled:
+            run(writing.send(batch))
+        return Written(run(writing.finish()))
+    finally:
+        run(writing.producer.close())
+
+
+class _Writing:
+    producer: Producer
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._count = 0
+        self._unsettled: deque[Delivery] = deque()
+
+    async def open(self) -> None:
+        self.producer = Producer(self._options.bootstrap, acks="all", enable_idempotence=True, **self._options.producer)
+
+    async def send(self, batch: pa.RecordBatch) -> None:
+        unsettled = self._unsettled
+        for row in _rows(batch):
+            topic = self._options.topic or row.topic
+            if topic is None:
+                raise _refused("a row's topic is null, and the option topic is not set")
+            headers = _headers(row)
+            unsettled.append(
+                await self.producer.send(topic, row.value, row.key, partition=row.partition, headers=headers)
+            )
+            while len(unsettled) > UNSETTLED or (unsettled and unsettled[0].done()):
+                await unsettled.popleft()
+        self._count += batch.num_rows
+
+    async def finish(self) -> int:
+        """How many records there were."""
+        await self.producer.flush()
+        for delivery in self._unsettled:
             await delivery
-    return count
+        return self._count
 
 
 def _headers(row: _Row) -> list[tuple[str, bytes | None]]:

@@ -1,6 +1,8 @@
 """The sink, against brokers in this process: what a task has written is acknowledged, and reads back as it was."""
 
 import asyncio
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -88,6 +90,25 @@ async def test_the_option_topic_outranks_the_column(cluster: InProcessCluster) -
     batches = [table(topic=["other"] * 500, value=[b"%d" % (500 * part + n) for n in range(500)]) for part in range(4)]
     assert await write(cluster, schema, *batches, topic="wanted") == Written(2000)
     assert [r.value for r in await read_back(cluster, "wanted", 1, 2000)] == [b"%d" % n for n in range(2000)]
+
+
+async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    log = cluster.log(1, TP)
+    seen = []
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        for number in range(3):
+            yield table(value=[b"%d" % number])
+            deadline = time.monotonic() + 5
+            while log.high_watermark == number and time.monotonic() < deadline:
+                time.sleep(0.01)
+            seen.append(log.high_watermark)
+
+    writer = BatchWriter(sink_options(options(cluster, topic="t")), columns_of("value binary"))
+    assert await asyncio.to_thread(writer.write, slowly()) == Written(3)
+    assert seen == [1, 2, 3]
 
 
 async def test_nothing_to_write_is_no_trouble(cluster: InProcessCluster) -> None:
