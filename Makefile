@@ -72,7 +72,7 @@ bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (h
 bench-purgatory: $(SETUP_DONE)  ## A million waiting operations, with the timers there were to choose from (four minutes)
 	$(PYTHON) -m benchmarks.purgatory
 
-bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (two minutes)
+bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (three minutes)
 	$(PYTHON) -m benchmarks.spark_source
 
 bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum and Kafka's DumpLogSegments (a quarter of an hour, 26 GB of disk)
