@@ -48,11 +48,11 @@ class BatchReader(DataSourceReader):
         ]
 
     def _within(self, partition: TopicPartition, start: int, end: int, there: cluster.Range) -> tuple[int, int]:
-        if start > end and end < there.end:
+        if start > end and there.start <= end < there.end:
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"{partition}: the query starts at offset {start}, after its end {end}"
             )
-        if start < there.start or max(start, end) > there.end:
+        if min(start, end) < there.start or max(start, end) > there.end:
             report_data_loss(
                 self._options.fail_on_data_loss,
                 f"{partition}: records from offset {start} to before {end} are asked for, and those from {there.start} "

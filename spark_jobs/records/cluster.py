@@ -51,19 +51,22 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
 
 
 async def is_gone(client: Admin, topic: str, topic_id: str) -> bool:
-    """Whether no broker that answers knows the topic under this id; "": under any.
+    """Whether brokers answer, and none of them knows the topic under this id; "": under any.
 
     One broker's word is not enough: it may be cut off from the controller, and not have heard of the topic yet.
     """
+    answered = False
     for broker in (await client.describe_cluster()).brokers:
         try:
             async with Admin(broker.address, timeout_ms=ONE_BROKER_TIMEOUT_MS) as one:
                 known = (await one.describe_topic(topic)).topic_id.hex()
-        except ReplogError:
+        except ReplogError as error:
+            answered |= error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             continue
         if topic_id in ("", known):
             return False
-    return True
+        answered = True
+    return answered
 
 
 async def offsets(
@@ -84,9 +87,9 @@ class Range(NamedTuple):
 
 
 async def ranges(client: Admin, options: SourceOptions, found: Assigned) -> dict[TopicPartition, Range]:
-    """Ends are asked for first, so that none is before its start."""
-    ends = await offsets(client, options, dict.fromkeys(found.partitions, LATEST))
+    """Starts are asked for first: however the logs move on meanwhile, no end is before its start."""
     starts = await offsets(client, options, dict.fromkeys(found.partitions, EARLIEST))
+    ends = await offsets(client, options, dict.fromkeys(found.partitions, LATEST))
     return {partition: Range(starts[partition] or 0, ends[partition] or 0) for partition in found.partitions}
 
 

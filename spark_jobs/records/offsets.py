@@ -40,10 +40,10 @@ class Bound:
         return dict(self.each)
 
 
-def parse_partitions(option: str, text: str, least: int, ignored: str = "") -> dict[TopicPartition, int]:
+def parse_partitions(option: str, text: str, least: int) -> dict[TopicPartition, int]:
     """`{"topic":{"0":23}}` with numbers from `least` on. Raises INVALID_CONFIG, INVALID_TOPIC_EXCEPTION."""
     try:
-        return _partitions(json.loads(text), least, ignored)
+        return _partitions(json.loads(text), least)
     except (ValueError, TypeError, AttributeError):
         raise ReplogError(
             ErrorCode.INVALID_CONFIG,
@@ -52,10 +52,11 @@ def parse_partitions(option: str, text: str, least: int, ignored: str = "") -> d
         ) from None
 
 
-def _partitions(document: Any, least: int, ignored: str) -> dict[TopicPartition, int]:
+def _partitions(document: Any, least: int) -> dict[TopicPartition, int]:
+    """What a checkpoint holds beside them is passed over."""
     found: dict[TopicPartition, int] = {}
     for topic, partitions in document.items():
-        if topic == ignored:
+        if topic == TOPIC_IDS:
             continue
         validate_topic_name(topic)
         for number, value in partitions.items():
@@ -79,7 +80,7 @@ class StreamOffset(NamedTuple):
     def from_json(cls, document: dict[str, Any]) -> "StreamOffset":
         """Raises INVALID_REQUEST for what no query of ours, nor Spark's Kafka source, has written."""
         try:
-            offsets = _partitions(document, 0, TOPIC_IDS)
+            offsets = _partitions(document, 0)
             ids = {str(topic): bytes.fromhex(id_).hex() for topic, id_ in document.get(TOPIC_IDS, {}).items()}
         except (ValueError, TypeError, AttributeError, ReplogError):
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"the checkpoint's offset is not ours: {document}") from None

@@ -13,7 +13,7 @@ from replog.client.metadata import parse_bootstrap
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition, validate_topic_name
-from spark_jobs.records.offsets import TOPIC_IDS, Bound, parse_partitions
+from spark_jobs.records.offsets import Bound, parse_partitions
 
 _CONSUMER: dict[str, tuple[str, type]] = {
     "isolation.level": ("isolation_level", str),
@@ -254,4 +254,4 @@ def _bound(given: _Given, names: tuple[str, ...], default: int) -> Bound:
     text = given.get(offsets, {EARLIEST: "earliest", LATEST: "latest"}[default])
     if text.lower() in ("earliest", "latest"):
         return Bound(offsets, everywhere=EARLIEST if text.lower() == "earliest" else LATEST)
-    return Bound(offsets, each=parse_partitions(offsets, text, EARLIEST, ignored=TOPIC_IDS))
+    return Bound(offsets, each=parse_partitions(offsets, text, EARLIEST))

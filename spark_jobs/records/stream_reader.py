@@ -99,9 +99,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(ends, now.topic_ids)
 
     async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset) -> None:
-        """Those of `known` that are gone, or not subscribed to any more."""
+        """Those of `known` that are gone, or not subscribed to any more, wholly or in part."""
         for topic in dict.fromkeys(partition.topic for partition in known.offsets):
             if topic in now.topic_ids and known.same_topic(topic, now):
+                for partition in known.offsets:
+                    if partition.topic == topic and partition not in now.offsets:
+                        self._lost(f"{partition} is not subscribed to any more: what was not read yet is left out")
                 continue
             if self._options.subscription.wants(topic):
                 if not await cluster.is_gone(client, topic, known.topic_ids.get(topic, "")):

@@ -73,12 +73,23 @@ class _Reading:
                 self._position = fetched.next_offset
                 return fetched
             if loop.time() - started > self._options.poll_timeout_s:
-                raise ReplogError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"{self._partition}: nothing came from offset {self._position} on in "
-                    f"{self._options.poll_timeout_s:g} s; is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
-                )
+                if not await self._ends_before():
+                    raise ReplogError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"{self._partition}: nothing came from offset {self._position} on in "
+                        f"{self._options.poll_timeout_s:g} s; is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
+                    )
+                self._lost_rest("the log was truncated")
         return None
+
+    async def _ends_before(self) -> bool:
+        """Whether the leader's log ends before the range does: what was a high watermark once is out of it then."""
+        self.consumer.seek(self._partition, self._wanted.end)
+        try:
+            await self.consumer.fetch_decoded(checked_batches, POLL_S)
+        except ReplogError as error:
+            return error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        return False
 
     async def _is_gone(self) -> bool:
         async with cluster.admin(self._options) as client:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from replog.client import Producer
 from spark_jobs.records.batch_reader import BatchReader
-from spark_jobs.records.options import source_options
+from spark_jobs.records.options import SourceOptions, source_options
 from spark_jobs.records.planning import OffsetRange
 from spark_jobs.records.stream_reader import StreamReader
 from tests.cluster.broker.conftest import InProcessCluster, cluster
@@ -22,8 +22,12 @@ def options(cluster: InProcessCluster, **given: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": servers, **{name.replace("_", "."): value for name, value in given.items()}}
 
 
+def batch_options(cluster: InProcessCluster, **given: str) -> SourceOptions:
+    return source_options(options(cluster, **given), streaming=False)
+
+
 def batch_reader(cluster: InProcessCluster, **given: str) -> BatchReader:
-    return BatchReader(source_options(options(cluster, **given), streaming=False))
+    return BatchReader(batch_options(cluster, **given))
 
 
 def stream_reader(cluster: InProcessCluster, **given: str) -> StreamReader:

@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 import pytest
 
-from replog.client import Admin, Producer
+from replog.client import Admin, ElectionType, Producer
+from replog.client.offsets import OffsetAndTimestamp
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import task
+from spark_jobs.records.cluster import Assigned, ranges
+from tests.cluster.broker.conftest import eventually
 from tests.replog.client.test_read_committed import with_transactions
 from tests.spark_jobs.records.conftest import (
     InProcessCluster,
+    batch_options,
     batch_query,
     batch_reader,
     places,
@@ -19,6 +24,8 @@ from tests.spark_jobs.records.conftest import (
     produce,
     read_all,
 )
+
+T0 = TopicPartition("t", 0)
 
 
 async def two_partitions(cluster: InProcessCluster) -> None:
@@ -117,11 +124,9 @@ async def test_records_that_are_gone_fail_the_query_or_are_warned_of(
     await two_partitions(cluster)
     async with Admin(cluster.brokers[1].address) as admin:
         await admin.delete_records({TopicPartition("t", 0): 15})
-    for bounds in (
-        {"startingOffsets": '{"t":{"0":10,"1":0}}'},
-        {"startingOffsets": '{"t":{"0":31,"1":0}}'},
-        {"endingOffsets": '{"t":{"0":31,"1":20}}'},
-    ):
+    from_10, from_31 = ({"startingOffsets": f'{{"t":{{"0":{start},"1":0}}}}'} for start in (10, 31))
+    before_10, before_31 = ({"endingOffsets": f'{{"t":{{"0":{end},"1":20}}}}'} for end in (10, 31))
+    for bounds in (from_10, from_31, before_10, before_31):
         with pytest.raises(
             ReplogError, match=r"t-0: records from offset .* are asked for, and those from 15 to before 30"
         ):
@@ -130,8 +135,8 @@ async def test_records_that_are_gone_fail_the_query_or_are_warned_of(
             rows = await batch_query(cluster, subscribe="t", failOnDataLoss="false", **bounds)
         assert "going on without them" in caplog.text
         caplog.clear()
-        wanted = {0: (15, 29), 1: (0, 19)} if '31,"1":0' not in bounds.get("startingOffsets", "") else {1: (0, 19)}
-        assert spans(rows) == wanted
+        of_0 = {} if bounds in (from_31, before_10) else {0: (15, 29)}
+        assert spans(rows) == {**of_0, 1: (0, 19)}
     assert spans(await batch_query(cluster, subscribe="t")) == {0: (15, 29), 1: (0, 19)}
     with pytest.raises(ReplogError, match="starts at offset 20, after its end 18"):
         await planned(cluster, assign='{"t":[0]}', startingOffsets='{"t":{"0":20}}', endingOffsets='{"t":{"0":18}}')
@@ -158,6 +163,55 @@ async def test_records_that_go_between_planning_and_reading_fail_the_task(
         await asyncio.to_thread(read_all, strict, ranges)
     assert await asyncio.to_thread(read_all, lenient, ranges) == []
     assert "its topic was deleted and made anew" in caplog.text
+
+
+async def test_a_log_that_is_truncated_after_the_planning_fails_the_task_in_time(
+    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was below the high watermark is lost by an unclean election: the rest of the range will never come."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
+    await produce(cluster, "t", {0: 10})
+    leader = cluster.leader(T0)
+    await cluster.crash_broker(3 - leader)
+    await eventually(lambda: cluster.isr(T0) == {leader})
+    await produce(cluster, "t", {0: 10})
+    ranges = await planned(cluster, subscribe="t")
+    assert [(part.start, part.end) for part in ranges] == [(0, 20)]
+    await cluster.crash_broker(leader)
+    await eventually(lambda: cluster.leader(T0) == -1)
+    await cluster.start_broker(3 - leader)
+    async with Admin(cluster.brokers[3 - leader].address) as admin:
+        (elected,) = (await admin.elect_leaders(ElectionType.UNCLEAN, [T0])).values()
+    assert (elected.leader, elected.error) == (3 - leader, None)
+    strict, lenient = (
+        batch_reader(cluster, subscribe="t", kafkaConsumer_pollTimeoutMs="500", failOnDataLoss=fail)
+        for fail in ("true", "false")
+    )
+    with pytest.raises(ReplogError, match="from offset 10 to before 20 are gone: the log was truncated"):
+        await asyncio.to_thread(read_all, strict, ranges)
+    assert spans(await asyncio.to_thread(read_all, lenient, ranges)) == {0: (0, 9)}
+    assert "from offset 10 to before 20 are gone: the log was truncated" in caplog.text
+
+
+async def test_no_partition_ends_before_it_starts_though_its_log_moves_on_while_it_is_planned(
+    cluster: InProcessCluster,
+) -> None:
+    await two_partitions(cluster)
+    address = cluster.brokers[1].address
+
+    class Meanwhile(Admin):
+        async def list_offsets(
+            self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
+        ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+            found = await super().list_offsets(timestamps, read_committed)
+            await produce(cluster, "t", {0: 10})
+            await self.delete_records({T0: 35})
+            return found
+
+    async with Meanwhile(address) as admin:
+        there = await ranges(admin, batch_options(cluster, subscribe="t"), Assigned([T0], {}))
+    assert there == {T0: (0, 40)}
 
 
 async def test_a_deleted_topic_fails_the_task(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,8 +243,8 @@ async def test_records_above_the_high_watermark_are_not_seen(cluster: InProcessC
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=2, min_insync_replicas="2")
     await produce(cluster, "t", {0: 10})
-    leader = cluster.leader(TopicPartition("t", 0))
-    log = cluster.log(leader, TopicPartition("t", 0))
+    leader = cluster.leader(T0)
+    log = cluster.log(leader, T0)
     await cluster.crash_broker(3 - leader)
     async with Producer(cluster.brokers[leader].address, acks=1) as producer:
         await (await producer.send("t", b"uncommitted"))
