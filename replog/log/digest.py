@@ -5,15 +5,16 @@ offsets that both have indexed. The payload enters through its CRC.
 """
 
 import os
+import struct
 from hashlib import blake2b
 from pathlib import Path
-from struct import Struct
 
 from replog.log.batch import BatchHeader
+from replog.log.files import open_regular
 
 MODULUS_MASK = 2**64 - 1
-DIGEST_ENTRY = Struct(">IQ")  # of a digest index: offset from the segment's base, digest of the batches up to it
-_pack = Struct(">qqiI").pack
+DIGEST_ENTRY = struct.Struct(">IQ")  # of a digest index: offset from the segment's base, digest of the batches up to it
+_pack = struct.Struct(">qqiI").pack
 
 
 def batch_digest(header: BatchHeader) -> int:
@@ -31,9 +32,9 @@ def add_digests(first: int, second: int) -> int:
 def sealed_digest(path: Path, base_offset: int, next_base: int) -> int | None:
     """The digest of a whole sealed segment, from the last entry of its digest index; None if that does not say."""
     try:
-        with path.open("rb") as file:
+        with open(open_regular(path), "rb") as file:
             file.seek(-DIGEST_ENTRY.size, os.SEEK_END)
             relative, digest = DIGEST_ENTRY.unpack(file.read(DIGEST_ENTRY.size))
-    except (OSError, ValueError):
+    except (OSError, struct.error):
         return None
     return int(digest) if base_offset + relative == next_base - 1 else None

@@ -1,6 +1,8 @@
 """Small things about files: names, exact reads and writes, atomic replacement, fsync."""
 
+import errno
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,6 +38,18 @@ def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
     """
     named = [(base_offset_of(name), name) for name in os.listdir(directory) if name.endswith(suffix)]
     return [(base, name) for base, name in named if base is not None]
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor to read from. OSError for what is no regular file: opening a FIFO would wait for a writer."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+    raise OSError(errno.EINVAL, "Not a regular file", str(path))
 
 
 def read_exactly(fd: int, position: int, size: int) -> bytes:

@@ -6,10 +6,10 @@ gives up, `segment_check` takes the long way and says what is wrong.
 """
 
 import math
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ BLOCK_BYTES = 64 << 20  # about as many of a replica's log make a block
 CHUNK = 4096  # batches that are checked together
 WINDOW = 1 << 20  # bytes of one read
 
-_unpack = Struct(">qiibIhi").unpack_from  # the header as far as last_offset_delta
-_digested = Struct(">qqiI").pack
+_unpack = struct.Struct(">qiibIhi").unpack_from  # the header as far as last_offset_delta
+_digested = struct.Struct(">qqiI").pack
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Cells:
 
 def block_span(offsets: int, size: int) -> int:
     """Offsets in a block: a power of two, so that a block of a log of `size` bytes has about `BLOCK_BYTES`."""
-    return 1 << math.ceil(math.log2(max(1.0, offsets * BLOCK_BYTES / max(1, size))))
+    return 1 << min(62, math.ceil(math.log2(max(1.0, offsets * BLOCK_BYTES / max(1, size)))))
 
 
 class Block(NamedTuple):
@@ -208,7 +208,7 @@ class _Sound:
         require(((counts >= 0) & (counts <= deltas + 1)).all())
         lasts = bases + deltas
         require(bases[0] == self._expected and (bases[1:] == lasts[:-1] + 1).all())
-        require(bases[0] >= 0 and bases[-1] < MAX_BASE_OFFSET)
+        require(bases.min() >= 0 and bases.max() < MAX_BASE_OFFSET)
         self._expected = int(lasts[-1]) + 1
         self._check_offsets(ends - sizes, lasts)
         self._check_times(headers["max_timestamp"].astype(np.int64), lasts)
@@ -258,7 +258,10 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
         if length < HEADER_SIZE - LOG_OVERHEAD or at + end > size:
             break
         headers.append(bytes(window[place : place + HEADER_SIZE]))
-        digests.append(_digest(base_offset, base_offset + delta, epoch, stored))
+        try:
+            digests.append(_digest(base_offset, base_offset + delta, epoch, stored))
+        except struct.error:  # an offset that does not fit
+            raise NotSound from None
         computed = crc32c(window[place + CRC_START : end])
         while end > len(window):
             at, end = at + len(window), end - len(window)

@@ -10,7 +10,7 @@ from replog.log.batch import HEADER_SIZE
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
-from spark_jobs.replicas.files import UNREADABLE, Segment, SegmentFile
+from spark_jobs.replicas.files import UNREADABLE, Segment, SegmentFile, Vanished
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
 from spark_jobs.replicas.scan import GAP, Damage, Fault, open_log
 from spark_jobs.replicas.segment_check import LAYOUTS, read_index
@@ -76,7 +76,10 @@ class _Digests:
         """Offset and digest; (-1, 0) is what comes before the first batch."""
         if slot < 0:
             return self._segment.base - 1, 0
-        relative, digest = _layout.unpack(self._file.read(slot * _layout.size, _layout.size))
+        raw = self._file.read(slot * _layout.size, _layout.size)
+        if len(raw) < _layout.size:
+            raise Vanished(f"the digest index had {self._count} entries, entry {slot} is gone")
+        relative, digest = _layout.unpack(raw)
         return self._segment.base + relative, digest
 
     def _at(self, wanted: int) -> tuple[int, int]:
@@ -117,6 +120,8 @@ class _Digests:
         if len(raw) < _positions.size:
             return 0
         relative, position = _positions.unpack(raw)
+        if position < 0:
+            return 0
         with open_log(self._segment, HEADER_SIZE) as log:
             try:
                 sound = log.header(position).last_offset == self._segment.base + relative <= self._entry(slot)[0]

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from replog.log.checkpoint import (
 )
 from replog.log.digest import sealed_digest
 from replog.log.errors import CorruptRecord, LogStorageError
-from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, files_by_offset, read_exactly, segment_file_name
+from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, files_by_offset, open_regular, read_exactly, segment_file_name
 from replog.log.scan import BatchReader
 from replog.log.verify.names import replica_name
 from replog.topic import TopicPartition, parse_directory_name
@@ -43,10 +42,7 @@ class _OpenFile:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        self.size = found.st_size
+        self.size = os.fstat(fd).st_size
 
     def read(self, position: int, size: int) -> bytes:
         return read_exactly(self._fd, position, size)
@@ -82,7 +78,7 @@ class DirectoryStore:
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> Iterator[_OpenFile]:
-        fd = os.open(self.path(segment, suffix), os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(self.path(segment, suffix))
         try:
             yield _OpenFile(fd)
         finally:
@@ -132,14 +128,14 @@ class DirectoryStore:
         try:
             bases = sorted(base for base, _ in files_by_offset(directory, LOG_SUFFIX))
             sizes = [os.stat(directory / segment_file_name(base, LOG_SUFFIX)).st_size for base in bases]
+            following = [*bases[1:], None]
+            digests = (
+                None if after is None else self._digest(partition, base, after)
+                for base, after in zip(bases, following, strict=True)
+            )
+            segments = segments_of(self, partition, list(map(Listed, bases, sizes, digests)))
         except OSError as error:
             return PartitionFiles(self, partition, log_start, mark, error=str(error))
-        following = [*bases[1:], None]
-        digests = (
-            None if after is None else self._digest(partition, base, after)
-            for base, after in zip(bases, following, strict=True)
-        )
-        segments = segments_of(self, partition, list(map(Listed, bases, sizes, digests)))
         start = max(log_start, bases[0]) if bases else log_start
         return PartitionFiles(self, partition, start, mark, segments)
 
@@ -150,7 +146,7 @@ class DirectoryStore:
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
         try:
-            with path.open("rb") as file:
+            with open(open_regular(path), "rb") as file:
                 raw = file.read(MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
             raw = b""

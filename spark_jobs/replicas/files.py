@@ -3,13 +3,15 @@
 A store is pickled into Spark's tasks: it opens what it needs when it is first asked, and `close` lets go of it.
 """
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from replog.log.batch import BatchHeader
+from replog.config import MAX_LONG
+from replog.log.batch import MAX_BASE_OFFSET, BatchHeader
 from replog.log.checkpoint import DamagedCheckpoint, parse_entries, parse_number
 from replog.log.digest import add_digests
 from replog.log.files import LOG_SUFFIX
@@ -100,7 +102,9 @@ class Segment:
                 if suffix != LOG_SUFFIX:
                     raise
                 raise Vanished(f"the segment is gone: {error}") from None
-            if suffix == LOG_SUFFIX and (file.size < self.size or (file.size > self.size and self.next_base)):
+            if suffix == LOG_SUFFIX and (
+                file.size < self.size or (file.size > self.size and self.next_base is not None)
+            ):
                 raise Vanished(f"the log of {self.size} bytes has {file.size}")
             yield file
 
@@ -170,12 +174,17 @@ class Listed(NamedTuple):
 
 
 def segments_of(store: ReplicaStore, partition: TopicPartition, listed: Sequence[Listed]) -> tuple[Segment, ...]:
-    """The segments of one partition, by base offset."""
+    """The segments of one partition. Raises OSError unless they are listed by base offset, with sizes that can be."""
     segments = []
     bytes_before = 0
     digest_before: int | None = 0
     for at, (base, size, digest) in enumerate(listed):
         next_base = listed[at + 1].base if at + 1 < len(listed) else None
+        if (
+            not 0 <= base < (MAX_BASE_OFFSET if next_base is None else next_base)
+            or not 0 <= size <= MAX_LONG - bytes_before
+        ):
+            raise OSError(errno.EINVAL, f"{partition} cannot have a segment {base} of {size} bytes before {next_base}")
         segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before))
         bytes_before += size
         digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)

@@ -177,6 +177,7 @@ class _Sound:
             if isinstance(item, Damage):
                 require(item.cut_short)
                 break
+            require(expected is None or item[1].base_offset == expected)
             self._check_epoch(item[1])
             expected = item[1].next_offset
         require(self._segment.next_base in (None, self._segment.base if expected is None else expected))
@@ -194,8 +195,9 @@ class _Sound:
             return []
         segment = self._segment
         points = [Point(BYTES, -1, header.last_offset, position, segment.bytes_before + position + header.size)]
-        if digest is not None and segment.digest_before is not None:
-            whole = add_digests(segment.digest_before, digest)
+        if digest is not None:
+            before = segment.digest_before
+            whole = None if before is None else add_digests(before, digest)
             points.append(Point(DIGEST, -1, header.last_offset, position, whole))
         return points
 

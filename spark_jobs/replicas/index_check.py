@@ -53,6 +53,7 @@ class _IndexCheck:
         self._epochs = EpochCheck(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound = Rows()  # entries of the offset index that tell the truth
+        self._reached = 0  # a batch that the chain of batches from the last sound entry led to
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
@@ -90,17 +91,19 @@ class _IndexCheck:
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes[INDEX_SUFFIX]
         yield from entries.faults
-        lies = set()
+        lies: set[int] = set()  # that others are out of order behind
         for number, (slot, offset, position) in enumerate(entries.rows):
             if number % MAX_HEADERS == 0:
                 log.expect([row[2] for row in entries.rows[number : number + MAX_HEADERS]])
             try:
-                at, header = self._batch_of(log, offset, position)
+                # An append of several batches (SG-2) ends before the next one begins, if that entry does not lie.
+                end = entries.rows[number + 2][2] if number + 2 < len(entries.rows) else log.size
+                at, header = self._batch_of(log, offset, position, end)
             except CorruptRecord as error:
                 if self._chain_breaks_at(log, position):
                     yield Fault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
                 else:
-                    lies.add(slot)
+                    lies |= {slot} & entries.disordered.keys()
                     detail = f"entry {slot}: {offset} → {position}: {error.message}"
                     yield Fault(
                         INDEX_LIE, INDEX_SUFFIX, slot * LAYOUTS[INDEX_SUFFIX][0].size, offset, offset, -1, detail
@@ -111,23 +114,26 @@ class _IndexCheck:
             yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
         yield from entries.out_of_order(lies)
 
-    def _batch_of(self, log: LogFile, offset: int, position: int) -> tuple[int, BatchHeader]:
-        """The batch that ends with `offset`, in the chain that begins at `position`; CorruptRecord if there is none."""
+    def _batch_of(self, log: LogFile, offset: int, position: int, end: int) -> tuple[int, BatchHeader]:
+        """The batch that ends with `offset`, in the chain from `position` to `end`; CorruptRecord if there is none."""
         header = log.header(position)
         if not self._segment.base <= header.base_offset <= offset:
             raise CorruptRecord(f"the batch there begins with offset {header.base_offset}")
         at = position
-        while header.last_offset < offset:
+        while header.last_offset < offset and at + header.size < end:
             at += header.size
             header = log.header(at)
-        if header.last_offset != offset:
-            raise CorruptRecord(f"the batch there has offsets {header.base_offset} to {header.last_offset}")
+        _require_end(header, offset)
         return at, header
 
     def _chain_breaks_at(self, log: LogFile, position: int) -> bool:
-        """Whether the batches from the last sound entry lead to `position` and no batch is there."""
-        at = self._sound[-1][2] if self._sound else 0
+        """Whether the batches from the last sound entry lead to `position` and no batch is there.
+
+        To be asked of one position after the other: no batch is looked at twice, however many entries lie.
+        """
+        at = max(self._reached, self._sound[-1][2] if self._sound else 0)
         while at < position:
+            self._reached = at
             try:
                 at += log.header(at).size
             except CorruptRecord:
@@ -137,22 +143,26 @@ class _IndexCheck:
     def _times(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes[TIME_INDEX_SUFFIX]
         yield from entries.faults
-        lies = set()
+        lies: set[int] = set()  # that others are out of order behind
+        reached = 0  # a batch that ends before the next entry's does: none is looked at twice
         for number, (slot, timestamp, offset) in enumerate(entries.rows):
             if number % MAX_HEADERS == 0:
                 log.expect([self._floor(row[2])[1] for row in entries.rows[number : number + MAX_HEADERS]])
             try:
-                at, header = self._batch_of(log, offset, self._floor(offset)[1])
+                reached = max(reached, self._floor(offset)[1])
+                while (header := log.header(reached)).last_offset < offset:
+                    reached += header.size
+                _require_end(header, offset)
                 if header.max_timestamp != timestamp:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
-                lies.add(slot)
+                lies |= {slot} & entries.disordered.keys()
                 detail = f"entry {slot}: {timestamp} → {offset}: {error.message}"
                 yield Fault(
                     INDEX_LIE, TIME_INDEX_SUFFIX, slot * LAYOUTS[TIME_INDEX_SUFFIX][0].size, offset, offset, -1, detail
                 )
                 continue
-            yield Point(TIME, slot, offset, at, timestamp)
+            yield Point(TIME, slot, offset, reached, timestamp)
         yield from entries.out_of_order(lies)
 
     def _digests(self) -> Iterator[Point | Fault]:
@@ -225,6 +235,11 @@ class _IndexCheck:
             yield self._point(header, -1, position)
             if digest is not None:
                 yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
+
+
+def _require_end(header: BatchHeader, offset: int) -> None:
+    if header.last_offset != offset:
+        raise CorruptRecord(f"the batch there has offsets {header.base_offset} to {header.last_offset}")
 
 
 def _add(digest: int | None, header: BatchHeader, indexed: int) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
+from replog.config import MAX_INT
 from replog.log.batch import HEADER_SIZE
 from replog.log.errors import CorruptRecord
 from spark_jobs.replicas.files import EpochCheckpoint, Segment
@@ -36,8 +37,11 @@ WHOLE = Part(0, 1, 1 << 63)
 
 
 def parts_of(segment: Segment, size: int = PART_BYTES) -> list[Part]:
-    """The parts of about `size` bytes that a segment is read in. None is shorter than that, if there are two."""
-    count = max(1, segment.size // size)
+    """The parts of about `size` bytes that a segment is read in. None is shorter than that, if there are two.
+
+    What lies beyond the last position that an index can name has no borders.
+    """
+    count = max(1, min(segment.size, MAX_INT) // size)
     return [Part(number, count, size) for number in range(count)]
 
 
@@ -62,7 +66,8 @@ def _check(segment: Segment, log_start: int, part: Part, crc: bool) -> Iterator[
         end = next(filter(None, later), None)
         if part.number == 0:
             yield from indexes.shape_faults()
-        begin.walk.own(begin.following)
+        else:
+            begin.walk.own(begin.following)
         yield from begin.walk.run(log, begin.position, None if end is None else end.position)
         yield from begin.walk.finish(log) if end is None else begin.walk.leave(end.following)
 

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple, TypeVar, overload
@@ -26,7 +27,7 @@ WINDOW = 1 << 20
 FIRST_HEADERS = 16  # read by a walk at once, then twice as many, and so on
 MAX_INDEX_BYTES = 64 << 20  # of one file: what it takes to walk a segment is in memory
 FIRST_ENTRIES = 4096  # bytes of an index read from its end at once, then twice as many, and so on
-MAX_FAULTS = 100  # listed of each segment and class: enough to see what happened, few enough for the driver
+MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to see what happened
 
 BIT_ROT = "BIT_ROT"
 GAP = "GAP"
@@ -205,46 +206,60 @@ class Entries(NamedTuple):
     rows: Rows
     faults: list[Fault]
     present: bool
-    disordered: list[tuple[int, Fault]]  # those that do not follow the entry in the slot that is given
+    disordered: dict[int, list[Fault]]  # those that do not follow the entry in a slot, `MAX_FAULTS` at most
 
     def out_of_order(self, lies: set[int], first: int = -1, end: int = MAX_LONG) -> Iterator[Fault]:
         """Faults of entries that are out of order, but for those behind an entry that is known to lie (a slot).
 
         Only of those behind an entry in a slot from `first` to `end`; -1 is what comes before the first entry.
         """
-        return (fault for before, fault in self.disordered if first <= before < end and before not in lies)
+        found = (told for before, told in self.disordered.items() if first <= before < end and before not in lies)
+        return chain.from_iterable(found)
+
+
+def read_index_file(segment: Segment, suffix: str) -> bytes | None:
+    """A whole index file (10 MiB by default); None if it is missing, which is no error: its entries are only hints."""
+    try:
+        with segment.open(suffix) as file:
+            return file.read(0, _index_size(file, suffix))
+    except FileNotFoundError:
+        return None
+
+
+def _index_size(file: SegmentFile, suffix: str) -> int:
+    if file.size > MAX_INDEX_BYTES:
+        raise OSError(errno.EFBIG, f"{file.size} bytes are more than an index of one segment can need", suffix)
+    return file.size
 
 
 def read_entries(segment: Segment, suffix: str, layout: Struct, offset_field: int) -> Entries:
-    """Read a whole index file (10 MiB by default); a missing one is not an error (its entries are only hints).
+    """The entries of an index file. Offsets come back absolute.
 
-    Offsets come back absolute. Zero entries at the end are unused slots of a preallocated file (IX-2).
+    Zero entries at the end are unused slots of a preallocated file (IX-2).
     """
     base = segment.base
     rows = Rows()
-    try:
-        with segment.open(suffix) as file:
-            if file.size > MAX_INDEX_BYTES:
-                raise OSError(errno.EFBIG, f"{file.size} bytes are more than an index of one segment can need", suffix)
-            raw = file.read(0, file.size)
-    except FileNotFoundError:
-        return Entries(rows, [], False, [])
+    raw = read_index_file(segment, suffix)
+    if raw is None:
+        return Entries(rows, [], False, {})
     faults = []
     if surplus := len(raw) % layout.size:
         faults.append(
             Fault(INDEX_LIE, suffix, len(raw) - surplus, base, base, -1, f"{surplus} bytes after its entries")
         )
     used = -(-len(raw[: len(raw) - surplus].rstrip(b"\0")) // layout.size) * layout.size
-    disordered: list[tuple[int, Fault]] = []
+    disordered: dict[int, list[Fault]] = {}
+    left = MAX_FAULTS
     before: tuple[int, int] | None = None
     for slot, fields in enumerate(layout.iter_unpack(memoryview(raw)[:used])):
         entry = (fields[0] + base, fields[1]) if offset_field == 0 else (fields[0], fields[1] + base)
         if not _follows(before, entry, offset_field, base, both=suffix != DIGEST_SUFFIX):
-            if len(disordered) < MAX_FAULTS:
+            if left:
+                left -= 1
                 offset = entry[offset_field]
                 detail = f"entry {slot} is {entry}, the one before it {before}: out of order"
                 fault = Fault(INDEX_LIE, suffix, slot * layout.size, offset, offset, -1, detail)
-                disordered.append((rows[-1][0] if rows else -1, fault))
+                disordered.setdefault(rows[-1][0] if rows else -1, []).append(fault)
             continue
         before = entry
         rows.append((slot, *entry))
@@ -273,7 +288,7 @@ def entries_from_end(segment: Segment) -> Iterator[tuple[int, int]]:
     layout = OffsetIndex.layout
     try:
         with segment.open(INDEX_SUFFIX) as file:
-            end, size = file.size // layout.size * layout.size, FIRST_ENTRIES
+            end, size = _index_size(file, INDEX_SUFFIX) // layout.size * layout.size, FIRST_ENTRIES
             while end > 0:
                 start = max(0, end - size)
                 raw = file.read(start, end - start)
@@ -290,7 +305,7 @@ Item = TypeVar("Item")
 
 
 def capped(items: Iterator[Item | Fault]) -> Iterator[Item | Fault]:
-    """`items` with no more than `MAX_FAULTS` faults of a class; the last one says that there are more."""
+    """`items` with no more than `MAX_FAULTS` faults of a class; the last one says that there may be more."""
     counts: dict[str, int] = {}
     for item in items:
         if isinstance(item, Fault):
@@ -298,6 +313,6 @@ def capped(items: Iterator[Item | Fault]) -> Iterator[Item | Fault]:
             if seen > MAX_FAULTS:
                 continue
             if seen == MAX_FAULTS:
-                yield item._replace(detail=f"{item.detail} (only the first {MAX_FAULTS} of the segment are listed)")
+                yield item._replace(detail=f"{item.detail} (there may be more: this is the last that is listed here)")
                 continue
         yield item

@@ -16,6 +16,7 @@ from spark_jobs.replicas.scan import (
     BIT_ROT,
     GAP,
     INDEX_LIE,
+    MAX_FAULTS,
     WINDOW,
     Damage,
     Entries,
@@ -52,7 +53,10 @@ class EpochCheck:
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         """Yields the run that this batch ends."""
-        if not self._usable or header.last_offset < self._log_start:
+        if not self._usable:
+            return
+        if header.last_offset < self._log_start:
+            yield from self.finish()
             return
         first = self._epoch_at(max(header.base_offset, self._log_start))
         last = self._epoch_at(header.last_offset)
@@ -122,7 +126,7 @@ class _Ticks:
         self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
         self._next = [0, 0, 0]
         self._met = [0, 0, 0]  # entries before these have been looked at, if not skipped
-        self.owned = [0, 0, 0]  # what is said of entries before these, somebody else says
+        self._own_from = [-1, -1, -1]  # slots: what is said of entries before these, somebody else says
         self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
         self._max_timestamp = -1
         self._time_known = True  # that timestamp is the greatest so far, whatever there was before the walk began
@@ -130,12 +134,13 @@ class _Ticks:
         self._other: int | None = None  # what it should say if that entry is not
         self._digest_known = True  # the two do not depend on what there was before the walk began
         self._digest_from = base
-        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}
+        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}  # that others are out of order behind
+        self._disordered = {suffix: entries.disordered for suffix, entries in zip(LAYOUTS, indexes, strict=True)}
 
     def begin(self, slot: int, offset: int) -> None:
         """Begin at entry `slot` of the offset index, whose batch begins with `offset`."""
         self._next = self._indexes.from_offset(slot, offset)
-        self._met, self.owned = list(self._next), list(self._next)
+        self._met = list(self._next)
         self._time_known = self._digest_known = False
         self._digest = None
         self._digest_from = offset
@@ -157,8 +162,7 @@ class _Ticks:
         self._digest_from = last + 1
         for kind, (rows, key) in enumerate(((self._offsets, _first), (self._times, _second), (self._digests, _first))):
             self._next[kind] = max(self._met[kind], bisect_right(rows, last, key=key))
-        while self._next[0] < len(self._offsets) and self._offsets[self._next[0]][2] < end:
-            self._next[0] += 1
+        self._next[0] = max(self._next[0], bisect_left(self._offsets, end, key=_second))
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         yield from self._see_offset(position, header)
@@ -167,25 +171,36 @@ class _Ticks:
         self._met = list(self._next)
 
     def finish(self) -> Iterator[Fault]:
-        """Entries that no batch has met, and those that are out of order."""
-        for slot, offset, position in [*([self._open] if self._open else []), *self._offsets[self._next[0] :]]:
+        """Entries that no batch has met, no more of them than are listed, and those that are out of order."""
+        offsets, times, digests = (
+            rows[first : first + MAX_FAULTS]
+            for rows, first in zip((self._offsets, self._times, self._digests), self._next, strict=True)
+        )
+        for slot, offset, position in [*([self._open] if self._open else []), *offsets]:
             yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
-        for slot, timestamp, offset in self._times[self._next[1] :]:
+        for slot, timestamp, offset in times:
             yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
-        for slot, offset, _ in self._digests[self._next[2] :]:
+        for slot, offset, _ in digests:
             yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
         yield from self.leave([len(entries.rows) for entries in self._indexes])
 
     def leave(self, following: list[int]) -> Iterator[Fault]:
         """Those out of order behind the entries that were ours, up to those that are `following`."""
-        lies_of = self._lies.values()
-        for lies, entries, first, end in zip(lies_of, self._indexes, self.owned, following, strict=True):
-            low = entries.rows[first][0] if 0 < first < len(entries.rows) else MAX_LONG if first else -1
-            high = entries.rows[end][0] if end < len(entries.rows) else MAX_LONG
-            yield from entries.out_of_order(lies, low, high)
+        ends = self._slots(following)
+        for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
+            yield from entries.out_of_order(lies, first, end)
+
+    def own(self, following: list[int]) -> None:
+        """What is said of entries before `following`, somebody else says."""
+        self._own_from = self._slots(following)
+
+    def _slots(self, following: list[int]) -> list[int]:
+        pairs = zip(following, self._indexes, strict=True)
+        return [entries.rows[first][0] if first < len(entries.rows) else MAX_LONG for first, entries in pairs]
 
     def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
-        self._lies[suffix].add(slot)
+        if slot in self._disordered[suffix]:
+            self._lies[suffix].add(slot)
         return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
 
     def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
@@ -305,7 +320,7 @@ class Walk:
 
     def own(self, following: list[int]) -> None:
         """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
-        self._indexes.owned = following
+        self._indexes.own(following)
 
     def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
         """The batches from `position` to `end`."""

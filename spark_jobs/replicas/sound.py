@@ -9,6 +9,7 @@ import numpy as np
 
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas.files import EpochCheckpoint, Segment
+from spark_jobs.replicas.scan import read_index_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -61,12 +62,9 @@ class SoundIndex:
 
     def __init__(self, segment: Segment, suffix: str) -> None:
         layout = INDEX_LAYOUTS[suffix]
-        self.present = True
-        try:
-            with segment.open(suffix) as file:
-                raw = file.read(0, file.size)
-        except FileNotFoundError:
-            raw, self.present = b"", False
+        found = read_index_file(segment, suffix)
+        self.present = found is not None
+        raw = found or b""
         self.seen = self.seen_positions = 0
         require(len(raw) % layout.itemsize == 0)
         stored = np.frombuffer(raw, layout)
@@ -82,15 +80,11 @@ class SoundIndex:
 
     def _check_order(self, suffix: str, base: int) -> None:
         offsets = self.entries["offset"]
-        steps = np.diff(offsets)
-        require((offsets >= base).all() and (steps >= 0).all())
-        if suffix != TIME_INDEX_SUFFIX:
-            require((steps > 0).all())
-        for name in ("position", "timestamp"):
-            if name in (self.entries.dtype.names or ()):
-                require((np.diff(self.entries[name]) > 0).all())
-        if suffix == INDEX_SUFFIX:
-            require((self.entries["position"] >= 0).all())
+        require((offsets >= base).all() and (offsets[1:] >= offsets[:-1]).all())
+        growing = {INDEX_SUFFIX: ("offset", "position"), TIME_INDEX_SUFFIX: ("timestamp",), DIGEST_SUFFIX: ("offset",)}
+        for name in growing[suffix]:
+            require((self.entries[name][1:] > self.entries[name][:-1]).all())
+        require(suffix != INDEX_SUFFIX or (self.entries["position"] >= 0).all())
 
     def find(self, lasts: Array) -> tuple[Array, Array]:
         """The next entries, up to the last of these batches, and which batch each of them is of."""

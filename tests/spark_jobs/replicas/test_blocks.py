@@ -90,6 +90,7 @@ def test_a_block_has_about_the_size_that_it_should(tmp_path: Path) -> None:
     assert block_span(1 << 20, 1 << 30) == 1 << 16  # a MiB of offsets in a GiB: 64 MiB have 2^16
     assert block_span(1000, 10) >= 1000
     assert block_span(0, 0) == 1
+    assert block_span(2**62, 1) == 2**62  # and fits 64 bits
 
 
 def flip(path: Path, at: int, mask: int = 0x01) -> None:

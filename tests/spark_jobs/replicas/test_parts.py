@@ -202,6 +202,19 @@ def test_the_last_part_has_what_is_appended_meanwhile(tmp_path: Path) -> None:
     assert last[-1].base_offset == 2 * COUNT
 
 
+def test_epochs_that_disagree_are_told_once_where_hidden_batches_follow(tmp_path: Path) -> None:
+    """A batch below the log start ends a run of those that disagree, wherever a part begins."""
+    directory = build(tmp_path, random.Random(5))
+    header_at = positions(directory)[20]
+    patched(".log", random.Random(5), directory, struct.pack(">i", 1 << 20), header_at + 23)  # it ends far behind
+    segment = segment_of(tmp_path)
+    expected = Counter(check_segment(segment, 2 * COUNT, crc=False))
+    assert "EPOCH_CACHE_LIE" in {item.fault for item in expected if isinstance(item, Fault)}
+    for size in SIZES:
+        found = [item for part in parts_of(segment, size) for item in check_part(segment, 2 * COUNT, part, crc=False)]
+        assert Counter(found) == expected, size
+
+
 def test_a_part_is_never_shorter_than_its_size(tmp_path: Path) -> None:
     build(tmp_path, random.Random(4))
     segment = segment_of(tmp_path)
