@@ -78,6 +78,10 @@ class Nemesis:
     def partition(self) -> TopicPartition:
         return self.chance.choice(self.workload.partitions)
 
+    def in_sync(self, tp: TopicPartition) -> set[BrokerMember]:
+        state = self.cluster.last_image.partitions.get(tp)
+        return {self.cluster.members[broker] for broker in state.isr} if state is not None else set()
+
     def leader(self, tp: TopicPartition) -> BrokerMember:
         """Raises NotNow when the partition has none that runs."""
         member = self.cluster.members.get(self.cluster.leader_of(tp))
@@ -95,6 +99,17 @@ class Nemesis:
                 if replica != self.cluster.leader_of(tp) and self.cluster.members[replica].running
             ]
         )
+
+
+async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> bool:
+    """Whether it came to hold within `patience_s`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
+    while not holds():
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(poll_s)
+    return True
 
 
 Deed = Callable[[Nemesis], Awaitable[None]]

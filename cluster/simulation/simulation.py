@@ -8,22 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cluster.simulation.faults  # noqa: F401 - which register what the nemesis does
 from cluster.simulation.checks.checker import Checker
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.ending import Ending
-from cluster.simulation.faults import (
-    connections,
-    controllers,
-    crashes,
-    disks,
-    duels,
-    leadership,
-    log_dirs,
-    settings,
-    stragglers,
-    unclean,
-)
 from cluster.simulation.invariants import INVARIANTS
 from cluster.simulation.kernel import WORLD, Kernel
 from cluster.simulation.loop import Stuck
@@ -35,18 +24,6 @@ from cluster.simulation.workload import Workload
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 
-FAULTS = (
-    connections,
-    controllers,
-    crashes,
-    disks,
-    duels,
-    leadership,
-    log_dirs,
-    settings,
-    stragglers,
-    unclean,
-)  # they register deeds
 RELEVANT_EVENTS = 60
 RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
 ADMIN_TIMEOUT_MS = 3000

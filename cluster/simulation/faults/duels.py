@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from cluster.simulation.members import CONTROLLER, BrokerMember
-from cluster.simulation.nemesis import Nemesis, NotNow, deed
+from cluster.simulation.nemesis import Nemesis, NotNow, deed, until
 from cluster.simulation.plan import LAG_MS, SESSION_MS
 from cluster.simulation.profiles import Fault
 from replog.topic import TopicPartition
@@ -28,14 +28,14 @@ async def duel(n: Nemesis) -> None:
             for member in _replicas(n, tp):
                 if member not in rivals:
                     _cut(n, member, cut)
-            await _until(n, lambda: _leads(n, tp) in rivals and _in_sync(n, tp) <= set(rivals))
+            await _until(lambda: _leads(n, tp) in rivals and n.in_sync(tp) <= set(rivals))
         for _ in range(n.chance.randint(2, 6)):
             leader = n.leader(tp)
             await asyncio.sleep(n.chance.random())
             _cut(n, leader, cut)
             for member in [member for member in cut if member is not leader and (member in rivals or not only_two)]:
                 _mend(n, member, cut)
-            if not await _until(n, lambda: _leads(n, tp) not in (None, leader)):  # noqa: B023 (awaited here)
+            if not await _until(lambda: _leads(n, tp) not in (None, leader)):  # noqa: B023 (awaited here)
                 break
     except NotNow:
         pass  # somebody else killed the leader
@@ -50,23 +50,12 @@ def _replicas(n: Nemesis, tp: TopicPartition) -> list[BrokerMember]:
     return [n.cluster.members[broker] for broker in state.replicas] if state is not None else []
 
 
-def _in_sync(n: Nemesis, tp: TopicPartition) -> set[BrokerMember]:
-    state = n.cluster.last_image.partitions.get(tp)
-    return {n.cluster.members[broker] for broker in state.isr} if state is not None else set()
-
-
 def _leads(n: Nemesis, tp: TopicPartition) -> BrokerMember | None:
     return n.cluster.members.get(n.cluster.leader_of(tp))
 
 
-async def _until(n: Nemesis, holds: Callable[[], bool]) -> bool:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + PATIENCE_S
-    while not holds():
-        if loop.time() > until:
-            return False
-        await asyncio.sleep(POLL_S)
-    return True
+async def _until(holds: Callable[[], bool]) -> bool:
+    return await until(holds, PATIENCE_S, POLL_S)
 
 
 def _peers(n: Nemesis, member: BrokerMember) -> list[str]:

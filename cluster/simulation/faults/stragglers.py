@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from cluster.simulation.members import CONTROLLER, BrokerMember
-from cluster.simulation.nemesis import Nemesis, deed
+from cluster.simulation.nemesis import Nemesis, deed, until
 from cluster.simulation.plan import LAG_MS
 from cluster.simulation.profiles import Fault
-from replog.topic import TopicPartition
 
 PATIENCE_S = 2 * LAG_MS / 1000
 POLL_S = 0.005
@@ -72,7 +71,7 @@ async def restart_unanswered(n: Nemesis) -> None:
     try:
         await asyncio.sleep(n.chance.random() * 0.5)
         await asyncio.gather(*(_restart(follower) for follower in followers))
-        await _until(lambda: _in_sync(n, tp) >= set(followers))
+        await _until(lambda: n.in_sync(tp) >= set(followers))
         leader.stop()
         await _until(lambda: n.cluster.leader_of(tp) != leader.broker_id)
     finally:
@@ -88,16 +87,5 @@ async def _restart(member: BrokerMember) -> None:
         member.start()
 
 
-def _in_sync(n: Nemesis, tp: TopicPartition) -> set[BrokerMember]:
-    state = n.cluster.last_image.partitions.get(tp)
-    return {n.cluster.members[broker] for broker in state.isr} if state is not None else set()
-
-
 async def _until(holds: Callable[[], bool]) -> bool:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + PATIENCE_S
-    while not holds():
-        if loop.time() > until:
-            return False
-        await asyncio.sleep(POLL_S)
-    return True
+    return await until(holds, PATIENCE_S, POLL_S)
