@@ -16,6 +16,7 @@ from cluster.simulation.runner import run_seeds, work_directory
 from cluster.simulation.simulation import Outcome, simulate
 
 SHOWN_FAILURES = 5
+LINE_EVERY_S = 30.0
 
 
 def run_many(
@@ -39,9 +40,9 @@ def run_many(
                     failures.append(outcome)
     finally:
         totals.wall_s = time.monotonic() - started
+        if report is not None and totals.seeds == seeds:  # first, for whoever reads what is told may have gone
+            write_report(report, totals, time.strftime("%Y-%m-%d"))
         _tell(totals, failures, as_json)
-    if report is not None:
-        write_report(report, totals, time.strftime("%Y-%m-%d"))
     return bool(failures)
 
 
@@ -67,9 +68,9 @@ def _print(totals: Totals, failures: list[Outcome]) -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Something to call after each seed with the number of failures; shows a bar if stderr is a terminal."""
+    """Something to call after each seed with the number of failures: a bar, or a line now and then, on stderr."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _lines(total)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -84,6 +85,19 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda failed: bar.update(task, advance=1, description=f"{failed} failed" if failed else "")
+
+
+def _lines(total: int) -> Callable[[int], None]:
+    done, told = 0, time.monotonic()
+
+    def advance(failed: int) -> None:
+        nonlocal done, told
+        done += 1
+        if time.monotonic() >= told + LINE_EVERY_S:
+            note(f"{done} of {total} seeds, {failed} failed")
+            told = time.monotonic()
+
+    return advance
 
 
 def replay_one(seed: int, profile: str, messages: bool, keep: Path | None) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.cli import sim
+from cluster.simulation.report import BEGIN, END
 from cluster.simulation.simulation import Outcome
 from replog.errors import ReplogError
 
@@ -56,3 +57,32 @@ def test_an_interrupt_tells_what_was_found_until_then(
     told = json.loads(capsys.readouterr().out)
     assert (told["seeds"], told["failed"]) == (2, [2])
     assert told["failures"][0]["text"] == "what was seen"
+
+
+def outcomes(*_: Any, **__: Any) -> Iterator[Outcome]:
+    yield Outcome(1, "quick")
+    yield Outcome(2, "quick", "INV-5", "what was seen")
+
+
+def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sim, "run_seeds", outcomes)
+    run()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sim, "LINE_EVERY_S", 0.0)
+    run()
+    assert capsys.readouterr().err == "1 of 2 seeds, 0 failed\n2 of 2 seeds, 1 failed\n"
+
+
+def test_the_report_is_written_though_nobody_reads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: Any) -> None:
+        raise BrokenPipeError
+
+    page = tmp_path / "page.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    monkeypatch.setattr(sim, "run_seeds", outcomes)
+    monkeypatch.setattr(sim, "_tell", closed)
+    with pytest.raises(BrokenPipeError):
+        run(report=page)
+    assert "2 from 1 on" in page.read_text()
