@@ -56,6 +56,23 @@ def future(cluster: InProcessCluster, broker_id: int) -> Log | None:
     return logs.future(TP)
 
 
+async def under_way(cluster: InProcessCluster, broker_id: int) -> tuple[Path, Log]:
+    """A move that goes `slowly` and has copied something: where to, and the copy."""
+    target = other(cluster, broker_id)
+    assert await move(cluster, broker_id, target) is None
+    copy = future(cluster, broker_id)
+    assert copy is not None
+    await eventually(lambda: copy.log_end_offset >= 20)
+    return target, copy
+
+
+async def one_replica(cluster: InProcessCluster, batches: int) -> None:
+    """Of TP, on broker 1."""
+    await start(cluster, 1)
+    await cluster.create_topic("t", replication_factor=1)
+    await fill(cluster, batches)
+
+
 async def fill(cluster: InProcessCluster, batches: int = 40) -> None:
     for number in range(batches):
         assert (await cluster.produce(TP, batch(b"%d" % number + bytes(300), b"second")))[0] is ErrorCode.NONE

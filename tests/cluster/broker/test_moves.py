@@ -16,7 +16,24 @@ from tests.replog.log.compaction.compacting import latest_of, records_of
 from tests.replog.log.verify.directories import faults
 
 from .conftest import InProcessCluster, batch, eventually
-from .moving import SMALL, TP, admin_of, caught_up, disks, fill, future, load, move, other, place, slowly, start, values
+from .moving import (
+    SMALL,
+    TP,
+    admin_of,
+    caught_up,
+    disks,
+    fill,
+    future,
+    load,
+    move,
+    one_replica,
+    other,
+    place,
+    slowly,
+    start,
+    under_way,
+    values,
+)
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
@@ -57,9 +74,7 @@ async def test_a_move_to_where_it_is_calls_the_move_off(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = await slowly(monkeypatch)
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
-    await fill(cluster, 30)
+    await one_replica(cluster, 30)
     here, target = place(cluster, 1), other(cluster, 1)
     assert await move(cluster, 1, here) is None
     assert future(cluster, 1) is None, "nothing to do"
@@ -84,13 +99,8 @@ async def test_a_topic_that_is_deleted_takes_the_copy_along(
 ) -> None:
     """LG-17; a new topic of that name is not confused with it."""
     go_on = await slowly(monkeypatch)
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
-    await fill(cluster, 30)
-    await move(cluster, 1, other(cluster, 1))
-    copy = future(cluster, 1)
-    assert copy is not None
-    await eventually(lambda: copy.log_end_offset >= 20)
+    await one_replica(cluster, 30)
+    await under_way(cluster, 1)
     await cluster.channel(cluster.controller_address).call(
         methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), 5
     )
@@ -115,11 +125,7 @@ async def test_a_restart_goes_on_with_the_copy(
     await cluster.create_topic("t", **SMALL)
     await fill(cluster)
     mover = cluster.leader(TP)
-    target = other(cluster, mover)
-    await move(cluster, mover, target)
-    copy = future(cluster, mover)
-    assert copy is not None
-    await eventually(lambda: copy.log_end_offset >= 20)
+    target, _ = await under_way(cluster, mover)
     if clean:
         await cluster.stop_broker(mover)
         assert not faults(*disks(cluster, mover))
@@ -143,14 +149,8 @@ async def test_a_truncation_of_the_replica_cuts_the_copy_too(
 ) -> None:
     """7.7: by its own log, whatever the epochs would tell."""
     go_on = await slowly(monkeypatch)
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
-    await fill(cluster, 30)
-    target = other(cluster, 1)
-    await move(cluster, 1, target)
-    copy = future(cluster, 1)
-    assert copy is not None
-    await eventually(lambda: copy.log_end_offset >= 20)
+    await one_replica(cluster, 30)
+    target, _ = await under_way(cluster, 1)
     log = cluster.log(1, TP)
     log.truncate_to(8)
     log.append_as_leader(batch(b"rewritten", b"in the same epoch"), leader_epoch=log.latest_epoch or 0, now_ms=0)
@@ -173,11 +173,7 @@ async def test_records_deleted_during_a_move_stay_deleted(
     await fill(cluster)
     movers = {1: 7, 2: 50}
     for mover, offset in movers.items():
-        target = other(cluster, mover)
-        await move(cluster, mover, target)
-        copy = future(cluster, mover)
-        assert copy is not None
-        await eventually(lambda copy=copy: copy.log_end_offset >= 20)
+        await under_way(cluster, mover)
         request = log_pb2.DeleteRecordsRequest(
             timeout_ms=5000, partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)]
         )
@@ -244,9 +240,7 @@ async def test_where_a_replica_may_go_is_checked(cluster: InProcessCluster) -> N
 async def test_a_replica_does_not_go_where_it_has_no_room(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
-    await fill(cluster, 30)
+    await one_replica(cluster, 30)
     size, here, there = cluster.log(1, TP).size, place(cluster, 1), other(cluster, 1)
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=size, free=size - 1))
     error = await move(cluster, 1, there)
@@ -262,11 +256,7 @@ async def test_log_directories_are_described(cluster: InProcessCluster, monkeypa
     await cluster.create_topic("t", replication_factor=1)
     await cluster.create_topic("u", replication_factor=1)
     await fill(cluster, 30)
-    target = other(cluster, 1)
-    await move(cluster, 1, target)
-    copy = future(cluster, 1)
-    assert copy is not None
-    await eventually(lambda: copy.log_end_offset >= 20)
+    target, copy = await under_way(cluster, 1)
     async with admin_of(cluster) as admin:
         described = (await admin.describe_log_dirs([1]))[1]
         assert [found.log_dir for found in described] == [str(disk) for disk in disks(cluster, 1)]

@@ -11,7 +11,7 @@ from replog.log.manager import FutureLog, LogManager
 from replog.topic import TopicPartition
 
 from .conftest import InProcessCluster, eventually
-from .moving import TP, fill, future, move, other, place, slowly, start
+from .moving import TP, fill, future, move, one_replica, other, place, slowly, start
 
 
 @pytest.mark.parametrize("fault", ["no room", "no room any longer", "a failing disk"])
@@ -20,9 +20,7 @@ async def test_a_directory_that_cannot_take_the_copy_only_ends_the_move(
 ) -> None:
     """The copy goes at once, and the broker goes on: else it would fill the disk again after each start."""
     go_on = await slowly(monkeypatch)
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
-    await fill(cluster, 30)
+    await one_replica(cluster, 30)
     here, target = place(cluster, 1), other(cluster, 1)
     copy = FutureReplica.copy
 
@@ -55,9 +53,7 @@ async def test_a_swap_that_stops_halfway_stops_the_broker_and_its_next_start_fin
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """7.7: nothing may be written to a log whose directory is about to go, and no stop be told clean."""
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
-    await fill(cluster, 3)
+    await one_replica(cluster, 3)
     target = other(cluster, 1)
 
     def failing(self: LogManager, tp: TopicPartition, *_: object) -> None:

@@ -2,14 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch
+from tests.cluster.broker.conftest import cluster as running
 from tests.cluster.commands import Replog
+
+__all__ = ["running"]
 
 pytestmark = pytest.mark.processes
 
@@ -19,16 +22,13 @@ Partition = Callable[..., Awaitable[tuple[int, str, str]]]
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
+async def cluster(running: InProcessCluster, tmp_path: Path) -> InProcessCluster:
     """One broker with two directories, its topic in the first of them."""
-    cluster = InProcessCluster(tmp_path)
-    await cluster.start_controller()
-    await cluster.start_broker(1, log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}")
-    await cluster.create_topic("t", replication_factor=1)
+    await running.start_broker(1, log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}")
+    await running.create_topic("t", replication_factor=1)
     for _ in range(50):
-        await cluster.produce(TP, batch(bytes(1000)))
-    yield cluster
-    await cluster.stop()
+        await running.produce(TP, batch(bytes(1000)))
+    return running
 
 
 @pytest.fixture

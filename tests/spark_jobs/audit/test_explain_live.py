@@ -1,8 +1,6 @@
 """Findings of a running cluster are explained, and its saved audits checked, over Inspection. Real gRPC, no Spark."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +11,21 @@ from spark_jobs.audit.landmarks import list_replicas
 from spark_jobs.audit.since import Saved, landmarks, take_over
 from spark_jobs.replicas.brokers import broker_stores
 from tests.cluster.broker.conftest import InProcessCluster, batch
+from tests.cluster.broker.conftest import cluster as running
+
+__all__ = ["running"]
 
 TP = TopicPartition("t", 0)
 BATCHES = 12
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
-    running = InProcessCluster(tmp_path)
-    await running.start_controller()
-    try:
-        await running.start_broker(1)
-        await running.create_topic("t", replication_factor=1, index_interval_bytes="150")
-        for number in range(BATCHES):
-            await running.produce(TP, batch(b"value %d" % number))
-        yield running
-    finally:
-        await running.stop()
+async def cluster(running: InProcessCluster) -> InProcessCluster:
+    await running.start_broker(1)
+    await running.create_topic("t", replication_factor=1, index_interval_bytes="150")
+    for number in range(BATCHES):
+        await running.produce(TP, batch(b"value %d" % number))
+    return running
 
 
 def finding(**evidence: Any) -> dict[str, Any]:

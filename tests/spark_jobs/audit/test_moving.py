@@ -1,7 +1,7 @@
 """Replicas that change while they are audited: read again, or said to be changing; never guessed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,10 @@ from spark_jobs.audit.audit import ATTEMPTS, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE
 from spark_jobs.replicas.checks import ChecksSource, WorkPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch
+from tests.cluster.broker.conftest import cluster as running
 from tests.spark_jobs.log_directories import END, Cluster
+
+__all__ = ["running"]
 
 pytestmark = [
     pytest.mark.spark,
@@ -89,16 +92,6 @@ def test_a_segment_that_goes_away_under_the_reader_has_vanished(cluster: Cluster
     assert faults == [(2, "VANISHED")]
     segments = sum(len(partition.work) for partition in listed if isinstance(partition, WorkPartition))
     assert len([row for row in rows if row["read"] is not None]) == segments
-
-
-@pytest.fixture
-async def running(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
-    running = InProcessCluster(tmp_path)
-    await running.start_controller()
-    try:
-        yield running
-    finally:
-        await running.stop()
 
 
 async def test_a_running_cluster_is_audited_while_it_is_written_to(

@@ -2,8 +2,6 @@
 
 import asyncio
 import pickle
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,20 +16,12 @@ from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import check_segment
-from tests.cluster.broker.conftest import InProcessCluster, batch
+from tests.cluster.broker.conftest import InProcessCluster, batch, cluster
+
+__all__ = ["cluster"]
 
 TP = TopicPartition("t", 0)
 SMALL = {"segment_bytes": "2000", "index_interval_bytes": "300"}
-
-
-@pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
-    running = InProcessCluster(tmp_path)
-    await running.start_controller()
-    try:
-        yield running
-    finally:
-        await running.stop()
 
 
 async def filled(cluster: InProcessCluster, batches: int = 40) -> BrokerStore:
