@@ -6,6 +6,7 @@ pass over the files is one job.
 
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -17,6 +18,7 @@ _KEY = ["topic", "partition"]
 _PLACE = ("replica", "segment", "file", "position")
 _FAULT = (*_PLACE[:2], "position", "base_offset", "last_offset", "leader_epoch", "fault", "file", "detail")
 Mark = tuple[int, str, int, int]  # replica, topic, partition, high watermark
+_MARKS = pa.schema({"replica": pa.int32(), "topic": pa.string(), "partition": pa.int32(), "mark": pa.int64()})
 
 
 def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
@@ -25,10 +27,8 @@ def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
     An offset is compared among the replicas that know it to be committed: what lies above is lag, or an uncommitted
     tail that may still be truncated. A replica without a high watermark is not compared with others.
     """
-    nobody: list[Mark] = [(-1, "", -1, 0)]  # a table of values is not empty
-    rows = [*nobody, *marks]
-    values = ", ".join(f"({replica}, '{topic}', {partition}, {mark}L)" for replica, topic, partition, mark in rows)
-    return F.broadcast(spark.sql(f"SELECT * FROM VALUES {values} AS marks(replica, topic, partition, mark)"))
+    rows = [dict(zip(_MARKS.names, mark, strict=True)) for mark in marks]
+    return F.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, _MARKS)))  # from Arrow it takes no job
 
 
 def _keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:

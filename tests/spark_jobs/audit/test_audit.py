@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, audit, write_findings
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding, verdict
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS, Finding, verdict
 from spark_jobs.audit.overview import states
 from spark_jobs.audit.report import html_report, summary
 from tests.spark_jobs.log_directories import END, Cluster, build_everything
@@ -22,6 +22,41 @@ pytestmark = [
 ]
 
 LOSS = "COMMITTED_LOSS"
+Places = dict[str, list[tuple[str, int, int, int]]]  # topic → class, the replica that is wrong, first and last offset
+INDEXED: Places = {  # otherwise by one replica than by the others
+    "value": [("VALUE_MISMATCH", 3, 20, 21)],
+    "divergent": [("VALUE_MISMATCH", 2, 48, 59)],
+    "layout-value": [("VALUE_MISMATCH", 3, 34, 35)],
+    "loss-tail": [(LOSS, 3, 50, 59)],
+    "loss-middle": [(LOSS, 2, 24, 25)],
+    "loss-segment": [(LOSS, 1, 22, 43)],
+    "loss-all": [(LOSS, 3, 0, 59)],
+}
+CHECKPOINTED: Places = {"epoch-missing": [("EPOCH_CACHE_LIE", 2, 0, 59)]}
+IN_HEADERS: Places = {
+    "epoch": [("EPOCH_MISMATCH", 2, 28, 29)],
+    "epoch-lie": [("EPOCH_CACHE_LIE", 3, 24, 27)],
+    "rotten-base": [("BIT_ROT", 1, 24, 25)],
+    "gap": [("GAP", 1, 24, 25), ("GAP", 2, 24, 25), ("GAP", 3, 24, 25)],
+}
+EXPECTED: dict[str, Places] = {
+    "digest": {**INDEXED, "bit-rot": [], "epoch": []},  # the digests were right when they were written
+    "index": {**INDEXED, **CHECKPOINTED},
+    "batches": {
+        **INDEXED,
+        **CHECKPOINTED,
+        **IN_HEADERS,
+        "rotten-crc": [("VALUE_MISMATCH", 3, 24, 25)],  # a header says so; the payload is not read
+        "bit-rot": [],
+    },
+    "deep": {
+        **INDEXED,
+        **CHECKPOINTED,
+        **IN_HEADERS,
+        "rotten-crc": [("BIT_ROT", 3, 24, 25)],
+        "bit-rot": [("BIT_ROT", 2, 24, 25)],
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,23 +65,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def deep(spark: SparkSession, cluster: Cluster) -> Audit:
-    return audit(spark, cluster.directories, level="deep")
+def audits(spark: SparkSession, cluster: Cluster) -> dict[str, Audit]:
+    """By level."""
+    return {level: audit(spark, cluster.directories, level=level) for level in LEVELS}
 
 
 @pytest.fixture(scope="module")
-def batches(spark: SparkSession, cluster: Cluster) -> Audit:
-    return audit(spark, cluster.directories, level="batches")
-
-
-@pytest.fixture(scope="module")
-def digest(spark: SparkSession, cluster: Cluster) -> Audit:
-    return audit(spark, cluster.directories, level="digest")
-
-
-@pytest.fixture(scope="module")
-def index(spark: SparkSession, cluster: Cluster) -> Audit:
-    return audit(spark, cluster.directories, level="index")
+def deep(audits: dict[str, Audit]) -> Audit:
+    return audits["deep"]
 
 
 def of_topic(result: Audit, topic: str) -> list[Finding]:
@@ -57,104 +83,25 @@ def places(findings: list[Finding]) -> list[tuple[Any, ...]]:
     return [(finding.kind, finding.wrong, finding.first, finding.last) for finding in findings]
 
 
-@pytest.mark.parametrize(
-    ("topic", "expected"),
-    [
-        ("bit-rot", [("BIT_ROT", 2, 24, 25)]),
-        ("rotten-crc", [("BIT_ROT", 3, 24, 25)]),
-        ("rotten-base", [("BIT_ROT", 1, 24, 25)]),
-        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
-        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
-        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
-        ("epoch", [("EPOCH_MISMATCH", 2, 28, 29)]),
-        ("gap", [("GAP", 1, 24, 25), ("GAP", 2, 24, 25), ("GAP", 3, 24, 25)]),
-        ("loss-tail", [(LOSS, 3, 50, 59)]),
-        ("loss-middle", [(LOSS, 2, 24, 25)]),
-        ("loss-segment", [(LOSS, 1, 22, 43)]),
-        ("loss-all", [(LOSS, 3, 0, 59)]),
-        ("epoch-lie", [("EPOCH_CACHE_LIE", 3, 24, 27)]),
-        ("epoch-missing", [("EPOCH_CACHE_LIE", 2, 0, 59)]),
-    ],
-)
-def test_deep_names_class_replica_and_offsets_of_each_fault(
-    deep: Audit, topic: str, expected: list[tuple[Any, ...]]
+@pytest.mark.parametrize(("level", "topic"), [(level, topic) for level in EXPECTED for topic in EXPECTED[level]])
+def test_a_level_names_class_replica_and_offsets_of_what_it_sees(
+    audits: dict[str, Audit], level: str, topic: str
 ) -> None:
-    assert places(of_topic(deep, topic)) == expected, of_topic(deep, topic)
+    found = of_topic(audits[level], topic)
+    assert places(found) == EXPECTED[level][topic], found
 
 
-@pytest.mark.parametrize(
-    ("topic", "expected"),
-    [
-        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
-        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
-        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
-        ("loss-tail", [(LOSS, 3, 50, 59)]),
-        ("loss-middle", [(LOSS, 2, 24, 25)]),
-        ("loss-segment", [(LOSS, 1, 22, 43)]),
-        ("loss-all", [(LOSS, 3, 0, 59)]),
-        ("epoch-missing", [("EPOCH_CACHE_LIE", 2, 0, 59)]),
-    ],
-)
-def test_index_level_names_the_same_from_indexes_and_a_few_headers(
-    index: Audit, topic: str, expected: list[tuple[Any, ...]]
-) -> None:
-    assert places(of_topic(index, topic)) == expected, of_topic(index, topic)
-
-
-@pytest.mark.parametrize(
-    ("topic", "expected"),
-    [
-        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
-        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
-        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
-        ("epoch", [("EPOCH_MISMATCH", 2, 28, 29)]),
-        ("rotten-base", [("BIT_ROT", 1, 24, 25)]),
-        ("rotten-crc", [("VALUE_MISMATCH", 3, 24, 25)]),  # a header says so; the payload is not read
-        ("gap", [("GAP", 1, 24, 25), ("GAP", 2, 24, 25), ("GAP", 3, 24, 25)]),
-        ("loss-tail", [(LOSS, 3, 50, 59)]),
-        ("loss-middle", [(LOSS, 2, 24, 25)]),
-        ("loss-segment", [(LOSS, 1, 22, 43)]),
-        ("loss-all", [(LOSS, 3, 0, 59)]),
-        ("epoch-lie", [("EPOCH_CACHE_LIE", 3, 24, 27)]),
-        ("epoch-missing", [("EPOCH_CACHE_LIE", 2, 0, 59)]),
-        ("bit-rot", []),
-    ],
-)
-def test_batches_level_sees_all_that_headers_tell(batches: Audit, topic: str, expected: list[tuple[Any, ...]]) -> None:
-    assert places(of_topic(batches, topic)) == expected, of_topic(batches, topic)
-
-
-@pytest.mark.parametrize(
-    ("topic", "expected"),
-    [
-        ("value", [("VALUE_MISMATCH", 3, 20, 21)]),
-        ("divergent", [("VALUE_MISMATCH", 2, 48, 59)]),
-        ("layout-value", [("VALUE_MISMATCH", 3, 34, 35)]),
-        ("loss-tail", [(LOSS, 3, 50, 59)]),
-        ("loss-middle", [(LOSS, 2, 24, 25)]),
-        ("loss-segment", [(LOSS, 1, 22, 43)]),
-        ("loss-all", [(LOSS, 3, 0, 59)]),
-        ("bit-rot", []),  # the digests were right when they were written
-        ("epoch", []),
-    ],
-)
-def test_digest_level_names_what_was_indexed_otherwise(
-    digest: Audit, topic: str, expected: list[tuple[Any, ...]]
-) -> None:
-    assert places(of_topic(digest, topic)) == expected, of_topic(digest, topic)
-
-
-def test_digest_level_says_what_to_do_without_digest_indexes(digest: Audit) -> None:
-    findings = of_topic(digest, "gap")
+def test_digest_level_says_what_to_do_without_digest_indexes(audits: dict[str, Audit]) -> None:
+    findings = of_topic(audits["digest"], "gap")
     assert [(finding.kind, finding.wrong) for finding in findings] == [("UNREADABLE", n) for n in (1, 2, 3)], findings
     assert all("use --level batches" in finding.why for finding in findings)
 
 
-def test_what_a_level_reads_is_told(deep: Audit, batches: Audit, index: Audit, digest: Audit) -> None:
-    sizes = sum(replica.size for replica in deep.replicas)
-    assert deep.bytes_read["batches"] > 0.9 * sizes
-    assert 0 < digest.bytes_read["digests"] < index.bytes_read["indexes"] < batches.bytes_read["batches"]
-    assert summary(digest)["bytes_read"] == digest.bytes_read
+def test_what_a_level_reads_is_told(audits: dict[str, Audit]) -> None:
+    read = {level: result.bytes_read for level, result in audits.items()}
+    assert read["deep"]["batches"] > 0.9 * sum(replica.size for replica in audits["deep"].replicas)
+    assert 0 < read["digest"]["digests"] < read["index"]["indexes"] < read["batches"]["batches"]
+    assert summary(audits["digest"])["bytes_read"] == read["digest"]
 
 
 def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
@@ -170,9 +117,9 @@ def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
     [("index-lie", 2, ".index"), ("time-lie", 3, ".timeindex"), ("digest-lie", 1, ".digest")],
 )
 def test_a_changed_index_entry_is_an_index_lie_of_that_file(
-    request: pytest.FixtureRequest, level: str, topic: str, replica: int, suffix: str
+    audits: dict[str, Audit], level: str, topic: str, replica: int, suffix: str
 ) -> None:
-    (finding,) = of_topic(request.getfixturevalue(level), topic)
+    (finding,) = of_topic(audits[level], topic)
     assert (finding.kind, finding.wrong) == ("INDEX_LIE", replica), finding
     assert finding.evidence[0].file.endswith(suffix), finding
     assert finding.first is not None
@@ -180,15 +127,15 @@ def test_a_changed_index_entry_is_an_index_lie_of_that_file(
     assert 20 <= finding.first <= finding.last < 40, finding
 
 
-def test_an_epoch_checkpoint_lie_shows_at_the_index_level(index: Audit) -> None:
-    findings = of_topic(index, "epoch-lie")
+def test_an_epoch_checkpoint_lie_shows_at_the_index_level(audits: dict[str, Audit]) -> None:
+    findings = of_topic(audits["index"], "epoch-lie")
     assert {(finding.kind, finding.wrong) for finding in findings} == {("EPOCH_CACHE_LIE", 3)}, findings
 
 
-@pytest.mark.parametrize("level", ["digest", "index", "batches", "deep"])
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("topic", ["healthy", "lag", "tail", "retention", "layout", "leftovers", "index-gone", "alone"])
-def test_what_replicas_may_differ_in_is_no_finding(request: pytest.FixtureRequest, level: str, topic: str) -> None:
-    findings = of_topic(request.getfixturevalue(level), topic)
+def test_what_replicas_may_differ_in_is_no_finding(audits: dict[str, Audit], level: str, topic: str) -> None:
+    findings = of_topic(audits[level], topic)
     assert findings == []
     assert verdict(findings, compared=1) == CONSISTENT
 
@@ -196,10 +143,9 @@ def test_what_replicas_may_differ_in_is_no_finding(request: pytest.FixtureReques
 @pytest.mark.parametrize("level", ["index", "batches", "deep"])
 @pytest.mark.parametrize(("topic", "replica"), [("unreadable", 3), ("unreadable-end", 3), ("no-mark", 2)])
 def test_what_cannot_be_read_or_known_is_inconclusive(
-    request: pytest.FixtureRequest, level: str, topic: str, replica: int
+    audits: dict[str, Audit], level: str, topic: str, replica: int
 ) -> None:
-    result = request.getfixturevalue(level)
-    findings = of_topic(result, topic)
+    findings = of_topic(audits[level], topic)
     assert {(finding.kind, finding.wrong) for finding in findings} == {("UNREADABLE", replica)}, findings
     assert verdict(findings, compared=1) == INCONCLUSIVE
 
