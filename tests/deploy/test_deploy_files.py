@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,10 @@ def test_what_the_dockerfile_copies_is_there_and_not_ignored():
         if line.startswith("COPY ") and "--from" not in line:
             copied |= set(line.split()[1:-1])
     assert copied == kept
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
+    assert set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]) < copied, (
+        "a wheel without them is built"
+    )
     for path in copied:
         assert (DEPLOY.parent / path).exists(), path
 

@@ -159,9 +159,11 @@ def test_the_manifests_parts_find_each_other() -> None:
     (service,) = (document for document in documents if document["kind"] == "Service")
     master = containers()["replog-spark-master"]
     name, port = service["metadata"]["name"], service["spec"]["ports"][0]["port"]
-    assert master["args"][1:] == ["--host", name, "--port", str(port)]
+    assert master["args"][1:] == ["--host", "$(POD_IP)", "--port", str(port)]
     assert [p["containerPort"] for p in master["ports"]] == [port]
     assert containers()["replog-spark-worker"]["args"][-1] == f"spark://{name}:{port}"
+    (wait,) = next(d for d in documents if d["kind"] == "Job")["spec"]["template"]["spec"]["initContainers"]
+    assert f"/dev/tcp/{name}/{port}" in wait["command"][-1]
     given = parser().parse_args(containers()["replog-audit"]["args"][2:])
     assert given.master == f"spark://{name}:{port}"
     brokers = next(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "broker.yaml").read_text()))
@@ -172,6 +174,18 @@ def test_the_manifests_parts_find_each_other() -> None:
             assert document["spec"]["selector"]["matchLabels"] == labels
             selected = document["metadata"]["name"] == service["metadata"]["name"]
             assert (service["spec"]["selector"] == labels) is selected
+
+
+def test_nobody_has_to_resolve_the_name_of_a_pod() -> None:
+    """Only the pod itself can, and Spark gives others the name that it finds for its address: unless it is told."""
+    assert is_constant("SPARK_LOCAL_HOSTNAME", "spark-core_*.jar", "spark/util/Utils$")
+    address = {"fieldRef": {"fieldPath": "status.podIP"}}
+    for name, container in containers().items():
+        (told,) = container["env"]
+        assert told["valueFrom"] == address
+        assert told["name"] == "SPARK_LOCAL_HOSTNAME" or ["--host", f"$({told['name']})"] == container["args"][1:3], (
+            name
+        )
 
 
 @pytest.mark.parametrize("name", ["replog-spark-master", "replog-spark-worker", "replog-audit"])
