@@ -17,7 +17,7 @@ from tests.interop.kafka import Kafka
 
 KILLED = 2
 TOPICS = {"plain": ("none", 1), "orders": ("lz4", 3), "flights": ("zstd", 2)}  # codec, partitions
-_CONFIG = {"min.insync.replicas": 2, "internal.segment.bytes": 100_000, "segment.index.bytes": 8192}
+_CONFIG = {"min.insync.replicas": 2, "internal.segment.bytes": 50_000, "segment.index.bytes": 8192}
 _PROPERTIES = """\
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
@@ -27,8 +27,9 @@ replica.fetch.wait.max.ms=200
 controlled.shutdown.enable=false
 """  # followers append several batches at once; and all stop at once, with nobody left to hand leaderships to
 _WAIT_S = 90
-_PER_ROUND = 120  # records
-_ROUND_S = 0.1
+_PRODUCERS = 3  # of a topic: followers find several batches each time
+_PER_ROUND = 60  # records of a producer
+_ROUND_S = 0.2
 
 
 class KafkaCluster:
@@ -105,7 +106,7 @@ class KafkaCluster:
 
 
 class Load:
-    """Idempotent producers, one for each topic; as a context manager it runs in a thread of its own."""
+    """Idempotent producers, a few for each topic; as a context manager it runs in a thread of its own."""
 
     def __init__(self, addresses: list[str]) -> None:
         self._addresses = addresses
@@ -125,7 +126,8 @@ class Load:
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as producing:
             for topic, (codec, partitions) in TOPICS.items():
-                producing.create_task(self._produce(topic, None if codec == "none" else codec, partitions))
+                for _ in range(_PRODUCERS):
+                    producing.create_task(self._produce(topic, None if codec == "none" else codec, partitions))
 
     async def _produce(self, topic: str, codec: str | None, partitions: int) -> None:
         producer = AIOKafkaProducer(

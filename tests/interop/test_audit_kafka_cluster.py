@@ -1,8 +1,6 @@
 """The audit over the directories of a real Kafka cluster: replicas that Kafka itself copied."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from pyspark.sql import SparkSession
 from replog.log.batch import HEADER_SIZE, BatchHeader, iterate_batches
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, EXIT_CODES, INCONCLUSIVE
+from spark_jobs.audit_replicas import parser, where_of
 from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load
 from tests.interop.kafka import Kafka
 from tests.spark_jobs.conftest import spark
@@ -28,7 +27,7 @@ pytestmark = [
 ]
 
 PARTITIONS = sum(partitions for _, partitions in TOPICS.values())
-RECORDS = 1500  # in each partition, and thereby several segments, between one event and the next
+RECORDS = 750  # in each partition, and thereby several segments, between one event and the next
 
 
 @dataclass
@@ -118,14 +117,13 @@ def test_digests_cannot_be_compared_and_the_remedy_says_what_can(spark: SparkSes
         assert finding.remedy.startswith("Audit with --level index"), finding
 
 
-def test_the_command_takes_everything_that_is_there(lived: Lived) -> None:
+def test_without_a_topic_everything_is_taken_that_is_there(spark: SparkSession, lived: Lived) -> None:
     """But for the quorum's own log, which has no high watermark to be compared below."""
     given = [f"--replica={number}={directory}" for number, directory in lived.directories.items()]
-    done = subprocess.run(
-        [sys.executable, "-m", "spark_jobs.audit_replicas", *given, "--master", "local[2]", "--level", "deep"],
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "CONSISTENT\n"), done.stdout + done.stderr
+    where = where_of(parser().parse_args(given))
+    result = audit(spark, where, level="deep")
+    assert result.verdict == CONSISTENT, told(result)
+    assert {(replica.topic, replica.partition) for replica in result.replicas} == set(lived.acknowledged)
 
 
 def test_one_changed_byte_is_found_where_it_is(spark: SparkSession, lived: Lived, tmp_path: Path) -> None:

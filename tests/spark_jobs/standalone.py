@@ -19,7 +19,7 @@ from tests.deploy.running import Running, stopped_afterwards
 from tests.docs.tree import ROOT
 
 WORKERS = (1, 2)
-_OURS = ("replog", "leader", "follower", "cluster", "spark_jobs")
+_OURS = ("replog", "leader", "follower", "cluster", "spark_jobs", "pyspark_replog")
 
 
 def build_wheel(target: Path) -> Path:
@@ -86,6 +86,7 @@ def standalone(home: Path) -> Iterator[Standalone]:
         "PATH": f"{python.parent}:{os.defpath}",
         "PYSPARK_PYTHON": str(python),
         "SPARK_HOME": str(spark_home),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half a dozen JVMs that do not live for long
         "SPARK_LOCAL_IP": HOST,
         "SPARK_DAEMON_MEMORY": "256m",
     }
@@ -94,17 +95,19 @@ def standalone(home: Path) -> Iterator[Standalone]:
     spark_class = str(spark_home / "bin" / "spark-class")
     workers = [home / f"worker-{number}" for number in WORKERS]
 
-    def start(name: str, main: str, *arguments: str, sign: str) -> None:
+    def start(name: str, main: str, *arguments: str) -> Running:
         command = [spark_class, f"org.apache.spark.deploy.{main}", "--host", HOST, "--webui-port", "0", *arguments]
-        process = Running(command, home / f"{name}.log", environment)
-        started.append(process)
+        started.append(Running(command, home / f"{name}.log", environment))
+        return started[-1]
+
+    def wait(process: Running, sign: str) -> None:
         process.wait_until(lambda output: sign in output, repr(sign), timeout_s=120)
 
     with stopped_afterwards() as started:
-        start("master", "master.Master", "--port", str(port), sign="I have been elected leader")
-        for directory in workers:
-            given = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory), master]
-            start(directory.name, "worker.Worker", *given, sign="Successfully registered with master")
+        wait(start("master", "master.Master", "--port", str(port)), "I have been elected leader")
+        given = ["--cores", "1", "--memory", "1g", "--work-dir"]
+        for process in [start(path.name, "worker.Worker", *given, str(path), master) for path in workers]:
+            wait(process, "Successfully registered with master")
         yield Standalone(master, workers, environment, spark_home, home)
 
 
