@@ -53,7 +53,7 @@ class Standalone:
     home: Path
 
     def submit(
-        self, *arguments: object, py_files: Path, settings: Mapping[str, str] | None = None, timeout_s: float = 240
+        self, *arguments: object, py_files: Path, settings: Mapping[str, str] | None = None, timeout_s: float = 480
     ) -> subprocess.CompletedProcess[str]:
         """`spark-submit`, from a directory where nothing is."""
         chosen = {
