@@ -61,17 +61,15 @@ def test_targets_are_met_or_missed_by_the_figures() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)  # three sessions, and the starts of Kafka's JVM
 def test_every_figure_comes_out_of_a_small_run(tmp_path: Path) -> None:
     gib = 1 / 64
-    report = Bench(tmp_path, 16 * KIB, rounds=1, note=lambda _: None).run(gib, [gib, 2 * gib])
+    report = Bench(tmp_path, 16 * KIB, rounds=1, note=lambda _: None).run(gib, [gib])
     names = {(found["name"], found["cores"]) for found in report["compared"]}
     expected = {(name, cores) for name in (*LEVELS, SHA256SUM) for cores in CORES}
     optional = {(name, cores) for name in (OPENSSL, DUMP) for cores in CORES}
     assert expected <= names <= expected | optional, report
     assert (report["no_kafka"] is None) == ((DUMP, 1) in names), report
-    assert [(found["name"], found["gib"]) for found in report["grown"]] == [
-        (level, size) for size in (gib, 2 * gib) for level in LEVELS
-    ]
+    assert [(found["name"], found["gib"]) for found in report["grown"]] == [(level, gib) for level in LEVELS]
     shares = {found["name"]: found["share_of_log"] for found in report["grown"]}
     assert shares["digest"] < shares["index"] < 0.01 < 1 < shares["deep"], shares
