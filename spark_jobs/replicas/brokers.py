@@ -103,10 +103,21 @@ class _Connection:
         call = self._channel.unary_unary(method.path, method.encode_request, method.decode_response)
         return self._tried(lambda: call(request, timeout=CALL_TIMEOUT_S))
 
-    def stream(self, method: Method, request: Any) -> list[Any]:
-        """All answers: what is asked for is bounded."""
+    def stream(self, method: Method, request: Any, most: int) -> list[Any]:
+        """All answers. Raises OSError if there are more than `most` bytes of records in them."""
         call = self._channel.unary_stream(method.path, method.encode_request, method.decode_response)
-        found: list[Any] = self._tried(lambda: list(call(request, timeout=CALL_TIMEOUT_S)))
+        found: list[Any] = self._tried(lambda: self._bounded(call(request, timeout=CALL_TIMEOUT_S), most))
+        return found
+
+    def _bounded(self, answers: Any, most: int) -> list[Any]:
+        found: list[Any] = []
+        held = 0
+        for answer in answers:
+            held += sum(map(len, answer.records))
+            if held > most or len(found) > 1 + most // HEADER_SIZE:
+                answers.cancel()
+                raise OSError(errno.EPROTO, f"{self._address} sent {held} bytes in answer to a call for {most}")
+            found.append(answer)
         return found
 
     def close(self) -> None:
@@ -235,6 +246,8 @@ class _RemoteFile:
     def open(self) -> int:
         """Ask for the size. Raises FileNotFoundError."""
         pieces = self._pieces(0, 1)
+        if not pieces or pieces[0].head.file_size < 0:
+            raise OSError(errno.EPROTO, "asked for the size of a file, got none")
         self.size = pieces[0].head.file_size
         return self.size
 
@@ -247,8 +260,6 @@ class _RemoteFile:
                 raise OSError(errno.EPROTO, f"asked for {position + len(data)}, got {piece.head.position}")
             for records in piece.records:
                 data += records
-        if len(data) > size:
-            raise OSError(errno.EPROTO, f"asked for {size} bytes, got {len(data)}")
         return bytes(data)
 
     def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
@@ -256,7 +267,7 @@ class _RemoteFile:
         found = []
         for raw in self._headers(request, count):
             header = _parsed(raw)
-            if header is None:
+            if header is None or position + header.size > self.size:
                 break
             found.append((position, header))
             position += header.size
@@ -273,15 +284,17 @@ class _RemoteFile:
         return [(position, header) for position, header in parsed if header is not None]
 
     def _headers(self, request: pb.ReadBatchHeadersRequest, most: int) -> list[bytes]:
-        pieces = self._still_there(lambda: self._connection.stream(Inspection["read_batch_headers"], request))
+        bytes_wanted = most * HEADER_SIZE
+        call = Inspection["read_batch_headers"]
+        pieces = self._still_there(lambda: self._connection.stream(call, request, bytes_wanted))
         data = b"".join(bytes(records) for piece in pieces for records in piece.records)
-        if len(data) % HEADER_SIZE or len(data) > most * HEADER_SIZE:
+        if len(data) % HEADER_SIZE:
             raise OSError(errno.EPROTO, f"asked for {most} headers, got {len(data)} bytes")
         return [data[at : at + HEADER_SIZE] for at in range(0, len(data), HEADER_SIZE)]
 
     def _pieces(self, position: int, size: int) -> list[Any]:
         request = pb.ReadFileRequest(**self._segment, file=self._kind, position=position, size=size)
-        return self._connection.stream(Inspection["read_file"], request)
+        return self._connection.stream(Inspection["read_file"], request, size)
 
     def _still_there(self, call: Callable[[], list[Any]]) -> list[Any]:
         try:

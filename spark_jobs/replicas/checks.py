@@ -30,7 +30,7 @@ from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
-from spark_jobs.replicas.sources import MAX_SEGMENTS, PACKED_BYTES, ReplicaSource, _Reader
+from spark_jobs.replicas.sources import MAX_SEGMENTS, PACKED_BYTES, ReplicaReader, ReplicaSource
 
 BLOCKS, DIGESTS, INDEXES, BATCHES = "blocks", "digests", "indexes", "batches"
 
@@ -62,6 +62,7 @@ class ChecksSource(ReplicaSource):
     """See the module."""
 
     columns = CHECKS_SCHEMA
+    own_options = frozenset({"pass", "crc", "entries", "bounds", "ranges", "starts"})
 
     @classmethod
     def name(cls) -> str:
@@ -71,12 +72,12 @@ class ChecksSource(ReplicaSource):
         return _ChecksReader(self)
 
 
-class _ChecksReader(_Reader):
+class _ChecksReader(ReplicaReader):
     def __init__(self, source: ChecksSource) -> None:
         super().__init__(source)
         self._pass = source.options["pass"]
-        self._crc = source.options.get("crc", "true") == "true"
-        self._entries = source.options.get("entries", "false") == "true"
+        self._crc = source.flag("crc", "true")
+        self._entries = source.flag("entries", "false")
         self._bounds = [tuple(row) for row in json.loads(source.options["bounds"])]
         ranges = json.loads(source.options.get("ranges", "null"))
         self._ranges = None if ranges is None else [tuple(item) for item in ranges]
@@ -85,7 +86,11 @@ class _ChecksReader(_Reader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each segment, but small ones share: a task costs more than reading a few MiB."""
-        listed = [files for store in self._stores for files in store.partitions(self._topics)]
+        try:
+            listed = [files for store in self._stores for files in store.partitions(self._topics)]
+        finally:
+            for store in self._stores:
+                store.close()
         cells = cells_of(listed, self._bounds, self._starts)
         packed: list[WorkPartition] = []
         room = -1
@@ -101,7 +106,7 @@ class _ChecksReader(_Reader):
                     room = PACKED_BYTES
                 packed[-1].work.append(_Work(segment, files.log_start, cells[place]))
                 room -= segment.size
-        return packed
+        return packed or [WorkPartition()]  # Spark would make up one of its own
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, WorkPartition)

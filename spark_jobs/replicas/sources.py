@@ -12,6 +12,8 @@ Options of all:
 - `topic` or `topics` = names, separated by commas. All, unless given.
 - `replicas` = broker ids, separated by commas: read these only. All, unless given.
 
+Options are refused, with a ValueError that names the option, if they are not known or make no sense.
+
 What cannot be read, or is wrong by itself, is a row with `fault` set: a class (`UNREADABLE`, `BIT_ROT`, `GAP`,
 `INDEX_LIE`, `EPOCH_CACHE_LIE`), the `file` and a `detail`. A fault of class `VANISHED` is none: retention, truncation
 or a cleaning took away what was being read, and these offsets must be listed and read again. Rows come as Arrow
@@ -19,9 +21,10 @@ batches. An input partition is a part of a segment, a segment, or a few small on
 `replog_epochs` it is a broker, or one of its directories. Its memory is bounded, however large a segment is.
 """
 
-import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +37,7 @@ from replog.config import MAX_INT
 from spark_jobs.replicas.brokers import broker_stores
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.files import UNREADABLE, ReplicaStore, Segment, in_ranges
+from spark_jobs.replicas.files import UNREADABLE, PartitionFiles, ReplicaStore, Segment
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.parts import WHOLE, Part, check_part, parts_of
@@ -44,6 +47,7 @@ from spark_jobs.replicas.segment_check import Batch
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
 MAX_SEGMENTS = 64  # in one input partition
+_COMMON = frozenset({"bootstrap.servers", "topic", "topics", "replicas"})  # options of all sources
 
 _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
@@ -73,29 +77,35 @@ class Work(NamedTuple):
 
 @dataclass
 class SegmentPartition(InputPartition):
-    """What a task reads: a part of a segment, or several small segments."""
+    """What a task reads: a part of a segment, or several small segments; or what could not be listed."""
 
     work: list[Work]
+    unlisted: list[PartitionFiles] = field(default_factory=list)
 
 
 @dataclass
 class StorePartition(InputPartition):
     """One broker's replicas, or those in one of its directories."""
 
-    store: ReplicaStore
+    store: ReplicaStore | None  # None: there is none
 
 
 class ReplicaSource(DataSource):
-    """What the four sources share: their options."""
+    """What the sources share: their options. What is not known is refused, lest a misspelt option does nothing."""
 
     columns: str
+    own_options: frozenset[str] = frozenset()  # beside those of all
 
     def schema(self) -> str:
         return self.columns
 
     def stores(self) -> list[ReplicaStore]:
         """Where the options say that replicas are."""
-        directories = {key: places for key, places in self.options.items() if key.startswith("replica.")}
+        directories = {key: self._names(key) for key in self.options if key.startswith("replica.")}
+        for key in self.options:
+            if key not in directories and key not in _COMMON | self.own_options:
+                known = ", ".join(sorted({"replica.<id>", *_COMMON, *self.own_options}))
+                raise ValueError(f"option {key}: {self.name()} does not know it, only {known}")
         wanted = frozenset(self._id("replicas", name) for name in self._names("replicas"))
         bootstrap = self.options.get("bootstrap.servers")
         if (bootstrap is None) == (not directories):
@@ -103,10 +113,18 @@ class ReplicaSource(DataSource):
         if bootstrap is not None:
             return list(broker_stores(bootstrap, self.topics(), wanted))
         found: list[ReplicaStore] = []
+        given: dict[str, str] = {}
         for key, places in sorted(directories.items()):
             replica = self._id(key, key.removeprefix("replica."))
+            if not places:
+                raise ValueError(f"option {key} is empty: name a broker's log directory")
+            for place in places:
+                if (other := given.setdefault(os.path.realpath(place), key)) != key:
+                    raise ValueError(
+                        f"options {other} and {key} are one directory, {place}: it would agree with itself"
+                    )
             if not wanted or replica in wanted:
-                found += [DirectoryStore(replica, Path(place)) for place in places.split(",")]
+                found += [DirectoryStore(replica, Path(place)) for place in dict.fromkeys(places)]
         return found
 
     def topics(self) -> frozenset[str]:
@@ -116,12 +134,20 @@ class ReplicaSource(DataSource):
         return [name for name in map(str.strip, self.options.get(option, "").split(",")) if name]
 
     def _id(self, option: str, name: str) -> int:
-        if not (name.isascii() and name.isdigit()) or int(name) > MAX_INT:
+        if not (name.isascii() and name.isdigit() and len(name) <= 10) or int(name) > MAX_INT:
             raise ValueError(f"option {option}: {name!r} is not a replica id")
         return int(name)
 
+    def flag(self, option: str, default: str) -> bool:
+        value = self.options.get(option, default).lower()
+        if value not in ("true", "false"):
+            raise ValueError(f"option {option}: {value!r} is neither true nor false")
+        return value == "true"
 
-class _Reader(DataSourceReader):
+
+class ReplicaReader(DataSourceReader):
+    """What all readers share: where replicas are, and rows as Arrow batches."""
+
     def __init__(self, source: ReplicaSource) -> None:
         self._stores = source.stores()
         self._topics = source.topics()
@@ -146,38 +172,43 @@ def _record_batch(rows: list[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatc
     return pa.record_batch([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
 
 
-class _ByReplica(_Reader):
+class _ByReplica(ReplicaReader):
     def partitions(self) -> Sequence[InputPartition]:
-        return [StorePartition(store) for store in self._stores]
+        return [StorePartition(store) for store in self._stores] or [StorePartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StorePartition)
+        if partition.store is None:
+            return
+        try:
+            yield from self._batches(self._rows(partition.store))
+        finally:
+            partition.store.close()
+
+    def _rows(self, store: ReplicaStore) -> Iterator[Sequence[Any]]:
+        raise NotImplementedError
 
 
-class _BySegment(_Reader):
-    def __init__(self, source: ReplicaSource) -> None:
-        super().__init__(source)
-        ranges = json.loads(source.options.get("ranges", "null"))
-        self._ranges = None if ranges is None else [tuple(item) for item in ranges]
-
+class _BySegment(ReplicaReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part, but small ones share: a task costs more than reading a few MiB."""
-        packed: list[SegmentPartition] = []
-        room = -1
-        for work in self._work():
-            size = min(work.segment.size, work.part.size)
-            if size > room or len(packed[-1].work) == MAX_SEGMENTS:
-                packed.append(SegmentPartition([]))
-                room = PACKED_BYTES
-            packed[-1].work.append(work)
-            room -= size
-        for store in self._stores:
-            store.close()
+        try:
+            listed = [files for store in self._stores for files in store.partitions(self._topics)]
+        finally:
+            for store in self._stores:
+                store.close()
+        # Always one at least: Spark would make up one of its own.
+        packed = [SegmentPartition([], [files for files in listed if files.error is not None])]
+        room = PACKED_BYTES
+        for files in listed:
+            for work in (Work(segment, files.log_start, p) for segment in files.segments for p in self._parts(segment)):
+                size = min(work.segment.size, work.part.size)
+                if size > room or len(packed[-1].work) == MAX_SEGMENTS:
+                    packed.append(SegmentPartition([]))
+                    room = PACKED_BYTES
+                packed[-1].work.append(work)
+                room -= size
         return packed
-
-    def _work(self) -> Iterator[Work]:
-        for store in self._stores:
-            for files in store.partitions(self._topics):
-                for segment in files.segments:
-                    if self._ranges is None or in_ranges(segment, self._ranges):
-                        yield from (Work(segment, files.log_start, part) for part in self._parts(segment))
 
     def _parts(self, segment: Segment) -> list[Part]:
         """The parts that a segment is read in."""
@@ -185,11 +216,16 @@ class _BySegment(_Reader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SegmentPartition)
+        unlisted = map(self._unlisted, partition.unlisted)
         try:
-            yield from self._batches(row for work in partition.work for row in self._rows(work))
+            yield from self._batches(chain(unlisted, (row for work in partition.work for row in self._rows(work))))
         finally:
             for work in partition.work:
                 work.segment.store.close()
+
+    def _unlisted(self, files: PartitionFiles) -> tuple[Any, ...]:
+        nothing = (None,) * (len(self._columns.split(", ")) - 6)
+        return (files.replica, *files.partition, *nothing, UNREADABLE, files.place, files.error)
 
     def _rows(self, work: Work) -> Iterator[tuple[Any, ...]]:
         segment = work.segment
@@ -225,9 +261,8 @@ class ReplicasSource(ReplicaSource):
 
 
 class _ReplicasReader(_ByReplica):
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, StorePartition)
-        return self._batches(map(describe, partition.store.partitions(self._topics)))
+    def _rows(self, store: ReplicaStore) -> Iterator[Sequence[Any]]:
+        return map(describe, store.partitions(self._topics))
 
 
 class EpochsSource(ReplicaSource):
@@ -244,11 +279,7 @@ class EpochsSource(ReplicaSource):
 
 
 class _EpochsReader(_ByReplica):
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, StorePartition)
-        return self._batches(self._rows(partition.store))
-
-    def _rows(self, store: ReplicaStore) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, store: ReplicaStore) -> Iterator[Sequence[Any]]:
         for files in store.partitions(self._topics):
             place = (files.replica, files.partition.topic, files.partition.partition)
             if files.error is not None:
@@ -265,8 +296,7 @@ class IndexesSource(ReplicaSource):
     """One row for each index entry, checked against the headers that it points at; see `index_check`.
 
     `kind` is bytes (offset index: `value` is the bytes of log up to `last_offset`), time (`value` is the timestamp) or
-    digest (`value` is the digest up to `last_offset`). Option `aligned`: JSON rows [topic, partition, offset] for which
-    each replica adds a point just below the offset (slot -1).
+    digest (`value` is the digest up to `last_offset`). `slot` -1: no entry, but an end of the segment.
     """
 
     columns = INDEXES_SCHEMA
@@ -280,18 +310,11 @@ class IndexesSource(ReplicaSource):
 
 
 class _IndexesReader(_BySegment):
-    def __init__(self, source: ReplicaSource) -> None:
-        super().__init__(source)
-        self._aligned = [tuple(item) for item in json.loads(source.options.get("aligned", "[]"))]
-
     def _parts(self, segment: Segment) -> list[Part]:
         return [WHOLE]  # headers beside entries are all that is read
 
     def _items(self, work: Work) -> Iterator[Point | Fault]:
-        segment = work.segment
-        place = (segment.topic, segment.partition)
-        aligned = [offset for topic, number, offset in self._aligned if (topic, number) == place]
-        return index_points(segment, work.log_start, aligned)
+        return index_points(work.segment, work.log_start, [])
 
     def _row(self, item: Point) -> tuple[Any, ...]:
         return item.position, item.offset, item.offset, None, item.kind, item.slot, _signed(item.value)
@@ -300,11 +323,11 @@ class _IndexesReader(_BySegment):
 class BatchesSource(ReplicaSource):
     """One row for each batch, and each fault of the segments' logs and indexes; see `segment_check`.
 
-    Options: `crc` = true (default: recompute every CRC) or false (headers only, no payload is read); `ranges` = JSON
-    rows [topic, partition, first, last]: only segments that may hold those offsets.
+    Option `crc` = true (default: recompute every CRC) or false (headers only, no payload is read).
     """
 
     columns = BATCHES_SCHEMA
+    own_options = frozenset({"crc"})
 
     @classmethod
     def name(cls) -> str:
@@ -317,7 +340,7 @@ class BatchesSource(ReplicaSource):
 class _BatchesReader(_BySegment):
     def __init__(self, source: ReplicaSource) -> None:
         super().__init__(source)
-        self._crc = source.options.get("crc", "true").lower() != "false"
+        self._crc = source.flag("crc", "true")
 
     def _parts(self, segment: Segment) -> list[Part]:
         return parts_of(segment) if self._crc else [WHOLE]

@@ -60,15 +60,46 @@ def test_a_table_is_the_same_however_its_segments_are_read(cluster: Cluster, mon
     assert table(BatchesSource, options(cluster)) == whole
 
 
+@pytest.mark.parametrize("source", [IndexesSource, BatchesSource])
+def test_what_cannot_be_listed_is_a_row_of_every_table(source: type[ReplicaSource], cluster: Cluster) -> None:
+    (row,) = table(source, {"replica.7": str(cluster.directories[1] / "nowhere")})
+    assert (row["replica"], row["fault"]) == (7, "UNREADABLE")
+    assert "nowhere" in row["detail"]
+
+
+@pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, IndexesSource, BatchesSource])
+@pytest.mark.parametrize("chosen", [{"topic": "none"}, {"replicas": "9"}])
+def test_a_table_without_rows_has_an_input_partition_of_its_own(
+    source: type[ReplicaSource], chosen: dict[str, str], cluster: Cluster
+) -> None:
+    """Spark makes up one that no reader knows where there is none."""
+    assert source(options(cluster, **chosen)).reader(StructType()).partitions()
+    assert table(source, options(cluster, **chosen)) == []
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "told"),
     [
-        {},
-        {"replica.one": "/"},
-        {"replica.1": "/", "bootstrap.servers": "localhost:1"},
-        {"replica.1": "/", "replicas": "x"},
+        ({}, "give either bootstrap.servers or replica.<id>"),
+        ({"replica.one": "/"}, "option replica.one: 'one' is not a replica id"),
+        ({"replica.1": "/", "bootstrap.servers": "localhost:1"}, "give either"),
+        ({"replica.1": "/", "replicas": "x"}, "option replicas: 'x' is not a replica id"),
+        ({"replica.1": " ,"}, "option replica.1 is empty"),
+        ({"replica.1": "/a", "replica.2": "/b,/a/"}, "options replica.1 and replica.2 are one directory"),
+        (
+            {"replica.1": "/", "path": "/data"},
+            "option path: replog_batches does not know it, only bootstrap.servers, crc",
+        ),
+        ({"replica.1": "/", "crc": "no"}, "option crc: 'no' is neither true nor false"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"replica"):
+def test_options_that_make_no_sense_are_refused(wrong: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
         BatchesSource(wrong).reader(StructType())
+
+
+def test_directories_may_have_blanks_around_them(cluster: Cluster) -> None:
+    places = f" {cluster.directories[1]} , {cluster.directories[2]}"
+    assert len(table(EpochsSource, {"replica.1": places, "topic": "t"})) == 2 * len(
+        table(EpochsSource, {"replica.1": str(cluster.directories[1]), "topic": "t"})
+    )
