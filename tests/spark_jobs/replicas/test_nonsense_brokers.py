@@ -1,0 +1,103 @@
+"""A broker that answers nonsense is told as an OSError, in bounded memory. Real gRPC."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from typing import Any
+
+import grpc
+import pytest
+
+from replog.rpc.codec import WithRecords
+from replog.rpc.methods import Inspection
+from replog.rpc.v1 import inspection_pb2 as pb
+from replog.topic import TopicPartition
+from spark_jobs.replicas.brokers import BrokerStore
+from spark_jobs.replicas.files import Segment
+
+TP = TopicPartition("t", 0)
+MIB = bytes(1 << 20)
+
+
+class Broker:
+    """Answers what it is told to."""
+
+    def __init__(self) -> None:
+        self.described = pb.DescribeReplicasResponse(broker_id=1)
+        self.pieces: Iterator[WithRecords[pb.ReadFileResponse]] = iter(())
+        self.headers: Iterator[WithRecords[pb.ReadBatchHeadersResponse]] = iter(())
+        self.sent = 0
+
+    def handler(self, name: str, answer: Callable[[], Any]) -> grpc.RpcMethodHandler:
+        method = Inspection[name]
+        make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
+        return make(lambda request, context: answer(), method.decode_request, method.encode_response)
+
+    def counted(self) -> Iterator[Any]:
+        for piece in self.pieces:
+            self.sent += 1
+            yield piece
+
+
+@pytest.fixture
+def broker() -> Iterator[tuple[Broker, BrokerStore]]:
+    broker = Broker()
+    server = grpc.server(ThreadPoolExecutor(2))
+    handlers = {
+        "DescribeReplicas": broker.handler("describe_replicas", lambda: broker.described),
+        "ReadFile": broker.handler("read_file", broker.counted),
+        "ReadBatchHeaders": broker.handler("read_batch_headers", lambda: broker.headers),
+    }
+    service = Inspection["read_file"].path.split("/")[1]
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    store = BrokerStore(1, f"127.0.0.1:{port}", (TP,))
+    yield broker, store
+    store.close()
+    server.stop(None).wait()
+
+
+def piece(position: int, size: int, data: bytes = b"") -> WithRecords[pb.ReadFileResponse]:
+    return WithRecords(pb.ReadFileResponse(position=position, file_size=size), (data,))
+
+
+def segment(store: BrokerStore) -> Segment:
+    return Segment(store, "t", 0, 0, None, 0, 0, 0)
+
+
+@pytest.mark.parametrize("pieces", [[], [piece(0, -5)]])
+def test_a_file_without_a_size_is_an_error(broker: tuple[Broker, BrokerStore], pieces: list[Any]) -> None:
+    answers, store = broker
+    answers.pieces = iter(pieces)
+    with pytest.raises(OSError, match="asked for the size"), segment(store).open(".log"):
+        pass
+
+
+@pytest.mark.parametrize("data", [MIB, b""])
+def test_an_answer_without_end_is_cut_off(broker: tuple[Broker, BrokerStore], data: bytes) -> None:
+    answers, store = broker
+    answers.pieces = repeat(piece(0, 1 << 30, data))
+    with pytest.raises(OSError, match="bytes in answer to a call for 1"), segment(store).open(".index"):
+        pass
+    assert answers.sent < 10_000
+
+
+@pytest.mark.parametrize(
+    "segments", [[(7, 1), (3, 1)], [(3, 1), (3, 1)], [(-1, 1)], [(0, -1)], [(2**63 - 1, 0)], [(0, 2**62), (1, 2**62)]]
+)
+def test_segments_that_cannot_be_are_an_error_of_the_partition(
+    broker: tuple[Broker, BrokerStore], segments: list[tuple[int, int]]
+) -> None:
+    answers, store = broker
+    listed = [pb.SegmentDescription(base_offset=base, size=size) for base, size in segments]
+    answers.described.replicas.append(pb.ReplicaDescription(topic="t", partition=0, segments=listed))
+    (files,) = store.partitions(frozenset())
+    assert "cannot have a segment" in (files.error or "")
+
+
+def test_another_broker_at_the_address_is_told(broker: tuple[Broker, BrokerStore]) -> None:
+    answers, store = broker
+    answers.described.broker_id = 5
+    (files,) = store.partitions(frozenset())
+    assert "is broker 5, not 1" in (files.error or "")
