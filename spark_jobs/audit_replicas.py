@@ -31,13 +31,15 @@ worker must see the directories under the same paths, or reach the brokers."""
 EPILOG = """\
 levels, each with what it reads and what it sees
   digest   Reads the digest indexes, and of those no more than the last entry of each segment unless replicas disagree;
-           headers only where replicas share no entry, and where they disagree, to name the first offset.
+           headers only where replicas share no entry, and where they disagree, to name the first offset and the class.
            Sees losses, and other batches or leader epochs, as the brokers indexed them when they wrote them. Does not
            see what changed behind the indexes. Needs digest indexes: Apache Kafka has none (INCONCLUSIVE).
   index    Reads all indexes, and the headers of the batches that their entries point at. Compares bytes and digest
-           between any two offsets that two replicas have indexed; reads the headers where they differ.
-           Sees what digest sees, without digest indexes too, and indexes and epoch checkpoints that say what is not so.
-  batches  Reads the header of every batch and all indexes, no payload.
+           between any two offsets that two replicas have indexed; where they differ, or anything is wrong, it reads
+           every header there, as level batches does.
+           Sees what digest sees, by size without digest indexes too, and indexes and epoch checkpoints that say what is
+           not so of what is indexed.
+  batches  Reads the header of every batch and all indexes, and payload only of a batch that does not fit.
            Sees what index sees, and headers that changed behind the indexes.
   deep     Reads every byte and recomputes every CRC-32C. Sees everything: bit rot in payload too.
 

@@ -7,7 +7,7 @@ A partition that changed under the audit is read again.
 
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,7 @@ from spark_jobs.audit.resolve import resolve
 from spark_jobs.audit.rows import fault_of, interval_of, mismatch_of, own_fault
 from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
 from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, ChecksSource
-from spark_jobs.replicas.files import VANISHED
+from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
 ATTEMPTS = 3  # at a partition that changes while it is read
@@ -272,9 +272,16 @@ class _Run:
             options = {"pass": kind, "entries": "true", "ranges": json.dumps(ranges)}
             closer = _points(self._collect("entries", held, compare_indexes, options))
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
-        if seen.intervals:
-            self._progress("reading the headers where indexes disagree")
-            seen.add(self._compare(held, _ranges(seen.intervals), crc="false"))
+        faults = [fault for fault in seen.faults if fault.kind not in (UNREADABLE, VANISHED)]
+        short = [(*_key(r), r.log_end, r.mark) for r in held if r.log_end < r.mark]
+        if wanted := [*_ranges(seen.intervals), *_places(faults, held), *short]:
+            self._progress("reading the headers where indexes disagree, or something is wrong")
+            seen.faults = [fault for fault in seen.faults if fault not in faults]
+            closer = self._compare(held, wanted, crc="false")
+            epochs = _places([fault for fault in closer.faults if fault.kind == EPOCH_CACHE_LIE], held)
+            if not set(epochs) <= set(wanted):  # it may have more to say, or the batches of others
+                closer = self._compare(held, [*wanted, *epochs], crc="false")
+            seen.add(closer)
         return seen
 
     def _compare(self, held: list[Replica], ranges: list[tuple[str, int, int, int]], crc: str) -> _Seen:
@@ -346,7 +353,20 @@ def _change(before: Replica | None, after: Replica | None) -> str | None:
 
 
 def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:
-    return [(i.topic, i.partition, i.first, i.last) for i in intervals]
+    return [(i.topic, i.partition, min(i.first, i.last), i.last) for i in intervals]
+
+
+def _places(faults: Iterable[Fault], held: Iterable[Replica]) -> list[tuple[str, int, int, int]]:
+    """The offsets that faults may be about, whatever a damaged header makes them say: all of them, if epochs lie."""
+    ends: dict[Key, int] = defaultdict(int)
+    for replica in held:
+        ends[_key(replica)] = max(ends[_key(replica)], replica.log_end)
+    return [
+        (*key, 0 if fault.kind == EPOCH_CACHE_LIE else fault.segment, max(fault.segment, min(last, ends[key])))
+        for fault in faults
+        for key in [(fault.topic, fault.partition)]
+        for last in [ends[key] if fault.kind == EPOCH_CACHE_LIE else fault.last]
+    ]
 
 
 def _points(rows: list[Row]) -> _Seen:

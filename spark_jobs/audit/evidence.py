@@ -25,7 +25,7 @@ from replog.log.files import (
 from replog.topic import TopicPartition
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
 from spark_jobs.replicas.scan import Damage, LogFile, entries_from_end, open_log
-from spark_jobs.replicas.segment_check import LAYOUTS
+from spark_jobs.replicas.ticks import LAYOUTS
 
 WINDOW = 192  # bytes of a hex dump
 BEFORE = 48  # of them before the first difference

@@ -22,7 +22,7 @@ MEANINGS = {
     BIT_ROT: "Stored bytes changed after they were written: they no longer match their checksum, or are no batch.",
     INDEX_LIE: "An index says something of its own log that is not so.",
     EPOCH_CACHE_LIE: "A leader epoch checkpoint disagrees with the batches of its own log.",
-    GAP: "Offsets are missing, or out of order, and no other replica can fill them.",
+    GAP: "Offsets are missing, and no other replica can fill them; or they come twice, or out of order.",
     UNREADABLE: "Something could not be read, so nothing can be said of it.",
 }
 _COPY = (

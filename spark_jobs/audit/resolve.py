@@ -25,7 +25,7 @@ from spark_jobs.audit.findings import (
 )
 from spark_jobs.replicas.digests import NO_DIGESTS
 from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE
+from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, REPEATED
 
 
 @dataclass
@@ -71,10 +71,10 @@ class _Resolver:
         self._found = found
         self._replicas = {replica.replica: replica for replica in found.replicas}
         self._rot = _merge([fault for fault in found.faults if fault.kind == BIT_ROT])
-        unread = [fault for fault in found.faults if fault.kind == UNREADABLE]
+        unread = [fault for fault in found.faults if fault.kind == UNREADABLE and fault.detail != NO_DIGESTS]
         self._holes = [
             hole
-            for hole in [*(fault for fault in found.faults if fault.kind == GAP), *self._missing_tails()]
+            for hole in [*(f for f in found.faults if f.kind == GAP and not _repeats(f)), *self._missing_tails()]
             if not any(_overlap(hole, other) for other in [*self._rot, *unread] if other.replica == hole.replica)
         ]
 
@@ -82,8 +82,9 @@ class _Resolver:
         found = [
             *self._unreadable(),
             *self._committed_losses(),
+            *self._repeated(),
             *self._bit_rot(),
-            *(self._mismatch(mismatch) for mismatch in _divergences(self._found.mismatches)),
+            *(self._mismatch(m) for m in _divergences(self._found.mismatches) if not self._is_rot(m)),
         ]
         found += [
             self._own(lie)
@@ -135,6 +136,16 @@ class _Resolver:
             why = f"{hole.detail}; {names} {'has' if len(holders) == 1 else 'have'} these offsets"
             yield self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
 
+    def _repeated(self) -> Iterator[Finding]:
+        """Batches that stand where offsets went by already: a copy of the partition has them once."""
+        for fault in filter(_repeats, self._found.faults):
+            replica = self._replicas.get(fault.replica)
+            if replica is None or fault.last >= replica.log_start:
+                remedy = REMEDIES[COMMITTED_LOSS].format(
+                    replica=fault.replica, directory=self._directory(fault.replica)
+                )
+                yield replace(self._own(fault), remedy=remedy)
+
     def _holds(self, replica: Replica, hole: Fault) -> bool:
         if not replica.readable or replica.log_start > hole.last or replica.log_end <= hole.first:
             return False
@@ -183,6 +194,13 @@ class _Resolver:
             if replica and fault.first >= max(replica.log_end, replica.mark) and fault.epoch < 0:
                 continue  # leftovers of a crash behind the log end: recovery cuts them off
             yield self._own(fault)
+
+    def _is_rot(self, mismatch: Mismatch) -> bool:
+        """Whether others have another batch only because this one is rotten, which a header alone need not tell."""
+        involved = {replica for pair in mismatch.pairs for replica in pair}
+        return any(
+            rot.replica in involved and rot.first <= mismatch.first and mismatch.last <= rot.last for rot in self._rot
+        )
 
     def _lies(self) -> Iterator[Fault]:
         """Faults of indexes and epoch checkpoints."""
@@ -346,6 +364,10 @@ def _merge(faults: list[Fault]) -> list[Fault]:
     return merged
 
 
+def _repeats(fault: Fault) -> bool:
+    return fault.kind == GAP and fault.detail.startswith(REPEATED)
+
+
 def _overlap(one: Fault, other: Fault) -> bool:
     return one.first <= other.last and other.first <= one.last
 
@@ -353,7 +375,8 @@ def _overlap(one: Fault, other: Fault) -> bool:
 def _leads_to(finding: Finding, interval: Interval) -> bool:
     """Whether indexes may differ because of `finding`: what it broke in a replica shifts later sums of that replica."""
     involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
-    return involved and (finding.first is None or finding.first <= interval.last)
+    last = max(interval.first, interval.last)  # a replica that has offsets twice may contradict itself at one of them
+    return involved and (finding.first is None or finding.first <= last)
 
 
 def _makes_lie(hole: Fault, lie: Fault) -> bool:
@@ -369,8 +392,8 @@ def _explains(finding: Finding, lie: Fault) -> bool:
     """Whether an index or epoch checkpoint disagrees with its log only because of `finding` in the same replica."""
     if lie.replica not in finding.replicas:
         return False
-    if finding.first is None or finding.last is None:
-        return finding.kind == UNREADABLE
+    if finding.first is None or finding.last is None or finding.kind == UNREADABLE:
+        return False
     if finding.kind in (VALUE_MISMATCH, EPOCH_MISMATCH) and finding.wrong not in (None, lie.replica):
         return False
     if finding.first <= lie.last and finding.last >= lie.first:

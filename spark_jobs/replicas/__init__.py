@@ -8,7 +8,7 @@
 | the store of a running broker, over gRPC | `brokers.py` |
 | what is said of a whole replica | `describe.py` |
 | windowed reads of one log or index file | `scan.py` |
-| every batch of a segment, against indexes and epochs | `segment_check.py` |
+| every batch of a segment, against indexes and epochs | `segment_check.py`, `ticks.py` |
 | the same in parts, for segments that are large | `parts.py` |
 | why what moves while it is read is no damage | `moving.py` |
 | the index entries of a segment, against the headers that they point at | `index_check.py` |

@@ -20,7 +20,7 @@ from replog.log.digest import MODULUS_MASK
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas.files import EpochCheckpoint, Segment, SegmentFile
-from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.scan import Fault, LogFile
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
 
@@ -152,6 +152,7 @@ class _Sound:
         self._indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
         self._checkpoint = EpochCheckpoint()
         self._expected = segment.base
+        self._appended = -1  # the offset of the offset entry before
         self._digest = np.uint64(0)
         self._max_timestamp = -1
 
@@ -210,19 +211,22 @@ class _Sound:
         require(bases[0] == self._expected and (bases[1:] == lasts[:-1] + 1).all())
         require(bases.min() >= 0 and bases.max() < MAX_BASE_OFFSET)
         self._expected = int(lasts[-1]) + 1
-        self._check_offsets(ends - sizes, lasts)
+        self._check_offsets(ends - sizes, bases, lasts)
         self._check_times(headers["max_timestamp"].astype(np.int64), lasts)
         self._check_digests(digests, lasts)
         check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
         self._sums.add(bases, lasts, sizes, digests)
 
-    def _check_offsets(self, positions: Array, lasts: Array) -> None:
+    def _check_offsets(self, positions: Array, bases: Array, lasts: Array) -> None:
         """An entry is a batch's position and last offset, or those of the first and last batch of an append (SG-2)."""
         index = self._indexes[INDEX_SUFFIX]
         index.find(lasts)
         entries = index.until_position(int(positions[-1]))
         at = np.searchsorted(positions, entries["position"])
         require((positions[at] == entries["position"]).all() and (lasts[at] <= entries["offset"]).all())
+        before = np.concatenate([[self._appended], entries["offset"]])
+        require((before[:-1] < bases[at]).all())
+        self._appended = before[-1]
 
     def _check_times(self, timestamps: Array, lasts: Array) -> None:
         greatest = np.maximum(np.maximum.accumulate(timestamps), self._max_timestamp)
@@ -279,12 +283,15 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
 
 
 def _headers(log: SegmentFile, position: int) -> Iterator[tuple[int, Array, Array]]:
-    """As `_batches`, without their payload."""
+    """As `_batches`, without payload, but that of a batch with leftovers behind it: it may be longer than it says."""
+    last = None
     while found := log.headers(position, CHUNK):
         headers = np.array([header for _, header in found], HEADER_LAYOUT)
         yield position, headers, _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in found])
         position, last = found[-1]
         position += last.size
+    if last is not None and position < log.size:
+        require(LogFile(log).crc(position - last.size, last) == last.crc)
     _require_end(log, position)
 
 

@@ -13,7 +13,7 @@ from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
 from spark_jobs.replicas.files import UNREADABLE, Segment, SegmentFile, Vanished
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
 from spark_jobs.replicas.scan import GAP, Damage, Fault, open_log
-from spark_jobs.replicas.segment_check import LAYOUTS, read_index
+from spark_jobs.replicas.ticks import LAYOUTS, read_index
 
 NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else: use --level batches"
 
@@ -22,7 +22,7 @@ _positions = LAYOUTS[INDEX_SUFFIX][0]
 
 
 def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Iterator[Point | Fault]:
-    """Points of the segment's beginning and end, and the one just below each of the offsets `aligned` within it.
+    """Points of the segment's beginning and end, and of what ends below each of the offsets `aligned` within it.
 
     With `entries` those of all entries as well, which is what bisects a difference. Raises OSError if a file cannot be
     read.
@@ -32,6 +32,10 @@ def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Ite
     yield Point(DIGEST, -1, segment.base - 1, -1, before)
     if segment.next_base is not None:
         yield Point(BYTES, -1, segment.next_base - 1, -1, segment.bytes_before + segment.size)
+    if segment.next_base is not None and segment.size < HEADER_SIZE:
+        last = segment.next_base - 1
+        detail = f"the segment is empty, the next one begins with {segment.next_base}"
+        yield Fault(GAP, LOG_SUFFIX, segment.size, segment.base, last, -1, detail)
     if before is None:
         return  # the first segment that cannot tell has said so
     if entries:
@@ -59,12 +63,12 @@ class _Digests:
 
     def points(self, before: int, aligned: list[int]) -> Iterator[Point | Fault]:
         for wanted in aligned:
-            offset, digest = self._at(wanted)
-            yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
+            offset, digest, reached = self._at(wanted)
+            yield Point(DIGEST, -1, wanted - 1 if reached else offset, -1, add_digests(before, digest))
         next_base = self._segment.next_base
         if next_base is None:
             return
-        offset, digest = self._at(next_base)
+        offset, digest, _ = self._at(next_base)
         yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
         if offset < next_base - 1:
             detail = f"the segment ends with offset {offset}, the next one begins with {next_base}"
@@ -82,8 +86,11 @@ class _Digests:
         relative, digest = _layout.unpack(raw)
         return self._segment.base + relative, digest
 
-    def _at(self, wanted: int) -> tuple[int, int]:
-        """Last offset and digest of the batches that end below `wanted`: from the entry before it, and headers."""
+    def _at(self, wanted: int) -> tuple[int, int, bool]:
+        """Last offset and digest of the batches that end below `wanted`, and whether there are offsets up to there.
+
+        From the entry before it, and headers.
+        """
         last = self._count - 1
         low, high = (last, last + 1) if self._entry(last)[0] < wanted else (-1, last)
         while high - low > 1:
@@ -94,15 +101,19 @@ class _Digests:
                 high = middle
         offset, digest = self._entry(low)
         if offset == wanted - 1:
-            return offset, digest
+            return offset, digest, True
+        reached = False
         with open_log(self._segment, HEADER_SIZE) as log:
             for item in log.walk(self._position(low), []):
-                if isinstance(item, Damage) or item[1].last_offset >= wanted:
+                if isinstance(item, Damage):
                     break
                 header = item[1]
+                if header.last_offset >= wanted:
+                    reached = True
+                    break
                 if header.last_offset > offset:
                     offset, digest = header.last_offset, add_digests(digest, batch_digest(header))
-        return offset, digest
+        return offset, digest, reached
 
     def _position(self, slot: int) -> int:
         """A batch that begins at or before that of a digest entry, which nearly always has one beside it in the index.

@@ -21,7 +21,7 @@ from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
 from spark_jobs.replicas.scan import Damage, Fault, LogFile
 from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
 
-MAX_STRAYS = 16  # time entries beside no offset entry; the last one of a sealed segment is
+MAX_STRAYS = 16  # entries beside no offset entry; the last one of a sealed segment is
 
 
 def index_blocks(segment: Segment, log_start: int, cells: Cells) -> Iterator[Block | Point | Fault]:
@@ -76,6 +76,7 @@ class _Sound:
         self._digests = indexes[DIGEST_SUFFIX].entries
         self._has_digests = indexes[DIGEST_SUFFIX].present
         self._checkpoint = EpochCheckpoint()
+        self._end = segment.base  # the offset after the last batch
 
     def rows(self, cells: Cells) -> list[Block | Point]:
         segment = self._segment
@@ -85,6 +86,7 @@ class _Sound:
             log = LogFile(file, HEADER_SIZE)
             ends, timestamps = self._read_entries(file)
             self._check_times(log, timestamps)
+            self._check_digests(log)
             points = [*self._first(log), *self._tail(log)]
             for cut in cells.cuts:
                 if segment.base < cut <= (segment.next_base or cut):
@@ -130,6 +132,14 @@ class _Sound:
         for timestamp, offset in strays:
             header = self._walk(log, offset + 1)[1]
             require(header is not None and (header.last_offset, header.max_timestamp) == (offset, timestamp))
+
+    def _check_digests(self, log: LogFile) -> None:
+        """Batches end where they say; nearly all lie beside offset entries."""
+        strays = np.setdiff1d(self._digests["offset"], self._offsets["offset"]).tolist()
+        require(len(strays) <= MAX_STRAYS)
+        for offset in strays:
+            header = self._walk(log, offset + 1)[1]
+            require(header is not None and header.last_offset == offset)
 
     def _walk(self, log: LogFile, below: int) -> tuple[int, BatchHeader | None, int | None]:
         """Position and header of the last batch that ends below an offset, and the segment's digest up to it."""
@@ -181,6 +191,7 @@ class _Sound:
             self._check_epoch(item[1])
             expected = item[1].next_offset
         require(self._segment.next_base in (None, self._segment.base if expected is None else expected))
+        self._end = self._end if expected is None else expected
         return [] if expected is None else self._below(log, expected)
 
     def _check_epoch(self, header: BatchHeader) -> None:
@@ -189,16 +200,15 @@ class _Sound:
         check_epochs(self._checkpoint, self._log_start, epochs, bases, lasts)
 
     def _below(self, log: LogFile, offset: int) -> list[Point]:
-        """The points of the last batch that ends below `offset`."""
+        """What ends below `offset`, as points at the offset before it, or at the log's end if that comes first."""
         position, header, digest = self._walk(log, offset)
-        if header is None:
-            return []
-        segment = self._segment
-        points = [Point(BYTES, -1, header.last_offset, position, segment.bytes_before + position + header.size)]
+        segment, last = self._segment, min(offset, self._end) - 1
+        end = 0 if header is None else position + header.size
+        points = [Point(BYTES, -1, last, position, segment.bytes_before + end)]
         if digest is not None:
             before = segment.digest_before
             whole = None if before is None else add_digests(before, digest)
-            points.append(Point(DIGEST, -1, header.last_offset, position, whole))
+            points.append(Point(DIGEST, -1, last, position, whole))
         return points
 
 

@@ -15,8 +15,9 @@ from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
-from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, Damage, Fault, LogFile, Rows, capped, open_log
-from spark_jobs.replicas.segment_check import LAYOUTS, EpochCheck, read_index
+from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, REPEATED, Damage, Fault, LogFile, Rows, capped, open_log
+from spark_jobs.replicas.segment_check import EpochCheck
+from spark_jobs.replicas.ticks import LAYOUTS, read_index
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -38,8 +39,9 @@ class Point(NamedTuple):
 def index_points(segment: Segment, log_start: int, aligned: list[int]) -> Iterator[Point | Fault]:
     """The segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
 
-    Each offset of `aligned` within the segment adds the point just before it: replicas share those even where their
-    indexes share nothing. Reads batch headers only: those at entries, behind the last one and by aligned offsets.
+    Each offset of `aligned` within the segment adds the point just before it, with what ends below it: replicas share
+    those even where their indexes, or the batches themselves, share nothing. Reads batch headers only: those at
+    entries, behind the last one and by aligned offsets.
     """
     return capped(_IndexCheck(segment, log_start).run(aligned))
 
@@ -54,6 +56,7 @@ class _IndexCheck:
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound = Rows()  # entries of the offset index that tell the truth
         self._reached = 0  # a batch that the chain of batches from the last sound entry led to
+        self._near = 0  # a batch that ends before the one that is looked for next
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
@@ -63,7 +66,7 @@ class _IndexCheck:
             yield from self._first(log)
             yield from self._offsets(log)
             yield from self._times(log)
-            yield from self._digests()
+            yield from self._digests(log)
             yield from self._tail(log)
             for offset in aligned:
                 yield from self._align(log, offset)
@@ -79,8 +82,10 @@ class _IndexCheck:
             return
         try:
             header = log.header(0)
-        except CorruptRecord:
-            return  # the tail walk will say so
+        except CorruptRecord as error:
+            if self._indexes[INDEX_SUFFIX].rows:  # if not, the tail begins here, and says so
+                yield Fault(BIT_ROT, LOG_SUFFIX, 0, base, base, -1, error.message)
+            return
         first = header.base_offset
         yield from self._epochs.see(0, header)
         if first != base:
@@ -109,7 +114,14 @@ class _IndexCheck:
                         INDEX_LIE, INDEX_SUFFIX, slot * LAYOUTS[INDEX_SUFFIX][0].size, offset, offset, -1, detail
                     )
                 continue
-            yield from self._epochs.see(position, header)
+            first = log.header(position)  # of an append of several batches (SG-2)
+            if self._sound and first.base_offset <= self._sound[-1][1]:
+                before, said, start = self._sound[-1]
+                detail = f"entry {before}: {said} → {start}: that would run into the batch at {position}"
+                yield Fault(INDEX_LIE, INDEX_SUFFIX, before * LAYOUTS[INDEX_SUFFIX][0].size, said, said, -1, detail)
+            yield from self._epochs.see(position, first)
+            if at != position:
+                yield from self._epochs.see(at, header)
             self._sound.append((slot, offset, position))
             yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
         yield from entries.out_of_order(lies)
@@ -125,6 +137,17 @@ class _IndexCheck:
             header = log.header(at)
         _require_end(header, offset)
         return at, header
+
+    def _batch_ending(self, log: LogFile, offset: int) -> BatchHeader:
+        """The batch at `_near`, which ends with `offset`; CorruptRecord if there is none.
+
+        To be asked of one offset after the other, from `_near` 0 on: no batch is looked at twice.
+        """
+        self._near = max(self._near, self._floor(offset)[1])
+        while (header := log.header(self._near)).last_offset < offset:
+            self._near += header.size
+        _require_end(header, offset)
+        return header
 
     def _chain_breaks_at(self, log: LogFile, position: int) -> bool:
         """Whether the batches from the last sound entry lead to `position` and no batch is there.
@@ -144,15 +167,12 @@ class _IndexCheck:
         entries = self._indexes[TIME_INDEX_SUFFIX]
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
-        reached = 0  # a batch that ends before the next entry's does: none is looked at twice
+        self._near = 0
         for number, (slot, timestamp, offset) in enumerate(entries.rows):
             if number % MAX_HEADERS == 0:
                 log.expect([self._floor(row[2])[1] for row in entries.rows[number : number + MAX_HEADERS]])
             try:
-                reached = max(reached, self._floor(offset)[1])
-                while (header := log.header(reached)).last_offset < offset:
-                    reached += header.size
-                _require_end(header, offset)
+                header = self._batch_ending(log, offset)
                 if header.max_timestamp != timestamp:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
@@ -162,16 +182,24 @@ class _IndexCheck:
                     INDEX_LIE, TIME_INDEX_SUFFIX, slot * LAYOUTS[TIME_INDEX_SUFFIX][0].size, offset, offset, -1, detail
                 )
                 continue
-            yield Point(TIME, slot, offset, reached, timestamp)
+            yield Point(TIME, slot, offset, self._near, timestamp)
         yield from entries.out_of_order(lies)
 
-    def _digests(self) -> Iterator[Point | Fault]:
+    def _digests(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes[DIGEST_SUFFIX]
         yield from entries.faults
-        yield from entries.out_of_order(set())
+        lies: set[int] = set()  # that others are out of order behind
         self._digest_rows = entries.rows if entries.present else None
+        self._near = 0
         for slot, offset, digest in entries.rows:
+            try:
+                self._batch_ending(log, offset)
+            except CorruptRecord as error:
+                lies |= {slot} & entries.disordered.keys()
+                detail = f"entry {slot}: offset {offset}: {error.message}"
+                yield Fault(INDEX_LIE, DIGEST_SUFFIX, slot * LAYOUTS[DIGEST_SUFFIX][0].size, offset, offset, -1, detail)
             yield Point(DIGEST, slot, offset, -1, self._whole_digest(digest))
+        yield from entries.out_of_order(lies)
 
     def _whole_digest(self, digest: int) -> int | None:
         before = self._segment.digest_before
@@ -203,7 +231,12 @@ class _IndexCheck:
                     yield Fault(BIT_ROT, LOG_SUFFIX, item.position, first, until, -1, item.reason)
                     last = until
                 break
+            expected = item[1].base_offset if header is None else header.next_offset
             position, header = item
+            if header.base_offset != expected:
+                first, last = sorted((expected, header.base_offset))
+                detail = f"the offset goes from {expected} to {header.base_offset}"
+                yield Fault(GAP, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
             digest = _add(digest, header, indexed)
             yield from self._epochs.see(position, header)
         if header is not None:
@@ -216,25 +249,29 @@ class _IndexCheck:
         if next_base is not None and last < next_base - 1:
             detail = f"the segment ends with offset {last}, the next one begins with {next_base}"
             yield Fault(GAP, LOG_SUFFIX, log.size, last + 1, next_base - 1, -1, detail)
+        if next_base is not None and last >= next_base:
+            detail = f"{REPEATED}: the segment ends with offset {last}, the next one begins with {next_base}"
+            yield Fault(GAP, LOG_SUFFIX, log.size, next_base, last, -1, detail)
 
     def _align(self, log: LogFile, offset: int) -> Iterator[Point]:
-        """The point of the last batch that ends below `offset`."""
+        """What ends below `offset`, as a point at the offset before it, or at the log's end if that comes first."""
         segment = self._segment
         if offset <= segment.base or (segment.next_base is not None and offset > segment.next_base):
             return
-        found = None
         indexed, start = self._floor(offset - 1)
         digest = self._digest_at(indexed)
+        position, end, last = -1, 0, segment.base - 1
         for item in log.walk(start, []):
-            if isinstance(item, Damage) or item[1].last_offset >= offset:
+            if isinstance(item, Damage):
                 break
-            found = item
+            if item[1].last_offset >= offset:
+                last = offset - 1
+                break
+            position, end, last = item[0], item[0] + item[1].size, item[1].last_offset
             digest = _add(digest, item[1], indexed)
-        if found is not None:
-            position, header = found
-            yield self._point(header, -1, position)
-            if digest is not None:
-                yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
+        yield Point(BYTES, -1, last, position, segment.bytes_before + end)
+        if digest is not None:
+            yield Point(DIGEST, -1, last, position, self._whole_digest(digest))
 
 
 def _require_end(header: BatchHeader, offset: int) -> None:

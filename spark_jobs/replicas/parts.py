@@ -16,7 +16,8 @@ from replog.log.batch import HEADER_SIZE
 from replog.log.errors import CorruptRecord
 from spark_jobs.replicas.files import EpochCheckpoint, Segment
 from spark_jobs.replicas.scan import WINDOW, Fault, LogFile, capped, open_log
-from spark_jobs.replicas.segment_check import Batch, Indexes, Walk, check_segment, read_indexes
+from spark_jobs.replicas.segment_check import Batch, Walk, check_segment
+from spark_jobs.replicas.ticks import Indexes, read_indexes
 
 PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
 MAX_TRIES = 8  # entries that are tried as a border

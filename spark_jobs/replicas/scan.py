@@ -33,6 +33,8 @@ BIT_ROT = "BIT_ROT"
 GAP = "GAP"
 INDEX_LIE = "INDEX_LIE"
 
+REPEATED = "offsets that come twice"  # how the detail of such a GAP begins: nothing is missing
+
 
 class Fault(NamedTuple):
     """Something wrong in one replica's own files: offsets it concerns, where, and what was seen."""
@@ -105,7 +107,7 @@ class LogFile:
         if start >= 0 and end - self._start <= len(self._window):
             return int(crc32c(memoryview(self._window)[start : end - self._start]))
         while at < end:
-            self._read(at, min(self._window_size, end - at))
+            self._read(at, min(WINDOW, end - at))
             crc = crc32c(self._window, crc)
             at += len(self._window)
         return int(crc)

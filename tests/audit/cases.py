@@ -12,7 +12,7 @@ from pathlib import Path
 
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
-from tests.audit.replica_files import Entry, Place, logs, places, write_log
+from tests.audit.replica_files import Entry, Place, lacks_digests, logs, places, write_log
 
 REPLICAS = (1, 2, 3, 4)
 NOW = 1_700_000_000_000  # ms
@@ -36,6 +36,9 @@ class Cause:
     replica: int
     first: int | None
     last: int | None  # None: where it ends cannot be told
+    until: int | None = None  # where it ends at the latest, if `last` is None
+    position: int | None = None  # of the batch, if that can be told
+    visited: bool = False  # it concerns a header that level index reads, or for zeros any but that of its first batch
     contradicted: bool = False  # by the replica's own digests or epochs
     may_be: tuple[str, ...] = ()  # other classes that it cannot be told from
 
@@ -49,6 +52,7 @@ class Expected:
     wrong: int | None
     first: int | None
     last: int | None
+    until: int | None = None
 
     def __str__(self) -> str:
         return f"{'/'.join(self.kinds)} wrong={self.wrong} {self.first} to {self.last}  ({self.cause.name})"
@@ -72,6 +76,7 @@ class Held:
     kept_from: int = 0  # what its first segment begins with
     changed: list[Entry] = field(default_factory=list)  # where it contradicts the others
     undescribed: bool = False  # so little can be read that it takes no part in comparisons
+    digests_until: int | None = None  # the segment from which on it lacks digest indexes; None: it lacks none
 
     @property
     def log_start(self) -> int:
@@ -99,6 +104,10 @@ class Held:
         """Whether it has a batch that begins there, and knows it to be committed."""
         entries = any(entry.first == first for entry in self.entries)
         return entries and self.has(first) and (self.mark or 0) > first and not self.undescribed
+
+    def size(self, start: int, end: int) -> int:
+        """Bytes of its batches from one offset to another."""
+        return sum(len(e.data) for e in self.entries if start <= e.first and e.last < end and self.has(e.first))
 
     def epoch_at(self, first: int) -> int:
         return next(entry.epoch for entry in self.entries if entry.first == first)
@@ -139,7 +148,33 @@ class Case:
             return self._mismatch(cause)
         if cause.kind == COMMITTED_LOSS:
             return self._loss(cause)
-        return Expected(cause, (cause.kind, *cause.may_be), cause.replica, cause.first, cause.last)
+        return Expected(cause, (cause.kind, *cause.may_be), cause.replica, cause.first, cause.last, cause.until)
+
+    def is_shared(self, cause: Cause) -> bool:
+        """Whether the batch is compared with that of another replica."""
+        return bool(self._sharing(cause))
+
+    def _sharing(self, cause: Cause) -> list[Held]:
+        assert cause.first is not None
+        if (self.held[cause.replica].mark or 0) <= cause.first:
+            return []
+        return [held for held in self.others(cause.replica) if held.knows(cause.first)]
+
+    def mistaken_for(self, one: Expected, kinds: tuple[str, ...]) -> list[Expected]:
+        """What a level says that does not see that the batch is rotten, only that others have another one."""
+        if not kinds or not (sharing := self._sharing(one.cause)):
+            return []
+        blamed = [one.wrong] if len(sharing) > 1 else [one.wrong, None]  # its own digests may contradict it
+        return [Expected(one.cause, kinds, wrong, one.first, None) for wrong in blamed]
+
+    def without_digests(self) -> dict[tuple[int, int], bool]:
+        """Replica and segment from which on digest indexes do not say anything: whether the files are missing."""
+        found = {}
+        for held in self.held.values():
+            segment = None if held.undescribed else lacks_digests(held.directory)
+            if segment is not None:
+                found[held.replica, int(segment.stem)] = not segment.with_suffix(".digest").exists()
+        return found
 
     def _mismatch(self, cause: Cause) -> Expected | None:
         """A batch is compared among those who know it to be committed. Whom two others contradict is wrong; of two that
@@ -158,7 +193,7 @@ class Case:
         if len(against) == 1 and not cause.contradicted:
             pair = {held.epoch_at(first): held.replica for held in (one, *against.values())}
             wrong = pair[min(pair)] if len(pair) > 1 else None
-        return Expected(cause, (cause.kind,), wrong, first, cause.last)
+        return Expected(cause, (cause.kind,), wrong, first, cause.last, cause.until)
 
     def _loss(self, cause: Cause) -> Expected | None:
         """A loss of what another replica still has, as far as it was committed; of what no other has, a gap."""
@@ -236,6 +271,9 @@ def make_case(seed: int, directories: dict[int, Path]) -> Case:
         for held in case.held.values():
             differences.as_kafka(case, held, rng)
     _take(case, rng, differences.FILES, rng.randint(0, 3))
+    for held in case.held.values():
+        segment = lacks_digests(held.directory)
+        held.digests_until = None if segment is None else int(segment.stem)
     for step in chosen:  # those that come first, unless they cannot be done here
         if step not in faults.REWRITES and len({cause.name for cause in case.causes}) < wanted:
             _take(case, rng, [step], 1)

@@ -1,10 +1,12 @@
 """What is wrong with the log itself, class by class, and the lists of all faults; what lies beside it is in `lies`."""
 
+import contextlib
 import random
 import shutil
 from dataclasses import replace
 
-from replog.log.batch import HEADER_SIZE
+from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
+from replog.log.errors import CorruptRecord
 from tests.audit.cases import COMMITTED_LOSS, GAP, NOW, Case, Cause, Held, Impossible, Step, entry, pick
 from tests.audit.lies import (
     epoch_that_begins_elsewhere,
@@ -27,6 +29,7 @@ from tests.audit.replica_files import (
     Entry,
     Place,
     cut_out,
+    is_visited,
     logs,
     overwrite,
     places,
@@ -87,7 +90,7 @@ def other_batches(case: Case, held: Held, rng: random.Random) -> None:
         replace(two, records=records[cut:], first=one.first + cut),
     ]
     _rewrite(held, held.entries[number : number + 2])
-    case.causes.append(Cause("other batches", "VALUE_MISMATCH", held.replica, one.first, None))
+    case.causes.append(Cause("other batches", "VALUE_MISMATCH", held.replica, one.first, None, until=two.last))
 
 
 def divergent_suffix(case: Case, held: Held, rng: random.Random) -> None:
@@ -103,7 +106,8 @@ def divergent_suffix(case: Case, held: Held, rng: random.Random) -> None:
         held.entries.append(entry(rng, offset, epoch, rng.randint(1, 4), NOW))
         offset = held.entries[-1].last + 1
     _rewrite(held, held.entries[number:])
-    case.causes.append(Cause("divergent suffix", "VALUE_MISMATCH", held.replica, old.first, None))
+    until = max(one.end for one in case.held.values()) - 1
+    case.causes.append(Cause("divergent suffix", "VALUE_MISMATCH", held.replica, old.first, None, until=until))
 
 
 def batch_of_another_epoch(case: Case, held: Held, rng: random.Random) -> None:
@@ -149,31 +153,50 @@ def changed_epoch(case: Case, held: Held, rng: random.Random) -> None:
         raise Impossible
     held.changed = [one for one in held.entries if one.first == first]
     _patch(place, 12, epoch.to_bytes(4, "big"))
+    last, visited = place.header.last_offset, is_visited(place)
     case.causes.append(
-        Cause("changed epoch", "EPOCH_MISMATCH", held.replica, first, place.header.last_offset, contradicted=True)
+        Cause("changed epoch", "EPOCH_MISMATCH", held.replica, first, last, visited=visited, contradicted=True)
     )
 
 
 # -- bytes that changed
 
 
-def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range, *, leads_away: bool = False) -> None:
-    """Flip a bit of a batch, in the bytes `at`; `leads_away` if what follows cannot be found for sure then."""
+def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range) -> None:
+    """Flip a bit of a batch, in the bytes `at`, or of its records."""
     place = pick(case, held, rng)
     first, last = place.header.base_offset, place.header.last_offset
     in_file = [other for other in places(held.directory) if other.path == place.path]
-    until = in_file[-1].header.last_offset if leads_away else last
+    at_end = place == in_file[-1]
+    batch = bytearray(place.path.read_bytes()[place.position : place.position + place.header.size])
+    batch[rng.choice(at if at.stop else range(HEADER_SIZE, len(batch)))] ^= 1 << rng.randrange(8)
+    says: BatchHeader | None = None
+    with contextlib.suppress(CorruptRecord):
+        says = parse_header(bytes(batch))
+    leads_away = says is None or says.size != len(batch)  # what follows cannot be found for sure
     _not_torn(held, place, leads_away)
+    until = in_file[-1].header.last_offset if leads_away else last
     case.reserve(first, until)
-    position = rng.choice(at if at.stop else range(HEADER_SIZE, place.header.size))
-    old = place.path.read_bytes()[place.position + position]
-    _patch(place, position, bytes([old ^ (1 << rng.randrange(8))]))
+    overwrite(place.path, place.position, bytes(batch))
     held.rotten.append((first, until))
     may_be: tuple[str, ...] = ()
-    if name == "rotten length" or (name == "rotten base offset" and place == in_file[-1]):
-        may_be = (COMMITTED_LOSS, GAP)
+    if says is not None and place.position + says.size > place.path.stat().st_size:
+        may_be = (COMMITTED_LOSS, GAP)  # as if the rest had not been written
+    elif at_end and place.path == logs(held.directory)[-1] and name == "rotten base offset":
+        may_be = (COMMITTED_LOSS, GAP)  # no batch follows that tells where this one should be
+    ends = not leads_away and not may_be and (not at_end or says is None or says.last_offset == last)
     case.causes.append(
-        Cause(name, "BIT_ROT", held.replica, first, None if leads_away or may_be else last, may_be=may_be)
+        Cause(
+            name,
+            "BIT_ROT",
+            held.replica,
+            first,
+            last if ends else None,
+            until=None if ends or at_end else until,
+            position=place.position,
+            visited=is_visited(place),
+            may_be=may_be,
+        )
     )
 
 
@@ -189,7 +212,7 @@ def rotten_record(case: Case, held: Held, rng: random.Random) -> None:
 
 def rotten_header(case: Case, held: Held, rng: random.Random) -> None:
     """A field that the CRC covers: attributes, last offset, timestamps, producer, number of records."""
-    _rot(case, held, rng, "rotten header", range(21, HEADER_SIZE), leads_away=True)
+    _rot(case, held, rng, "rotten header", range(21, HEADER_SIZE))
 
 
 def rotten_crc(case: Case, held: Held, rng: random.Random) -> None:
@@ -197,11 +220,11 @@ def rotten_crc(case: Case, held: Held, rng: random.Random) -> None:
 
 
 def rotten_length(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten length", range(8, 12), leads_away=True)
+    _rot(case, held, rng, "rotten length", range(8, 12))
 
 
 def rotten_magic(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten magic", range(16, 17), leads_away=True)
+    _rot(case, held, rng, "rotten magic", range(16, 17))
 
 
 def rotten_base_offset(case: Case, held: Held, rng: random.Random) -> None:
@@ -221,7 +244,10 @@ def zeros(case: Case, held: Held, rng: random.Random) -> None:
     case.reserve(place.header.base_offset, in_file[-1].header.last_offset)
     overwrite(place.path, begin, bytes(end - begin))
     held.rotten.append((place.header.base_offset, in_file[-1].header.last_offset))
-    case.causes.append(Cause("zeros", "BIT_ROT", held.replica, place.header.base_offset, None))
+    first, position, until = place.header.base_offset, place.position, in_file[-1].header.last_offset
+    beyond = end >= position + place.header.size + 12  # as far as the length of the next batch
+    cause = Cause("zeros", "BIT_ROT", held.replica, first, None, until=until, position=position, visited=beyond)
+    case.causes.append(cause)
 
 
 # -- batches that are gone
@@ -316,6 +342,22 @@ def gap(case: Case, held: Held, rng: random.Random) -> None:
         case.causes.append(Cause("gap", GAP, one.replica, first, last))
 
 
+def repeated_batch(case: Case, held: Held, rng: random.Random) -> None:
+    """A batch stands there twice: behind itself, or at the end of the segment before its own."""
+    place = pick(case, held, rng)
+    first, last = place.header.base_offset, place.header.last_offset
+    case.reserve(first, last)
+    before = [path for path in logs(held.directory) if path < place.path]
+    data = place.path.read_bytes()
+    end = place.position + place.header.size
+    batch = data[place.position : end]
+    if place.position == 0 and before:
+        before[-1].write_bytes(before[-1].read_bytes() + batch)
+    else:
+        place.path.write_bytes(data[:end] + batch + data[end:])
+    case.causes.append(Cause("repeated batch", GAP, held.replica, first, last))
+
+
 DAMAGES: list[Step] = [
     changed_epoch,
     rotten_record,
@@ -332,6 +374,7 @@ DAMAGES: list[Step] = [
     lost_first_segment,
     lost_replica,
     gap,
+    repeated_batch,
     lying_position,
     lying_offset,
     lying_time,

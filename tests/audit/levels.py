@@ -1,82 +1,108 @@
-"""At which level of the audit each fault must be seen, and why it cannot be at others."""
+"""Which levels of the audit must see each fault, and why the others need not.
+
+What a level says of a fault is what level deep says, or nothing: never less exact. Only the class may be another one
+where a level cannot know better (`other_kinds`).
+"""
 
 from dataclasses import dataclass
 
-from tests.audit.cases import KAFKA, OURS, Case, Cause
+from tests.audit.cases import KAFKA, OURS, Case, Cause, Held
 
 LEVELS = ("deep", "batches", "index", "digest")
 
-EXACT = "the finding that level deep has: class, replica, first offset"
-ROUGH = "a finding of that replica, at about these offsets; the class, or the very offset, takes a deeper level"
-PERHAPS = "such a finding, or none: it depends on where index entries happen to be"
-NEVER = "nothing"
+MUST = "it is found"
+IF_READ = "it is found, or not: it depends on which headers this level happens to read"
+NEVER = "it is not found"
+COMPARED = "it is found if a sound replica has the same offsets, and sums of bytes or digests differ"
+VISITED = "it is found if a header is concerned that this level reads, be it that of an index entry"
+DIGESTS = "it is found if the digest indexes are there"
+SHARED = "it is found if another replica has that batch too"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What levels other than deep say, in our layout and in Kafka's, which has no digest indexes."""
+    """What levels other than deep say."""
 
     batches: str
     index: str
     digest: str
     why: str
-    index_kafka: str | None = None  # as `index`, if None
     layouts: tuple[str, ...] = (OURS, KAFKA)
+    other_kinds: tuple[str, ...] = ()
 
 
-_BYTES = "what is compared without digest indexes is sizes"
-_CRC = "the CRC of bytes that nobody reads cannot be recomputed"
-_VISITED = "headers are read where index entries point; the others are not"
+_SUMS = "sums show it, and then headers; without digest indexes these are of sizes, which may be equal"
+_CRC = "the CRC of bytes is computed only where headers do not fit"
+_VISITED = "headers are read where index entries point, and where something is wrong; the others are not"
 _BELIEVED = "digest indexes are believed, and other files not read"
+_DIGEST_LIE = "without the batches, only other replicas contradict it"
 
 SEEN = {
-    "value, same size": Row(EXACT, EXACT, ROUGH, _BYTES, index_kafka=NEVER),
-    "value, other size": Row(EXACT, EXACT, ROUGH, ""),
-    "other batches": Row(EXACT, EXACT, ROUGH, ""),
-    "divergent suffix": Row(EXACT, EXACT, ROUGH, ""),
-    "batch of another epoch": Row(EXACT, EXACT, ROUGH, _BYTES, index_kafka=NEVER),
-    "changed epoch": Row(EXACT, PERHAPS, PERHAPS, _VISITED),
+    "value, same size": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "value, other size": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "other batches": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "divergent suffix": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "batch of another epoch": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "changed epoch": Row(MUST, VISITED, IF_READ, _VISITED),
     "rotten record": Row(NEVER, NEVER, NEVER, _CRC),
-    "rotten header": Row(PERHAPS, PERHAPS, PERHAPS, _CRC + "; only a field that contradicts others is seen"),
-    "rotten CRC": Row(ROUGH, PERHAPS, PERHAPS, _CRC + "; other replicas have another one"),
-    "rotten length": Row(EXACT, PERHAPS, PERHAPS, _VISITED),
-    "rotten magic": Row(EXACT, PERHAPS, PERHAPS, _VISITED),
-    "rotten base offset": Row(EXACT, PERHAPS, PERHAPS, _VISITED),
-    "zeros": Row(PERHAPS, PERHAPS, PERHAPS, _CRC + "; zeros in the place of a header are seen"),
-    "lost batch": Row(EXACT, ROUGH, PERHAPS, _VISITED),
-    "lost tail": Row(EXACT, EXACT, EXACT, ""),
-    "lost segment": Row(EXACT, EXACT, EXACT, ""),
-    "emptied segment": Row(EXACT, EXACT, EXACT, ""),
+    "rotten header": Row(IF_READ, IF_READ, IF_READ, _CRC, other_kinds=("VALUE_MISMATCH",)),
+    "rotten CRC": Row(SHARED, IF_READ, IF_READ, _CRC, other_kinds=("VALUE_MISMATCH",)),
+    "rotten length": Row(MUST, IF_READ, IF_READ, _VISITED),
+    "rotten magic": Row(MUST, VISITED, IF_READ, _VISITED),
+    "rotten base offset": Row(MUST, VISITED, IF_READ, _VISITED),
+    "zeros": Row(VISITED, IF_READ, IF_READ, _CRC),
+    "lost batch": Row(MUST, COMPARED, IF_READ, _VISITED),
+    "lost tail": Row(MUST, MUST, MUST, ""),
+    "lost segment": Row(MUST, MUST, DIGESTS, "the last digest entry says where a segment ends"),
+    "emptied segment": Row(MUST, MUST, MUST, ""),
     "lost first segment": Row(NEVER, NEVER, NEVER, "it cannot be told from retention, at level deep neither"),
-    "lost replica": Row(EXACT, EXACT, EXACT, ""),
-    "gap": Row(EXACT, ROUGH, PERHAPS, _VISITED),
-    "offset index: position": Row(EXACT, EXACT, PERHAPS, _BELIEVED),
-    "offset index: offset": Row(EXACT, EXACT, PERHAPS, _BELIEVED),
-    "time index: timestamp": Row(EXACT, PERHAPS, NEVER, "an entry is held against its own batch, not those before it"),
-    "time index: offset": Row(EXACT, EXACT, NEVER, _BELIEVED),
-    "digest index: digest": Row(EXACT, ROUGH, PERHAPS, "without the batches, only other replicas contradict it"),
-    "digest index: offset": Row(EXACT, ROUGH, PERHAPS, "without the batches, only other replicas contradict it"),
-    "index: not whole entries": Row(EXACT, EXACT, PERHAPS, _BELIEVED),
-    "epoch begins elsewhere": Row(EXACT, PERHAPS, NEVER, _VISITED),
-    "other epoch": Row(EXACT, PERHAPS, NEVER, _VISITED),
-    "missing epoch": Row(EXACT, PERHAPS, NEVER, _VISITED),
-    "unusable epochs": Row(EXACT, EXACT, EXACT, ""),
-    "unreadable log": Row(EXACT, EXACT, ROUGH, _BELIEVED),
-    "unreadable index": Row(EXACT, EXACT, PERHAPS, _BELIEVED),
-    "unreadable epochs": Row(EXACT, EXACT, EXACT, ""),
-    "no high watermark": Row(EXACT, EXACT, EXACT, ""),
+    "lost replica": Row(MUST, MUST, MUST, ""),
+    "gap": Row(MUST, IF_READ, IF_READ, _VISITED),
+    "repeated batch": Row(MUST, IF_READ, IF_READ, _VISITED),
+    "offset index: position": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "offset index: offset": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "time index: timestamp": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "time index: offset": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "digest index: digest": Row(MUST, IF_READ, IF_READ, _DIGEST_LIE, (OURS,)),
+    "digest index: offset": Row(MUST, MUST, IF_READ, _DIGEST_LIE, (OURS,)),
+    "index: not whole entries": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "epoch begins elsewhere": Row(MUST, VISITED, IF_READ, _VISITED),
+    "other epoch": Row(MUST, VISITED, IF_READ, _VISITED),
+    "missing epoch": Row(MUST, VISITED, IF_READ, _VISITED),
+    "unusable epochs": Row(MUST, MUST, MUST, ""),
+    "unreadable log": Row(MUST, MUST, DIGESTS, "behind a segment that has no digest index nothing is read"),
+    "unreadable index": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "unreadable epochs": Row(MUST, MUST, MUST, ""),
+    "no high watermark": Row(MUST, MUST, MUST, ""),
 }
-for _name in ("digest index: digest", "digest index: offset"):
-    SEEN[_name] = Row(**{**SEEN[_name].__dict__, "layouts": (OURS,)})
 
 
 def seen(case: Case, cause: Cause, level: str) -> str:
-    """What the level says of this cause in this case."""
-    row = SEEN[cause.name]
+    """What the level says of this cause in this case: `MUST`, `IF_READ` or `NEVER`."""
     if level == "deep":
-        return EXACT
-    if level == "batches":
-        return row.batches
-    if level == "index":
-        return row.index_kafka or row.index if case.layout == KAFKA else row.index
-    return row.digest
+        return MUST
+    word = str(getattr(SEEN[cause.name], level))
+    held = case.held[cause.replica]
+    if word == COMPARED:
+        found = any(_sums_differ(case, cause, held, other, level) for other in case.others(cause.replica))
+    elif word == VISITED:
+        found = cause.visited
+    elif word == SHARED:
+        found = case.is_shared(cause)
+    elif word == DIGESTS:
+        found = held.undescribed or held.digests_until is None or (cause.first or 0) <= held.digests_until
+    else:
+        return word
+    return MUST if found else IF_READ
+
+
+def _sums_differ(case: Case, cause: Cause, one: Held, other: Held, level: str) -> bool:
+    """Whether sums over what both know to be committed differ, and nothing but this keeps them from being compared."""
+    assert cause.first is not None
+    known = any(other.knows(entry.first) for entry in one.changed) if one.changed else other.knows(cause.first)
+    if not known or any(also.replica == other.replica for also in case.causes):
+        return False
+    if one.digests_until is None is other.digests_until and one.changed:
+        return True
+    start, end = max(one.kept_from, other.kept_from), min(one.mark or 0, other.mark or 0)
+    return level == "index" and one.size(start, end) != other.size(start, end)

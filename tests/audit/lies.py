@@ -8,6 +8,7 @@ from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_e
 from tests.audit.cases import UNREADABLE, Case, Cause, Held, Impossible
 from tests.audit.replica_files import (
     index_entries,
+    is_visited,
     logs,
     places,
     set_index_entry,
@@ -132,7 +133,11 @@ def _wrong_epochs(case: Case, held: Held, rng: random.Random, name: str, entries
         raise Impossible
     case.reserve(runs[0][0], runs[-1][1])
     write_entries(held.directory / LEADER_EPOCH_CHECKPOINT, entries)
-    case.causes += [Cause(name, "EPOCH_CACHE_LIE", held.replica, first, last) for first, last in runs]
+    visited = any(
+        is_visited(place) and any(first <= place.header.base_offset <= last for first, last in runs)
+        for place in places(held.directory)
+    )
+    case.causes += [Cause(name, "EPOCH_CACHE_LIE", held.replica, *run, visited=visited) for run in runs]
 
 
 def _epoch(entries: list[tuple[int, int]], offset: int) -> int | None:

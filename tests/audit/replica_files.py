@@ -1,5 +1,6 @@
 """One replica's files: written by the log itself, then changed byte by byte."""
 
+import itertools
 import random
 import shutil
 import struct
@@ -7,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from replog.log.batch import BatchHeader, iterate_batches
+from replog.log.batch import HEADER_SIZE, BatchHeader, iterate_batches
+from replog.log.digest import sealed_digest
 from replog.log.files import base_offset_of
 from replog.log.index import OffsetIndex, TimeIndex
 from tests.replog.log.batches import client_batch, open_log, stamped
@@ -101,6 +103,28 @@ def truncate(directory: Path, offset: int) -> None:
         if later.name.partition(".")[0] > place.path.name.partition(".")[0]:
             later.unlink()
     place.path.write_bytes(place.path.read_bytes()[: place.position])
+
+
+def is_visited(place: Place) -> bool:
+    """Whether level index reads this header: the first, those of offset entries, and those behind the last entry."""
+    index = place.path.with_suffix(".index")
+    positions = {0, *(position for _, position in index_entries(index))} if index.is_file() else {0}
+    return place.position in positions or place.position > max(positions)
+
+
+def lacks_digests(directory: Path) -> Path | None:
+    """The first segment of which no digest index tells the digest, if all those before tell theirs."""
+    paths = logs(directory)
+    for path, after in itertools.zip_longest(paths, paths[1:]):
+        digests = path.with_suffix(".digest")
+        empty = path.is_file() and path.stat().st_size < HEADER_SIZE
+        if not digests.exists():
+            return None if empty or not path.is_file() else path
+        if not digests.is_file():
+            return None
+        if after is not None and sealed_digest(digests, int(path.stem), int(after.stem)) is None:
+            return path
+    return None
 
 
 def remove_segment(path: Path) -> None:

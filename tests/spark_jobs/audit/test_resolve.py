@@ -6,6 +6,8 @@ from pathlib import Path
 
 from spark_jobs.audit.findings import Fault, Interval, Mismatch, Replica, View
 from spark_jobs.audit.resolve import resolve
+from spark_jobs.replicas.digests import NO_DIGESTS
+from spark_jobs.replicas.scan import REPEATED
 
 DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3)}
 
@@ -95,6 +97,32 @@ def test_a_torn_write_behind_the_log_end_of_a_replica_that_lags_is_no_rot() -> N
     assert resolve(DIRECTORIES, [replica(1), replica(2, end=80, mark=70)], [torn]) == []
     (found,) = resolve(DIRECTORIES, [replica(1), replica(2, end=80, mark=90)], [torn])
     assert (found.kind, found.wrong, found.first) == ("BIT_ROT", 2, 80)
+
+
+def test_what_cannot_be_read_hides_no_lie_and_without_digests_no_loss() -> None:
+    unread = Fault("UNREADABLE", "t", 0, 2, 0, 0, 0, 99, -1, ".digest", NO_DIGESTS)
+    lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 44, 44, -1, ".index", "entry 1")
+    found = resolve(DIRECTORIES, [replica(1), replica(2, end=80)], [unread, lie])
+    assert [f.kind for f in found] == ["UNREADABLE", "INDEX_LIE", "COMMITTED_LOSS"]
+    nothing_known = replace(replica(2), high_watermark=None)
+    found = resolve(DIRECTORIES, [replica(1), nothing_known], [lie])
+    assert [f.kind for f in found] == ["UNREADABLE", "INDEX_LIE"]
+
+
+def test_a_batch_that_others_have_otherwise_because_it_is_rotten_is_told_once() -> None:
+    rot = Fault("BIT_ROT", "t", 0, 2, 0, 400, 10, 11, 1, ".log", "CRC")
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [rot], [mismatch((1, 1, 7), (2, 1, 8))])
+    assert (found.kind, found.wrong) == ("BIT_ROT", 2)
+    longer = replace(mismatch((1, 1, 7), (2, 1, 8)), last=30)
+    found_both = resolve(DIRECTORIES, [replica(1), replica(2)], [rot], [longer])
+    assert [f.kind for f in found_both] == ["BIT_ROT", "VALUE_MISMATCH"]
+
+
+def test_offsets_that_come_twice_are_not_lost() -> None:
+    twice = replace(gap(2, 40, 41), detail=f"{REPEATED}: the offset goes back from 42 to 40")
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [twice])
+    assert (found.kind, found.wrong, found.first, found.last) == ("GAP", 2, 40, 41)
+    assert "copies the partition" in found.remedy
 
 
 def test_bit_rot_that_adjoins_is_told_once() -> None:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
-from replog.log.batch import HEADER_SIZE, iterate_batches
+from replog.log.batch import CRC_START, HEADER_SIZE, iterate_batches
 from replog.log.checkpoint import write_entries
 from spark_jobs.replicas import parts
 from spark_jobs.replicas.directories import DirectoryStore
@@ -205,8 +206,10 @@ def test_the_last_part_has_what_is_appended_meanwhile(tmp_path: Path) -> None:
 def test_epochs_that_disagree_are_told_once_where_hidden_batches_follow(tmp_path: Path) -> None:
     """A batch below the log start ends a run of those that disagree, wherever a part begins."""
     directory = build(tmp_path, random.Random(5))
-    header_at = positions(directory)[20]
+    header_at, end = positions(directory)[20:22]
     patched(".log", random.Random(5), directory, struct.pack(">i", 1 << 20), header_at + 23)  # it ends far behind
+    checked = (directory / f"{0:020d}.log").read_bytes()[header_at + CRC_START : end]
+    patched(".log", random.Random(5), directory, struct.pack(">I", crc32c(checked)), header_at + CRC_START - 4)
     segment = segment_of(tmp_path)
     expected = Counter(check_segment(segment, 2 * COUNT, crc=False))
     assert "EPOCH_CACHE_LIE" in {item.fault for item in expected if isinstance(item, Fault)}

@@ -1,6 +1,7 @@
 """The checks of one segment, without Spark: what indexes may look like, and what they may not."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from replog.log.batch import iterate_batches
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_check import BYTES, Point, index_points
-from spark_jobs.replicas.scan import MAX_FAULTS, Fault, capped
+from spark_jobs.replicas.scan import MAX_FAULTS, REPEATED, Fault, capped
 from spark_jobs.replicas.segment_check import Batch, check_segment
+from tests.audit.replica_files import overwrite
 from tests.spark_jobs.log_directories import Cluster
 
 
@@ -114,6 +116,97 @@ def test_nothing_is_said_of_entries_for_what_cannot_be_read(segment: Segment) ->
         log.write_bytes(sound[:position] + b"\xee" + sound[position + 1 :])
         found = [item for item in check_segment(segment, 0, crc=True) if isinstance(item, Fault)]
         assert [(fault.fault, fault.first) for fault in found] == [("BIT_ROT", all_batches[4][0])], found
+
+
+def test_a_rotten_batch_is_named_without_reading_payload_elsewhere(segment: Segment) -> None:
+    """Where a header does not fit, its own CRC says whether it, or what it contradicts, is wrong."""
+    all_batches = batches(segment)
+    first, last, position = all_batches[4]
+    log, times = path_of(segment, ".log"), path_of(segment, ".timeindex")
+    sound = log.read_bytes()
+    write_index(segment, [])
+    path_of(segment, ".digest").unlink()
+    times.write_bytes(times.read_bytes()[-12:])  # of a later batch: an earlier one has a greater timestamp
+    for at, mask in ((11, 0x08), (26, 0x04), (35, 0x40), (60, 0x80)):  # length, last offset, timestamp, count
+        log.write_bytes(sound)
+        overwrite(log, position + at, bytes([sound[position + at] ^ mask]))
+        found = [item for item in check_segment(segment, 0, crc=False) if isinstance(item, Fault)]
+        assert {f.fault for f in found} == {"BIT_ROT"}, (at, found)
+        assert (found[0].first, found[0].position) == (first, position), (at, found)
+        assert at in (11, 60) or [f.last for f in found] == [last], (at, found)  # these lead into nowhere
+
+
+def test_a_rotten_batch_between_digest_entries_is_named_without_reading_all_payload(segment: Segment) -> None:
+    path = path_of(segment, ".log")
+    for first, last, position in batches(segment)[:-1]:
+        sound = path.read_bytes()
+        overwrite(path, position + 17, b"\x01\x02\x03\x04")  # the CRC
+        found = [item for item in check_segment(segment, 0, crc=False) if isinstance(item, Fault)]
+        assert [(f.fault, f.first, f.last, f.position) for f in found] == [("BIT_ROT", first, last, position)], found
+        path.write_bytes(sound)
+
+
+def test_an_unreadable_first_batch_shows_at_both_levels(segment: Segment) -> None:
+    overwrite(path_of(segment, ".log"), 16, b"\x00")  # the magic
+    assert [(fault.fault, fault.first) for fault in faults(segment)] == [("BIT_ROT", segment.base)] * 2
+
+
+def test_an_entry_that_lies_makes_no_liar_of_a_time_entry_behind_it(segment: Segment) -> None:
+    path = path_of(segment, ".timeindex")
+    layout = struct.Struct(">qi")
+    entries = list(layout.iter_unpack(path.read_bytes()))
+    path.write_bytes(b"".join(layout.pack(*entry) for entry in [(entries[0][0], entries[1][1]), *entries[1:]]))
+    found = [item for item in check_segment(segment, 0, crc=True) if isinstance(item, Fault)]
+    assert [(fault.file, fault.position) for fault in found] == [(".timeindex", 0)], found
+
+
+def test_an_append_that_would_run_into_the_next_is_a_lie(segment: Segment) -> None:
+    """Each of the two entries alone may be so (SG-2)."""
+    all_batches = batches(segment)
+    write_index(segment, [(all_batches[4][1], all_batches[2][2]), (all_batches[5][1], all_batches[4][2])])
+    found = faults(segment)
+    assert [(fault.fault, fault.first) for fault in found] == [("INDEX_LIE", all_batches[4][1])] * 2, found
+
+
+def test_a_digest_entry_is_for_the_end_of_a_batch_at_both_levels(segment: Segment) -> None:
+    path = path_of(segment, ".digest")
+    relative, digest = struct.unpack_from(">IQ", path.read_bytes())
+    overwrite(path, 0, struct.pack(">IQ", relative - 1, digest))
+    found = faults(segment)
+    assert [(f.fault, f.file, f.first) for f in found] == [("INDEX_LIE", ".digest", segment.base + relative - 1)] * 2
+
+
+def test_what_ends_below_an_aligned_offset_is_a_point_just_before_it(segment: Segment) -> None:
+    """Within a batch too: a replica whose batches are cut otherwise has another one there."""
+    first, last, position = batches(segment)[5]
+    before = {item.offset: item.value for item in index_points(segment, 0, [last]) if isinstance(item, Point)}
+    assert (first < last, last - 1 in before) == (True, True)
+    values = [item.value for item in index_points(segment, 0, [last]) if isinstance(item, Point)]
+    assert segment.bytes_before + position in values
+
+
+def test_a_batch_that_comes_twice_is_no_hole(segment: Segment) -> None:
+    first, _, position = batches(segment)[5]
+    log = path_of(segment, ".log")
+    data = log.read_bytes()
+    log.write_bytes(data[:position] + data[position - 90 : position] + data[position:])  # batch 4 again
+    found = [
+        item for item in check_segment(replace(segment, size=len(data) + 90), 0, crc=True) if isinstance(item, Fault)
+    ]
+    (gap,) = [fault for fault in found if fault.fault == "GAP"]
+    assert (gap.first, gap.last, gap.position) == (first - 2, first - 1, position)
+    assert gap.detail.startswith(REPEATED)
+
+
+def test_segments_that_overlap_have_offsets_that_come_twice(segment: Segment) -> None:
+    assert segment.next_base is not None
+    for check in (
+        check_segment(replace(segment, next_base=segment.next_base - 2), 0, crc=False),
+        index_points(replace(segment, next_base=segment.next_base - 2), 0, []),
+    ):
+        (gap,) = [item for item in check if isinstance(item, Fault)]
+        assert (gap.fault, gap.first, gap.last) == ("GAP", segment.next_base - 2, segment.next_base - 1)
+        assert gap.detail.startswith(REPEATED)
 
 
 def test_bytes_behind_whole_entries_are_a_lie(segment: Segment) -> None:

@@ -1,0 +1,210 @@
+"""The entries of a segment's indexes, and what is wrong with them as its batches go by."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+from replog.config import MAX_LONG
+from replog.log.batch import BatchHeader
+from replog.log.digest import add_digests, batch_digest
+from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
+from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.scan import INDEX_LIE, MAX_FAULTS, Entries, Fault, read_entries
+
+_first = itemgetter(1)
+_second = itemgetter(2)
+
+LAYOUTS = {
+    INDEX_SUFFIX: (OffsetIndex.layout, 0),
+    TIME_INDEX_SUFFIX: (TimeIndex.layout, 1),
+    DIGEST_SUFFIX: (DigestIndex.layout, 0),
+}
+
+
+def read_index(segment: Segment, suffix: str) -> Entries:
+    """The entries of one of the segment's indexes."""
+    layout, field = LAYOUTS[suffix]
+    return read_entries(segment, suffix, layout, field)
+
+
+class Indexes(NamedTuple):
+    """The entries of a segment's indexes."""
+
+    offsets: Entries
+    times: Entries
+    digests: Entries
+
+    def shape_faults(self) -> Iterator[Fault]:
+        for entries in self:
+            yield from entries.faults
+
+    def from_offset(self, slot: int, offset: int) -> list[int]:
+        """How many entries each index has before entry `slot` of the offset index, whose batch begins with `offset`."""
+        return [
+            slot,
+            bisect_left(self.times.rows, offset, key=_second),
+            bisect_left(self.digests.rows, offset, key=_first),
+        ]
+
+
+def read_indexes(segment: Segment) -> Indexes:
+    """To be called before the log is opened: a live broker writes it first."""
+    return Indexes(*(read_index(segment, suffix) for suffix in LAYOUTS))
+
+
+class Ticks:
+    """The entries of a segment's indexes, ticked off as its batches go by."""
+
+    def __init__(self, indexes: Indexes, base: int) -> None:
+        self._indexes = indexes
+        self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
+        self._next = [0, 0, 0]
+        self._met = [0, 0, 0]  # entries before these have been looked at, if not skipped
+        self._own_from = [-1, -1, -1]  # slots: what is said of entries before these, somebody else says
+        self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
+        self._max_timestamp = -1
+        self.newest: tuple[int, BatchHeader] | None = None  # the batch with that timestamp
+        self.interval = 0  # position of the first batch since the last digest entry
+        self._time_known = True  # that timestamp is the greatest so far, whatever there was before the walk began
+        self._digest: int | None = 0  # what an entry should say here, if the entry before it is right
+        self._other: int | None = None  # what it should say if that entry is not
+        self._digest_known = True  # the two do not depend on what there was before the walk began
+        self._digest_from = base
+        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}  # that others are out of order behind
+        self._disordered = {suffix: entries.disordered for suffix, entries in zip(LAYOUTS, indexes, strict=True)}
+
+    def begin(self, slot: int, offset: int) -> None:
+        """Begin at entry `slot` of the offset index, whose batch begins with `offset`."""
+        self._next = self._indexes.from_offset(slot, offset)
+        self._met = list(self._next)
+        self._time_known = self._digest_known = False
+        self._digest = None
+        self._digest_from = offset
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing that is said from here on depends on what there was before the walk began."""
+        times, digests = (self._next[1] < len(self._times), self._next[2] < len(self._digests))
+        return self._open is None and (self._time_known or not times) and (self._digest_known or not digests)
+
+    def lost(self, last: int, end: int = 0) -> None:
+        """Batches up to offset `last`, or position `end`, could not be read: nothing can be said of entries for them.
+
+        The entry of an append that begins there has the offset of a later batch (SG-2).
+        """
+        self._open = None
+        self._digest = self._other = None
+        self._digest_known = False
+        self._digest_from = last + 1
+        for kind, (rows, key) in enumerate(((self._offsets, _first), (self._times, _second), (self._digests, _first))):
+            self._next[kind] = max(self._met[kind], bisect_right(rows, last, key=key))
+        self._next[0] = max(self._next[0], bisect_left(self._offsets, end, key=_second))
+
+    def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+        if header.max_timestamp > self._max_timestamp:
+            self.newest = position, header
+        yield from self._see_offset(position, header)
+        yield from self._see_time(header)
+        yield from self._see_digest(header)
+        if self._met[2] < self._next[2]:
+            self.interval = position + header.size
+        self._met = list(self._next)
+
+    def finish(self) -> Iterator[Fault]:
+        """Entries that no batch has met, no more of them than are listed, and those that are out of order."""
+        offsets, times, digests = (
+            rows[first : first + MAX_FAULTS]
+            for rows, first in zip((self._offsets, self._times, self._digests), self._next, strict=True)
+        )
+        for slot, offset, position in [*([self._open] if self._open else []), *offsets]:
+            yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
+        for slot, timestamp, offset in times:
+            yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
+        for slot, offset, _ in digests:
+            yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
+        yield from self.leave([len(entries.rows) for entries in self._indexes])
+
+    def leave(self, following: list[int]) -> Iterator[Fault]:
+        """Those out of order behind the entries that were ours, up to those that are `following`."""
+        ends = self._slots(following)
+        for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
+            yield from entries.out_of_order(lies, first, end)
+
+    def own(self, following: list[int]) -> None:
+        """What is said of entries before `following`, somebody else says."""
+        self._own_from = self._slots(following)
+
+    def _slots(self, following: list[int]) -> list[int]:
+        pairs = zip(following, self._indexes, strict=True)
+        return [entries.rows[first][0] if first < len(entries.rows) else MAX_LONG for first, entries in pairs]
+
+    def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
+        if slot in self._disordered[suffix]:
+            self._lies[suffix].add(slot)
+        return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
+
+    def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+        rows = self._offsets
+        while self._next[0] < len(rows) and rows[self._next[0]][2] <= position:
+            slot, offset, indexed = entry = rows[self._next[0]]
+            self._next[0] += 1
+            if indexed < position:
+                yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
+            else:
+                if self._open is not None:
+                    before, said, start = self._open
+                    detail = f"{said} → {start}: that would run into the batch at {indexed}"
+                    yield self._lie(INDEX_SUFFIX, before, said, detail)
+                self._open = entry
+        if self._open is not None and header.last_offset >= self._open[1]:
+            slot, offset, indexed = self._open
+            self._open = None
+            if header.last_offset > offset:
+                detail = (
+                    f"{offset} → {indexed}: the batch there has offsets {header.base_offset} to {header.last_offset}"
+                )
+                yield self._lie(INDEX_SUFFIX, slot, offset, detail)
+
+    def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
+        self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
+        rows = self._times
+        while self._next[1] < len(rows) and rows[self._next[1]][2] <= header.last_offset:
+            slot, timestamp, offset = rows[self._next[1]]
+            self._next[1] += 1
+            self._time_known = True
+            if offset != header.last_offset:
+                yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends there")
+            elif timestamp != header.max_timestamp or timestamp < self._max_timestamp:
+                detail = (
+                    f"{timestamp} → {offset}: the batch's greatest timestamp is {header.max_timestamp}, "
+                    f"the greatest so far {self._max_timestamp}"
+                )
+                self._max_timestamp = min(self._max_timestamp, timestamp)  # say it once
+                yield self._lie(TIME_INDEX_SUFFIX, slot, offset, detail)
+
+    def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
+        """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both.
+
+        Entries are compared with the entries before them, so that what is said of a part of a segment depends on
+        little of what there is before it.
+        """
+        digest = batch_digest(header)
+        self._digest = None if self._digest is None else add_digests(self._digest, digest)
+        self._other = None if self._other is None else add_digests(self._other, digest)
+        while self._next[2] < len(self._digests) and self._digests[self._next[2]][1] <= header.last_offset:
+            slot, offset, said = self._digests[self._next[2]]
+            self._next[2] += 1
+            if offset != header.last_offset:
+                yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
+                continue
+            if self._digest is not None and said not in (self._digest, self._other):
+                self._other = self._digest if self._other is None else self._other
+                detail = f"digest at offset {offset} is {said:016x}, the batches make {self._other:016x}"
+                yield self._lie(DIGEST_SUFFIX, slot, offset, detail)._replace(first=self._digest_from)
+            else:
+                self._digest_known = self._digest is not None
+                self._other = None
+            self._digest = said
+            self._digest_from = offset + 1
