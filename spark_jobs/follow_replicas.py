@@ -1,6 +1,7 @@
-"""`python -m spark_jobs.follow_replicas`: an audit that goes on, round by round, and tells a divergence as it comes."""
+"""`replog audit follow`: an audit that goes on, round by round, and tells a divergence as it comes."""
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -9,10 +10,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.audit_replicas import BAD_USE, UNKNOWN, BadUse, add_where, missing_packages, where_of
+from spark_jobs.audit.since import BadSaved
+from spark_jobs.command_line import (
+    BadUse,
+    Failed,
+    Where,
+    add_where,
+    check_cluster,
+    check_packages,
+    command_parser,
+    ending,
+    where_of,
+    with_spark,
+)
 
 if TYPE_CHECKING:
-    from spark_jobs.audit.follow import Round
+    from spark_jobs.audit.follow import Follower, Round
+
+NAME = "replog audit follow"
 
 DESCRIPTION = """\
 Compare the replicas of a replicated log again and again: each round compares what is new since the last.
@@ -25,30 +40,30 @@ anew). One with a finding is compared from there on until it is repaired; a find
 EPILOG = """\
 in the checkpoint directory
   verified.json   up to where the replicas are verified
-  findings/       every finding that was told, as a Parquet table with the column `round`
+  findings/       every finding that was told, as a Parquet table with the
+                  column `round`
   stream/         Spark's own checkpoint
 
-Ctrl-C ends it, with a summary. It is a Structured Streaming query; with --master of a
-cluster only its driver runs here.
+Ctrl-C ends it, with a summary; a second one at once. It is a Structured Streaming query; with --master of a cluster
+only its driver runs here.
 
 exit codes
-  0  every round was CONSISTENT    1  a round was DIVERGED    3  a round was INCONCLUSIVE, none DIVERGED    2  bad use
+  0    every round was CONSISTENT
+  1    a round was DIVERGED
+  3    a round was INCONCLUSIVE, or there was none; none was DIVERGED
+  2    bad use
+  130  interrupted before the first round, or twice
 
 examples
-  replog audit follow --bootstrap-server localhost:9092 --checkpoint-dir /var/lib/audit
-  replog audit follow --replica 1=/mnt/a --replica 2=/mnt/b --checkpoint-dir /var/lib/audit --level deep \\
-      --until-diverged --format json
+  replog audit follow --bootstrap-server localhost:9092 \\
+      --checkpoint-dir /var/lib/audit
+  replog audit follow --replica 1=/mnt/a --replica 2=/mnt/b --level deep \\
+      --checkpoint-dir /var/lib/audit --until-diverged --format json
 """
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="replog audit follow",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser(NAME, DESCRIPTION, EPILOG)
     add_where(parser)
     parser.add_argument(
         "--checkpoint-dir", type=Path, required=True, metavar="DIR", help="what was verified; created if missing"
@@ -83,60 +98,83 @@ def _count(word: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    arguments = parser().parse_args(argv)
-    try:
-        where = where_of(arguments)
-        if missing := missing_packages():
-            raise BadUse(missing)
-    except (BadUse, OSError) as error:
-        return _fail(BAD_USE, str(error))
-    return _follow(arguments, where)
+    return ending(NAME, lambda: _run(parser().parse_args(argv)))
 
 
-def _follow(arguments: argparse.Namespace, where: dict[int, tuple[Path, ...]] | str) -> int:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    from spark_jobs.audit.findings import EXIT_CODES, Finding
-    from spark_jobs.audit.follow import Follower, read_state
-    from spark_jobs.audit.since import BadSaved
-    from spark_jobs.java import NoJava
-    from spark_jobs.session import spark_session
-
-    told: list[Finding] = []
-
-    def tell(done: "Round") -> None:
-        told.extend(done.new)
-        if arguments.format == "json":
-            print(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **done.as_json()}), flush=True)
-        else:
-            print("\n".join(_lines(done)), flush=True)
-
-    try:
-        state = read_state(arguments.checkpoint_dir)
-        if state.round >= 0:
-            print(f"going on after round {state.round} of {arguments.checkpoint_dir}", file=sys.stderr)
-        spark = spark_session("replog audit follow", arguments.master)
-    except (NoJava, BadSaved, OSError) as error:
-        return _fail(BAD_USE, str(error))
-    follower = Follower(spark, where, arguments.topic, arguments.level, arguments.checkpoint_dir, tell)
-    follower.until_diverged, follower.max_rounds = arguments.until_diverged, arguments.max_rounds
-
-    def stop(*_: object) -> None:
-        follower.stopping = True
-
+def _run(arguments: argparse.Namespace) -> int:
+    where = where_of(arguments)
+    check_packages()
+    if isinstance(where, str):
+        with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
+            check_cluster(where, arguments.topic)
+    following = Following(arguments, where)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    try:
-        follower.run(arguments.interval)
-    except (PySparkException, Py4JError, BadSaved, OSError) as error:
-        return _fail(UNKNOWN, f"the audit itself failed: {error}")
-    finally:
-        spark.stop()
-    if arguments.format == "table":
-        where_told = f", see {arguments.checkpoint_dir / 'findings'}" if told else ""
-        print(f"{follower.verdict}: {len(follower.rounds)} rounds, {len(told)} new findings{where_told}")
-    return EXIT_CODES[follower.verdict]
+        signal.signal(number, following.stop)
+    return with_spark(following.run)
+
+
+class Following:
+    """One run of the command."""
+
+    def __init__(self, arguments: argparse.Namespace, where: Where) -> None:
+        self._arguments = arguments
+        self._where = where
+        self._follower: Follower | None = None
+        self._told = 0
+
+    def stop(self, *_: object) -> None:
+        """The first signal ends the rounds, with a summary; one that finds no rounds, or a second, ends everything."""
+        if self._follower is None or self._follower.stopping:
+            raise KeyboardInterrupt
+        self._follower.stopping = True
+
+    def run(self) -> int:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        from spark_jobs.audit.findings import EXIT_CODES
+        from spark_jobs.audit.follow import Follower, read_state
+        from spark_jobs.java import NoJava
+        from spark_jobs.session import reason, spark_session
+
+        directory: Path = self._arguments.checkpoint_dir
+        try:
+            state = read_state(directory)
+            if state.round >= 0:
+                print(f"going on after round {state.round} of {directory}", file=sys.stderr)
+            spark = spark_session(NAME, self._arguments.master)
+        except BadSaved as error:
+            raise BadUse(f"--checkpoint-dir: {error}") from None
+        except NoJava as error:
+            raise BadUse(str(error)) from None
+        except OSError as error:
+            raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
+        follower = Follower(spark, self._where, self._arguments.topic, self._arguments.level, directory, self._tell)
+        follower.until_diverged, follower.max_rounds = self._arguments.until_diverged, self._arguments.max_rounds
+        self._follower = follower
+        try:
+            follower.run(self._arguments.interval)
+        except (PySparkException, Py4JError, BadSaved, OSError) as error:
+            raise Failed(reason(error)) from None
+        finally:
+            follower.stopping = True
+            spark.stop()
+        if self._arguments.format == "table":
+            found = f", see {directory / 'findings'}" if self._told else ""
+            print(f"{follower.verdict}: {len(follower.rounds)} rounds, {self._told} new findings{found}")
+        return EXIT_CODES[follower.verdict]
+
+    def _tell(self, done: "Round") -> None:
+        self._told += len(done.new)
+        if self._arguments.format == "json":
+            text = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **done.as_json()})
+        else:
+            text = "\n".join(_lines(done))
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:  # it shows again at the end
+            assert self._follower is not None
+            self._follower.stopping = True
 
 
 def _lines(done: "Round") -> list[str]:
@@ -155,11 +193,6 @@ def _lines(done: "Round") -> list[str]:
         wrong = "undetermined" if finding.wrong is None else f"replica {finding.wrong}"
         lines.append(f"  {finding.kind} {finding.topic}-{finding.partition}{offsets}: {wrong}: {finding.why}")
     return lines
-
-
-def _fail(code: int, message: str) -> int:
-    print(f"audit follow: {message}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""One way to start Spark: quiet, quick, local unless told otherwise."""
+"""One way to start Spark: quiet, quick, local unless told otherwise; and what its errors say."""
 
+import builtins
 import logging
 import os
+import re
 import sys
 import warnings
 
@@ -57,6 +59,16 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, without Spark's two stack traces if it is an OSError of a data source: that says enough."""
+    text = str(error)
+    for name, said in reversed(re.findall(r"^(\w+): (?:\[Errno \d+\] )?(.+)$", text, re.MULTILINE)):
+        kind = getattr(builtins, name, None)
+        if isinstance(kind, type) and issubclass(kind, OSError):
+            return str(said)
+    return text
 
 
 def _own_java(master: str) -> dict[str, str]:

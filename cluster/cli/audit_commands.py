@@ -1,9 +1,14 @@
 """`replog audit …`: the Spark audit, as a process of its own."""
 
 import os
+import signal
 import sys
+from contextlib import suppress
 
 import typer
+
+from cluster.cli.options import bootstrap_server
+from replog.errors import ReplogError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,10 +24,9 @@ def run(context: typer.Context) -> None:
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
     """
-    from cluster.audit_process import MODULE, require_spark
+    from cluster.audit_process import MODULE
 
-    require_spark()
-    _become(MODULE, context.args)
+    _become_spark(MODULE, context.args)
 
 
 @app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
@@ -37,13 +41,22 @@ def follow(context: typer.Context) -> None:
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
     """
+    _become_spark("spark_jobs.follow_replicas", context.args)
+
+
+def _become_spark(module: str, arguments: list[str]) -> None:
+    """An audit of the local cluster, unless it is told of another one."""
     from cluster.audit_process import require_spark
 
     require_spark()
-    _become("spark_jobs.follow_replicas", context.args)
+    with suppress(ReplogError):  # there is none: the audit says what it needs
+        os.environ.setdefault("REPLOG_BOOTSTRAP_SERVER", bootstrap_server(None))
+    _become(module, arguments)
 
 
 def _become(module: str, arguments: list[str]) -> None:
-    """The audit takes this process over, so that signals and the exit status are its own."""
+    """The audit takes this process over, so that signals and the exit status are its own. Ctrl-C waits until it is
+    ready to hear of it, which takes a second."""
     sys.stdout.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])

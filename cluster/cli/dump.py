@@ -78,29 +78,7 @@ def _print_tables(rows: Iterator[Row]) -> bool:
 
 def _fields(row: Row) -> dict[str, Any]:
     if isinstance(row, BatchRow):
-        header = row.header
-        fields = {
-            "kind": "batch",
-            "position": row.position,
-            "baseOffset": header.base_offset,
-            "lastOffset": header.last_offset,
-            "count": header.records_count,
-            "size": header.size,
-            "partitionLeaderEpoch": header.leader_epoch,
-            "timestampType": row.timestamp_type,
-            "baseTimestamp": header.base_timestamp,
-            "maxTimestamp": header.max_timestamp,
-            "compression": row.codec,
-            "producerId": header.producer_id,
-            "producerEpoch": header.producer_epoch,
-            "baseSequence": header.base_sequence,
-            "isTransactional": row.transactional,
-            "isControl": row.control is not None,
-            "deleteHorizonMs": row.delete_horizon,
-            "crc": header.crc,
-            "isValid": row.crc_valid,
-        }
-        return fields if row.control is None else {**fields, "control": row.control}
+        return {"kind": "batch", **row.named()}
     if isinstance(row, Record):
         return {
             "kind": "record",

@@ -8,7 +8,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
@@ -80,6 +80,31 @@ class BatchRow(NamedTuple):
     def delete_horizon(self) -> int | None:
         """From when on the batch's tombstones may go, if the cleaner has set that (CL-6)."""
         return self.header.base_timestamp if self.header.attributes & DELETE_HORIZON else None
+
+    def named(self) -> dict[str, Any]:
+        """Its values under the names that Kafka's DumpLogSegments has for them."""
+        header = self.header
+        fields = {
+            "position": self.position,
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.records_count,
+            "size": header.size,
+            "partitionLeaderEpoch": header.leader_epoch,
+            "timestampType": self.timestamp_type,
+            "baseTimestamp": header.base_timestamp,
+            "maxTimestamp": header.max_timestamp,
+            "compression": self.codec,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "baseSequence": header.base_sequence,
+            "isTransactional": self.transactional,
+            "isControl": self.control is not None,
+            "deleteHorizonMs": self.delete_horizon,
+            "crc": header.crc,
+            "isValid": self.crc_valid,
+        }
+        return fields if self.control is None else {**fields, "control": self.control}
 
 
 class EpochRow(NamedTuple):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -378,45 +377,3 @@ def _points_and_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Of one pass over the indexes: what `compare_indexes` makes of its points, and `compare_blocks` of its blocks."""
     blocks = compare_blocks(rows.where(F.col("number").isNotNull()), marks).drop("found")
     return compare_indexes(rows.where(F.col("number").isNull()), marks).unionByName(blocks, allowMissingColumns=True)
-
-
-FINDINGS_SCHEMA = (
-    "class string, topic string, partition int, replicas array<int>, first_offset long, last_offset long, "
-    "epochs array<int>, batches long, wrong_replica int, why string, remedy string, "
-    "evidence array<struct<replica: int, file: string, position: long, epoch: int, seen: string>>"
-)
-
-
-def finding_record(finding: Finding) -> dict[str, Any]:
-    """A finding under the names of the reports."""
-    return {
-        "class": finding.kind,
-        "topic": finding.topic,
-        "partition": finding.partition,
-        "replicas": list(finding.replicas),
-        "first_offset": finding.first,
-        "last_offset": finding.last,
-        "epochs": list(finding.epochs),
-        "batches": finding.batches,
-        "wrong_replica": finding.wrong,
-        "why": finding.why,
-        "remedy": finding.remedy,
-        "evidence": [
-            {"replica": e.replica, "file": e.file, "position": e.position, "epoch": e.epoch, "seen": e.seen}
-            for e in finding.evidence
-        ],
-    }
-
-
-def write_findings(spark: SparkSession, result: Audit, path: Path) -> None:
-    """The findings as a Parquet table, which is empty if there are none; in a directory of this machine, whichever
-    machines Spark's tasks run on."""
-    rows = [
-        tuple(
-            [tuple(e.values()) for e in value] if name == "evidence" else value
-            for name, value in finding_record(finding).items()
-        )
-        for finding in result.findings
-    ]
-    path.mkdir(exist_ok=True)
-    pq.write_table(spark.createDataFrame(rows, FINDINGS_SCHEMA).toArrow(), path / "findings.parquet")

@@ -163,27 +163,11 @@ def _column(sight: Sight) -> Json:
     header = sight.header
     if header is None:
         return {**column, "fields": None}
-    row = BatchRow(sight.position, header, sight.sound)
+    fields = BatchRow(sight.position, header, sight.sound).named()
+    for name in ("position", "isControl", "crc", "isValid"):  # told otherwise, or not looked at
+        del fields[name]
     computed = None if sight.crc is None else f"{sight.crc:08x}"
-    fields = {  # as `replog log dump` calls them
-        "baseOffset": header.base_offset,
-        "lastOffset": header.last_offset,
-        "count": header.records_count,
-        "size": header.size,
-        "partitionLeaderEpoch": header.leader_epoch,
-        "magic": header.magic,
-        "crc": f"{header.crc:08x}",
-        "crcComputed": computed,
-        "isValid": sight.sound,
-        "timestampType": row.timestamp_type,
-        "baseTimestamp": header.base_timestamp,
-        "maxTimestamp": header.max_timestamp,
-        "compression": row.codec,
-        "producerId": header.producer_id,
-        "producerEpoch": header.producer_epoch,
-        "baseSequence": header.base_sequence,
-        "isTransactional": row.transactional,
-    }
+    fields |= {"magic": header.magic, "crc": f"{header.crc:08x}", "crcComputed": computed, "isValid": sight.sound}
     return {**column, "fields": fields}
 
 

@@ -1,4 +1,4 @@
-"""`python -m spark_jobs.audit.explain`: a finding of an audit, and the bytes around it. Needs no Spark and no Java."""
+"""`replog audit explain`: a finding of an audit, and the bytes around it. Needs no Spark and no Java."""
 
 import argparse
 import json
@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from replog.config import MAX_LONG
 from spark_jobs.audit.evidence import evidence_of
 from spark_jobs.audit.findings import MEANINGS
+from spark_jobs.audit.since import BadSaved, read_json
+from spark_jobs.command_line import BadUse, command_parser, ending
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaStore
 
-BAD_USE = 2
+NAME = "replog audit explain"
 SUMMARY = "summary.json"
-MAX_SUMMARY_BYTES = 256 << 20
 
 DESCRIPTION = """\
 Show a finding of an audit: what its class means, which replica is most likely wrong and why, what to do, and the bytes
@@ -26,27 +28,20 @@ Nothing is written."""
 
 EPILOG = """\
 exit codes
-  0  shown    2  bad use, such as a directory without a report
+  0  shown
+  2  bad use, such as a directory without a report, or brokers that do not
+     answer
 
 examples
-  replog audit run --replica 1=/data/1 --replica 2=/data/2 --report-dir /tmp/audit
+  replog audit run --report-dir /tmp/audit --replica 1=/data/1 \\
+      --replica 2=/data/2
   replog audit explain --report-dir /tmp/audit
   replog audit explain --report-dir /tmp/audit 1
 """
 
 
-class BadReport(Exception):
-    """A report that cannot be used; the message names the file and the remedy."""
-
-
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="replog audit explain",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = command_parser(NAME, DESCRIPTION, EPILOG)
     parser.add_argument("number", nargs="?", type=int, metavar="N", help="the finding's number in the list, from 1")
     parser.add_argument(
         "--report-dir", type=Path, required=True, metavar="DIR", help="what the audit was given as such"
@@ -56,46 +51,47 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_report(directory: Path) -> dict[str, Any]:
-    """The summary of an audit, checked as far as an explanation leans on it. Raises BadReport."""
-    path = directory / SUMMARY
+    """The summary of an audit, checked as far as an explanation leans on it. Raises BadUse."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_SUMMARY_BYTES + 1)
+        report: dict[str, Any] = read_json(directory / SUMMARY, "summary of an audit", _checked, "audit again")
+    except BadSaved as error:
+        raise BadUse(str(error)) from None
     except OSError as error:
-        raise BadReport(f"--report-dir {directory}: no report there ({error}); audit with --report-dir first") from None
-    try:
-        report = json.loads(raw[:MAX_SUMMARY_BYTES])
-        for finding in report["findings"]:
-            _check(finding)
-        where = report["where"]
-        if "bootstrap_servers" not in where:
-            {int(replica): [Path(place) for place in places] for replica, places in where["directories"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        what = f"{type(error).__name__}: {str(error)[:200]}"
-        raise BadReport(f"{path} is no summary of an audit of this version ({what}); audit again") from None
+        why = f"no report there ({SUMMARY}: {error.strerror}); audit with --report-dir first"
+        raise BadUse(f"--report-dir {directory}: {why}") from None
+    return report
+
+
+def _checked(report: Any) -> dict[str, Any]:
+    """Raises ValueError, KeyError, TypeError, AttributeError."""
+    for finding in report["findings"]:
+        _check(finding)
+    where = report["where"]
+    if "bootstrap_servers" not in where:
+        {int(replica): [Path(place) for place in places] for replica, places in where["directories"].items()}
+    elif type(where["bootstrap_servers"]) is not str:
+        raise ValueError("its bootstrap_servers are no text")
     return dict(report)
 
 
 def _check(finding: Mapping[str, Any]) -> None:
-    numbers = ("partition",)
-    maybe = ("first_offset", "last_offset", "wrong_replica")
-    texts = ("class", "topic", "why", "remedy")
     evidence = finding["evidence"]
-    right = (
-        all(type(finding[name]) is int for name in numbers)
-        and all(finding[name] is None or type(finding[name]) is int for name in maybe)
-        and all(type(finding[name]) is str for name in texts)
-        and all(type(each["replica"]) is int and type(each["file"]) is str for each in evidence)
-        and all(each["position"] is None or type(each["position"]) is int for each in evidence)
-        and all(type(each["seen"]) is str for each in evidence)
-        and all(type(replica) is int for replica in finding["replicas"])
-    )
-    if not right or any((each["position"] or 0) < 0 for each in evidence):
-        raise ValueError(f"a finding with wrong fields: {str(finding)[:100]}")
+    numbers = [finding["partition"], *finding["replicas"], *(each["replica"] for each in evidence)]
+    offsets = [finding[name] for name in ("first_offset", "last_offset", "wrong_replica")]
+    offsets += [each["position"] for each in evidence]
+    texts = [finding[name] for name in ("class", "topic", "why", "remedy")]
+    texts += [each[name] for each in evidence for name in ("file", "seen")]
+    if not (
+        all(type(value) is str for value in texts)
+        and all(type(value) is int for value in numbers)
+        and all(value is None or (type(value) is int and 0 <= value <= MAX_LONG) for value in offsets)
+        and (finding["first_offset"] is None) == (finding["last_offset"] is None)
+    ):
+        raise ValueError(f"a finding has values that cannot be: {str(finding)[:100]}")
 
 
 def stores_of(where: Mapping[str, Any], topic: str) -> list[ReplicaStore]:
-    """Where the audit read the replicas. Raises BadReport, OSError."""
+    """Where the audit read the replicas. Raises OSError."""
     if "bootstrap_servers" in where:
         from spark_jobs.replicas.brokers import broker_stores
 
@@ -108,13 +104,16 @@ def stores_of(where: Mapping[str, Any], topic: str) -> list[ReplicaStore]:
 
 
 def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Finding `number` (from 1) with its meaning and the bytes around it. Raises BadReport, OSError."""
+    """Finding `number` (from 1) with its meaning and the bytes around it. Raises BadUse."""
     findings = report["findings"]
     if not 1 <= number <= len(findings):
-        has = f"1 to {len(findings)}" if findings else "none"
-        raise BadReport(f"there is no finding {number}: the report has {has}")
+        has = f"1 to {len(findings)}" if len(findings) > 1 else "1" if findings else "none"
+        raise BadUse(f"there is no finding {number}: the report has {has}")
     finding = findings[number - 1]
-    stores = stores_of(report["where"], finding["topic"])
+    try:
+        stores = stores_of(report["where"], finding["topic"])
+    except OSError as error:
+        raise BadUse(f"the replicas cannot be read again: {error.strerror}") from None
     try:
         shown = evidence_of(finding, stores)
     finally:
@@ -125,24 +124,24 @@ def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    return ending(NAME, lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from spark_jobs.audit.explain_text import print_explanation, print_findings
 
-    arguments = parser().parse_args(argv)
-    try:
-        report = read_report(arguments.report_dir)
-        if arguments.number is None:
-            shown: Any = [{"number": n, **finding} for n, finding in enumerate(report["findings"], 1)]
-        else:
-            shown = explain(report, arguments.number)
-    except (BadReport, OSError) as error:
-        print(f"audit explain: {error}", file=sys.stderr)
-        return BAD_USE
+    report = read_report(arguments.report_dir)
+    findings = report["findings"]
+    if arguments.number is None:
+        shown: Any = [{"number": n, **finding} for n, finding in enumerate(findings, 1)]
+    else:
+        shown = explain(report, arguments.number)
     if arguments.format == "json":
         print(json.dumps(shown, indent=2))
     elif arguments.number is None:
         print_findings(report, shown)
     else:
-        print_explanation(shown, len(report["findings"]))
+        print_explanation(shown, len(findings))
     return 0
 
 

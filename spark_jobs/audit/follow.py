@@ -8,7 +8,7 @@ nothing is verified twice, nothing is skipped.
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -17,9 +17,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.audit.audit import Audit, Where, audit, finding_record, write_findings
+from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding
+from spark_jobs.audit.results import finding_record, write_findings
 from spark_jobs.audit.since import BadSaved, Saved, read_json, write_json
+from spark_jobs.session import reason
 
 FORMAT, VERSION = "replog audit follow", 1
 STATE, STREAM, FINDINGS = "verified.json", "stream", "findings"  # in the checkpoint directory
@@ -52,7 +54,7 @@ def read_state(directory: Path) -> State:
     """What an earlier run left in its checkpoint directory, or the beginning. Raises BadSaved, OSError."""
     remedy = f"move {directory} aside to verify everything anew"
     try:
-        state: State = read_json(directory / STATE, State.from_json, remedy)
+        state: State = read_json(directory / STATE, "state of a follow", State.from_json, remedy)
     except FileNotFoundError:
         if any((directory / name).exists() for name in (STREAM, FINDINGS)):
             raise BadSaved(f"{directory} has no {STATE} beside what an earlier run left; {remedy}") from None
@@ -145,7 +147,7 @@ class Follower:
             if self.stopping:
                 return
             seconds = round(monotonic() - began, 2)
-            done = Round(number, INCONCLUSIVE, 0, 0, [], len(state.known), {}, seconds, 0, str(error)[:1000])
+            done = Round(number, INCONCLUSIVE, 0, 0, [], len(state.known), {}, seconds, 0, reason(error)[:1000])
         else:
             done = self._finish(state, trigger, result, began)
         self.rounds.append(done.verdict)
@@ -161,7 +163,7 @@ class Follower:
         shutil.rmtree(table, ignore_errors=True)  # of this round, before the end came
         if new or number == 0:
             table.mkdir(parents=True)
-            write_findings(self.spark, replace(result, findings=new), table)
+            write_findings(new, table)
         write_json(self.directory / STATE, State(number, trigger, tuple(keys), result.saved).as_json())
         offsets = _offsets(result)
         whole = {} if result.taken is None else {p.directory_name: why for p, why in result.taken.whole.items()}

@@ -21,7 +21,8 @@ MEANING = {
 }
 
 MAX_CELLS = 40_000  # of the map
-_LINE, _COLUMN, _LETTER, _LONGEST = 840, 28, 7, 30  # of the map: pixels a line, a cell, a letter; letters of a name
+# Of the map, in pixels: a line, a cell, what begins a group, a letter, a digit; and letters of a name.
+_LINE, _COLUMN, _BEGIN, _LETTER, _DIGIT, _LONGEST = 890, 28, 6, 7, 8, 30
 
 Key = tuple[str, int]
 Place = tuple[str, int, int]  # topic, partition, replica
@@ -163,13 +164,14 @@ def _lines(groups: Iterable[Group]) -> list[list[Group]]:
     room = 0
     for group in groups:
         name = min(len(group.topic), _LONGEST) * _LETTER + 16
+        column = max(_COLUMN, _DIGIT * max(len(label) for label, _ in group.columns) + 7)
         rest = group.columns
         while rest:
-            if room < max(name, _COLUMN * min(len(rest), 8)):
+            if room < max(name, _BEGIN + column * min(len(rest), 8)):
                 lines.append([])
                 room = _LINE
-            taken = rest[: room // _COLUMN]
+            taken = rest[: (room - _BEGIN) // column]
             rest = rest[len(taken) :]
             lines[-1].append(Group(group.topic, taken))
-            room -= max(name, _COLUMN * len(taken))
+            room -= max(name, _BEGIN + column * len(taken))
     return lines

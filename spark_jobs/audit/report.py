@@ -1,27 +1,29 @@
-"""What an audit leaves behind: the summary for machines, the page for people."""
+"""What an audit leaves behind: a directory with the findings, the summary and, made here, the page for people."""
 
 import base64
 import hashlib
+import json
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from replog.log.files import write_atomically
 from spark_jobs.audit import overview, pictures
-from spark_jobs.audit.audit import Audit, finding_record
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, EXIT_CODES, INCONCLUSIVE, MEANINGS, Finding, Replica
+from spark_jobs.audit.audit import Audit
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, Finding, Replica
 from spark_jobs.audit.lineage import History, Lineage, lineage
-from spark_jobs.audit.overview import ABSENT, Key, Place, is_fault, name_of, states
-from spark_jobs.audit.text import bytes_text, number, printable
+from spark_jobs.audit.overview import ABSENT, Key, is_fault, name_of, states
+from spark_jobs.audit.results import LISTED, counts, place, summary, write_findings
+from spark_jobs.audit.text import bytes_text, many, number, printable
 
-LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
-DRAWN = 24  # diverged partitions with a plot and a lineage; so many lagging ones in the lag plot
+DRAWN = 24  # diverged partitions with a plot and a lineage
+LAGS_DRAWN = 12  # partitions in the lag plot
 BOUNDS_LISTED = 1000  # replicas whose offsets the page lists; the summary has all
 EVIDENCE_LISTED = 20  # of one finding
 TAKEN_LISTED = 100  # partitions, of what was taken over from a saved audit
@@ -39,51 +41,12 @@ SEEN_BY = {
 SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}
 
 
-def summary(result: Audit) -> dict[str, Any]:
-    """The whole result as plain values (findings: the first 1,000)."""
-    standing = states(result)
-    return {
-        "verdict": result.verdict,
-        "exit_code": EXIT_CODES[result.verdict],
-        "level": result.level,
-        "where": _where(result),
-        "partitions_compared": result.compared,
-        "since": None if result.taken is None else result.taken.told(),
-        "complete": result.complete and len(result.findings) <= LISTED,
-        "classes": _counts(result),
-        "replicas": [
-            {
-                "replica": replica.replica,
-                "topic": replica.topic,
-                "partition": replica.partition,
-                "state": standing[_place(replica)],
-                "log_start": replica.log_start,
-                "high_watermark": replica.high_watermark,
-                "log_end": replica.log_end,
-                "size": replica.size,
-                "segments": replica.segments,
-            }
-            for replica in sorted(result.replicas, key=_place)
-        ],
-        "findings": [finding_record(finding) for finding in result.findings[:LISTED]],
-        "seconds": result.seconds,
-        "bytes_read": result.bytes_read,
-    }
-
-
-def _where(result: Audit) -> dict[str, Any]:
-    """Where the replicas are read from, for whoever reads them again."""
-    if isinstance(result.where, str):
-        return {"bootstrap_servers": result.where}
-    return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}
-
-
-def _counts(result: Audit) -> dict[str, int]:
-    return dict(sorted(Counter(finding.kind for finding in result.findings).items()))
-
-
-def _place(replica: Replica) -> Place:
-    return replica.topic, replica.partition, replica.replica
+def write_report(result: Audit, directory: Path) -> None:
+    """Table, summary and page, each durably, and whole or not at all. Raises OSError."""
+    page = html_report(result, directory, datetime.now(UTC)).encode()
+    write_findings(result.findings, directory / "findings.parquet")
+    write_atomically(directory / "summary.json", (json.dumps(summary(result), indent=2) + "\n").encode())
+    write_atomically(directory / "report.html", page)
 
 
 def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | None = None) -> str:
@@ -116,12 +79,13 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
         map_meanings=overview.MEANING,
         absent=ABSENT,
         lagging=lagging,
-        lag_picture=pictures.lag_plot([(name_of(*key), lags) for key, lags in lagging[:DRAWN]]),
+        lag_picture=pictures.lag_plot([(name_of(*key), lags) for key, lags in lagging[:LAGS_DRAWN]]),
         diverged=[_divergence(result, key) for key in diverged[:DRAWN]],
         diverged_count=len(diverged),
         drawn=DRAWN,
+        lags_drawn=LAGS_DRAWN,
         linked=LINKED,
-        counts=_counts(result),
+        counts=counts(result),
         meanings=MEANINGS,
         findings=list(enumerate(result.findings[:LISTED], 1)),
         topics=sorted({finding.topic for finding in result.findings[:LISTED]}),
@@ -163,8 +127,8 @@ def _told(result: Audit) -> str:
     faults = [finding for finding in result.findings if is_fault(finding)]
     where = len({(finding.topic, finding.partition) for finding in faults})
     return (
-        f"Replicas that must be equal are not, or a file contradicts itself: {_many(len(faults), 'fault')} "
-        f"in {_many(where, 'partition')}."
+        f"Replicas that must be equal are not, or a file contradicts itself: {many(len(faults), 'fault')} "
+        f"in {many(where, 'partition')}."
     )
 
 
@@ -178,13 +142,13 @@ def _steps(result: Audit) -> list[str]:
     if result.verdict == INCONCLUSIVE:
         steps = []
         if unread:
-            steps.append(f"See the {_many(len(unread), 'finding')}: what could not be read or known, and the remedy.")
+            steps.append(f"See the {many(len(unread), 'finding')}: what could not be read or known, and the remedy.")
         if not result.compared:
             steps.append("No partition is held by two of the replicas given: give those of the other brokers too.")
         return [*steps, again]
     blamed = Counter(finding.wrong for finding in result.findings if is_fault(finding))
     named = ", ".join(
-        f"replica {replica} ({_many(count, 'finding')})"
+        f"replica {replica} ({many(count, 'finding')})"
         for replica, count in blamed.most_common()
         if replica is not None
     )
@@ -192,15 +156,11 @@ def _steps(result: Audit) -> list[str]:
     if named:
         steps.append(f"Most likely wrong: {named}. Do not elect these replicas in the partitions concerned.")
     if undecided := blamed[None]:
-        steps.append(f"Of {_many(undecided, 'finding')} nothing tells which replica is right: keep every copy.")
+        steps.append(f"Of {many(undecided, 'finding')} nothing tells which replica is right: keep every copy.")
     steps.append("Follow the remedies of the findings, one broker at a time; audit explain shows the bytes first.")
     if unread:
-        steps.append(f"{_many(len(unread), 'finding')} could not be settled for want of something readable.")
+        steps.append(f"{many(len(unread), 'finding')} could not be settled for want of something readable.")
     return [*steps, again]
-
-
-def _many(count: int, word: str) -> str:
-    return f"{number(count)} {word}{'' if count == 1 else 's'}"
 
 
 # -- what is drawn
@@ -209,7 +169,7 @@ def _many(count: int, word: str) -> str:
 def _lagging(result: Audit) -> list[tuple[Key, list[pictures.Lag]]]:
     """Partitions in which a replica's log end, or its high watermark, is behind; the furthest behind first."""
     held: dict[Key, list[Replica]] = defaultdict(list)
-    for replica in sorted(result.replicas, key=_place):
+    for replica in sorted(result.replicas, key=place):
         if replica.readable and replica.partition >= 0:
             held[replica.topic, replica.partition].append(replica)
     behind = []
@@ -245,7 +205,7 @@ def _divergence(result: Audit, key: Key) -> Divergence:
     window = pictures.close_up(lanes)
     histories = [
         History(r.replica, r.log_start, r.log_end, r.mark, result.epochs.get((*key, r.replica)))
-        for r in sorted(described.values(), key=_place)
+        for r in sorted(described.values(), key=place)
     ]
     return Divergence(
         name_of(*key),
@@ -276,5 +236,5 @@ def _lane(
 def _bounds(result: Audit) -> list[tuple[Replica, str]]:
     """Every replica and its state, those first that are not ok."""
     standing = states(result)
-    rows = [(replica, standing[_place(replica)]) for replica in result.replicas]
-    return sorted(rows, key=lambda row: (overview.STATES.index(row[1]), _place(row[0])))
+    rows = [(replica, standing[place(replica)]) for replica in result.replicas]
+    return sorted(rows, key=lambda row: (overview.STATES.index(row[1]), place(row[0])))

@@ -21,7 +21,7 @@ MAX_BYTES = 256 << 20
 
 
 class BadSaved(Exception):
-    """A file that is no saved audit, or none of this version; the message names the file and the remedy."""
+    """A file that is not what an audit saved, or of another version; the message names the file and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def read_saved(path: Path) -> Saved:
     """Raises BadSaved, OSError."""
-    saved: Saved = read_json(path, Saved.from_json, "save one anew: audit with --save and without --since")
+    remedy = "save one anew: audit with --save and without --since"
+    saved: Saved = read_json(path, "saved audit", Saved.from_json, remedy)
     return saved
 
 
-def read_json(path: Path, parse: Callable[[Any], Any], remedy: str) -> Any:
-    """What `parse` makes of the file. Raises BadSaved, OSError."""
+def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -> Any:
+    """What `parse` makes of the file, which is to be a `what`. Raises BadSaved, OSError."""
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
@@ -83,8 +84,20 @@ def read_json(path: Path, parse: Callable[[Any], Any], remedy: str) -> Any:
     try:
         return parse(json.loads(raw))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = f"{type(error).__name__}: {str(error)[:200]}"
-        raise BadSaved(f"{path} is no saved audit of this version ({why}); {remedy}") from None
+        raise BadSaved(f"{path} is no {what} of this version: {_flaw(error)}; {remedy}") from None
+
+
+def _flaw(error: Exception) -> str:
+    """In words, why a JSON file could not be made sense of."""
+    match error:
+        case json.JSONDecodeError() | UnicodeDecodeError():
+            return f"it is not JSON, or was cut ({error})"
+        case KeyError():
+            return f"it has no {error}"
+        case ValueError():
+            return str(error)[:200]
+        case _:
+            return "its values are of other kinds"
 
 
 def _partition(stored: Any) -> tuple[TopicPartition, SavedPartition]:

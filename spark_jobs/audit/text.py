@@ -9,6 +9,11 @@ def number(value: int) -> str:
     return f"{value:,}".replace(",", _SPACE)
 
 
+def many(count: int, word: str) -> str:
+    """`1 finding`, `2 findings`."""
+    return f"{number(count)} {word}{'' if count == 1 else 's'}"
+
+
 def printable(text: str) -> str:
     """`text` on one line, without what could hide or reorder what is seen; says so if it is too long."""
     if not text.replace(_SPACE, "").isprintable():

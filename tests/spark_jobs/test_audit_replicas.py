@@ -33,24 +33,50 @@ def arguments(cluster: Cluster) -> list[str]:
         (["--replica", "1={dir}/1", "--replica", "2={dir}/2,{dir}/1"], "this directory is given twice"),
         (["--replica", "1={dir}/1", "--replica", "1={dir}/2"], "replica 1 is given twice"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/1"], "this directory is given twice"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/missing"], "missing is not a directory"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/missing"], "missing: No such file or directory"),
         (["--replica", "1={dir}/1"], "give two or more"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "nope"], "they have: orders"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "a/b"], "characters other than"),
         (["--replica", "1={dir}/1/orders-0", "--replica", "2={dir}/2/orders-0"], "brokers' log directories"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--report-dir", "{dir}/1/meta"], "exists"),
+        (
+            ["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--report-dir", "{dir}/meta"],
+            "cannot be created: File exists",
+        ),
+        (
+            ["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--report-dir", "{dir}/1/audit"],
+            "nothing is written to",
+        ),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--save", "{dir}/2/saved"], "nothing is written to"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--save", "{dir}"], "is a directory; name a file"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--save", "{dir}/no/where"], "is missing or cannot be"),
+        (
+            ["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--since", "{dir}"],
+            "Is a directory; give the file that",
+        ),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--since", "{dir}/meta"], "it is not JSON, or was cut"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/../{name}/1"], "given twice, as"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/link"], "a replica always agrees with itself"),
+        (["--replica", "1={dir}/1", "--replica", "9999999999={dir}/2"], "id is at most 2147483647"),
+        (["--bootstrap-server", "localhost"], "'localhost' is not HOST:PORT"),
+        ([], "say which replicas"),
     ],
 )
 def test_bad_use_names_the_argument_and_exits_2(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str], given: list[str], message: str
+    cluster: Cluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: list[str],
+    message: str,
 ) -> None:
     root = cluster.directories[1].parent
-    (root / "1" / "meta").write_text("")
-    assert main([word.format(dir=root) for word in given]) == 2
+    (root / "meta").write_text("")
+    (root / "link").symlink_to(root / "1")
+    monkeypatch.delenv("REPLOG_BOOTSTRAP_SERVER", raising=False)
+    assert main([word.format(dir=root, name=root.name) for word in given]) == 2
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", [[], ["--replica", "1=/tmp", "--level", "shallow"], ["--unknown"]])
+@pytest.mark.parametrize("given", [["--replica", "1=/tmp", "--level", "shallow"], ["--unknown"], ["--lev", "deep"]])
 def test_what_cannot_be_parsed_exits_2(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(given)

@@ -9,10 +9,11 @@ from pyspark.sql import SparkSession
 
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
-from spark_jobs.audit.audit import Audit, audit, write_findings
+from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS, Finding, verdict
 from spark_jobs.audit.overview import states
-from spark_jobs.audit.report import html_report, summary
+from spark_jobs.audit.report import html_report
+from spark_jobs.audit.results import summary, write_findings
 from tests.spark_jobs.log_directories import END, Cluster, build_everything
 
 pytestmark = [
@@ -196,7 +197,7 @@ def test_an_audit_writes_nothing_into_the_directories(spark: SparkSession, clust
 
 
 def test_reports_hold_the_findings(spark: SparkSession, deep: Audit, tmp_path: Path) -> None:
-    write_findings(spark, deep, tmp_path / "findings.parquet")
+    write_findings(deep.findings, tmp_path / "findings.parquet")
     stored = spark.read.parquet(str(tmp_path / "findings.parquet")).collect()
     assert len(stored) == len(deep.findings)
     assert {row["class"] for row in stored} == {finding.kind for finding in deep.findings}

@@ -21,7 +21,7 @@ from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
 from spark_jobs.audit.follow import Follower, Round, State, read_state
-from spark_jobs.audit.report import summary
+from spark_jobs.audit.results import summary
 from spark_jobs.audit.since import BadSaved, Saved
 from spark_jobs.follow_replicas import main
 from tests.spark_jobs.log_directories import BATCHES, END, Cluster, batch

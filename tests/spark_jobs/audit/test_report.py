@@ -14,7 +14,8 @@ from spark_jobs.audit import overview, report
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, unsettled
 from spark_jobs.audit.overview import STATES, SYMBOLS, states
 from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
-from spark_jobs.audit.report import html_report, summary
+from spark_jobs.audit.report import html_report
+from spark_jobs.audit.results import summary
 from spark_jobs.audit.text import MAX_TEXT, bytes_text, number, printable
 from tests.spark_jobs.audit import samples
 from tests.spark_jobs.audit.page import Element, check
@@ -175,7 +176,14 @@ def test_the_page_loads_nothing_and_runs_nothing_but_its_own() -> None:
 
 def test_whatever_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "MAX_CELLS", 15)
-    for name, bound in [("LISTED", 4), ("DRAWN", 2), ("BOUNDS_LISTED", 10), ("EVIDENCE_LISTED", 2), ("LINKED", 1)]:
+    for name, bound in [
+        ("LISTED", 4),
+        ("DRAWN", 2),
+        ("LAGS_DRAWN", 2),
+        ("BOUNDS_LISTED", 10),
+        ("EVIDENCE_LISTED", 2),
+        ("LINKED", 1),
+    ]:
         monkeypatch.setattr(report, name, bound)
     page = page_of("sample")
     told = page.id("content").text

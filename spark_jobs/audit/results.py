@@ -1,0 +1,114 @@
+"""What an audit found, for machines: the summary (JSON) and the findings (Parquet)."""
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replog.log.files import write_atomically
+from spark_jobs.audit.audit import Audit
+from spark_jobs.audit.findings import EXIT_CODES, Finding, Replica
+from spark_jobs.audit.overview import Place, states
+
+LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
+
+_INTS = pa.list_(pa.int32())
+_SEEN = {"replica": pa.int32(), "file": pa.string(), "position": pa.int64(), "epoch": pa.int32(), "seen": pa.string()}
+FINDINGS_SCHEMA = pa.schema(
+    {
+        "class": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "replicas": _INTS,
+        "first_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "epochs": _INTS,
+        "batches": pa.int64(),
+        "wrong_replica": pa.int32(),
+        "why": pa.string(),
+        "remedy": pa.string(),
+        "evidence": pa.list_(pa.struct(_SEEN)),
+    }
+)
+
+
+def write_findings(findings: Sequence[Finding], directory: Path) -> None:
+    """The findings as a Parquet table of one file, which is empty if there are none. Raises OSError."""
+    table = pa.Table.from_pylist([finding_record(finding) for finding in findings], FINDINGS_SCHEMA)
+    content = io.BytesIO()
+    pq.write_table(table, content)
+    directory.mkdir(exist_ok=True)
+    write_atomically(directory / "findings.parquet", content.getvalue())
+
+
+def finding_record(finding: Finding) -> dict[str, Any]:
+    """A finding under the names of the reports."""
+    return {
+        "class": finding.kind,
+        "topic": finding.topic,
+        "partition": finding.partition,
+        "replicas": list(finding.replicas),
+        "first_offset": finding.first,
+        "last_offset": finding.last,
+        "epochs": list(finding.epochs),
+        "batches": finding.batches,
+        "wrong_replica": finding.wrong,
+        "why": finding.why,
+        "remedy": finding.remedy,
+        "evidence": [
+            {"replica": e.replica, "file": e.file, "position": e.position, "epoch": e.epoch, "seen": e.seen}
+            for e in finding.evidence
+        ],
+    }
+
+
+def place(replica: Replica) -> Place:
+    return replica.topic, replica.partition, replica.replica
+
+
+def summary(result: Audit) -> dict[str, Any]:
+    """The whole result as plain values (findings: the first 1,000)."""
+    standing = states(result)
+    return {
+        "verdict": result.verdict,
+        "exit_code": EXIT_CODES[result.verdict],
+        "level": result.level,
+        "where": _where(result),
+        "partitions_compared": result.compared,
+        "since": None if result.taken is None else result.taken.told(),
+        "complete": result.complete and len(result.findings) <= LISTED,
+        "classes": counts(result),
+        "replicas": [
+            {
+                "replica": replica.replica,
+                "topic": replica.topic,
+                "partition": replica.partition,
+                "state": standing[place(replica)],
+                "log_start": replica.log_start,
+                "high_watermark": replica.high_watermark,
+                "log_end": replica.log_end,
+                "size": replica.size,
+                "segments": replica.segments,
+            }
+            for replica in sorted(result.replicas, key=place)
+        ],
+        "findings": [finding_record(finding) for finding in result.findings[:LISTED]],
+        "seconds": result.seconds,
+        "bytes_read": result.bytes_read,
+    }
+
+
+def _where(result: Audit) -> dict[str, Any]:
+    """Where the replicas are read from, for whoever reads them again."""
+    if isinstance(result.where, str):
+        return {"bootstrap_servers": result.where}
+    return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}
+
+
+def counts(result: Audit) -> dict[str, int]:
+    """Findings by class."""
+    return dict(sorted(Counter(finding.kind for finding in result.findings).items()))

@@ -1,0 +1,267 @@
+"""What the commands of the audit share: how they help, which replicas they are told to read, and how they end.
+
+A command ends with the status that it promises; what is expected to go wrong is told on stderr in one line that names
+the thing, the value and the remedy, never with a traceback.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import itertools
+import logging
+import os
+import signal
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Thread
+
+from replog.errors import ReplogError
+from replog.topic import parse_directory_name, validate_topic_name
+from spark_jobs.audit.findings import LEVELS
+
+BAD_USE = 2
+UNKNOWN = 3  # as INCONCLUSIVE
+INTERRUPTED = 130
+READER_GONE = 141  # as the shell tells of a command that SIGPIPE ended
+BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
+JAVA_ENDS_S = 5.0  # then it is killed
+
+Where = dict[int, tuple[Path, ...]] | str
+"""Replica id → its log directories; or the bootstrap servers of a running cluster."""
+
+
+class BadUse(Exception):
+    """Arguments that make no sense; the message names the argument, its value and the remedy."""
+
+
+class Failed(Exception):
+    """The command could not do its work; the message says why. Nothing is known then."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Fills the paragraphs of a description; those with indented lines are lists, and stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(p if "\n  " in p else textwrap.fill(p, width) for p in paragraphs)
+
+
+def command_parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """Of `name`, as people call it; options cannot be abbreviated, so that new ones break no script."""
+    return argparse.ArgumentParser(
+        prog=name, description=description, epilog=epilog, formatter_class=_Help, allow_abbrev=False
+    )
+
+
+# -- which replicas
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """The options that say which replicas are compared, how deep, and on which Spark."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--replica",
+        action="append",
+        metavar="ID=DIR[,DIR…]",
+        help="a replica: the broker's id and its log directories; give two or more",
+    )
+    where.add_argument(
+        "--bootstrap-server",
+        metavar="HOST:PORT[,…]",
+        help=f"a running cluster, by one or more of its brokers (default, without --replica: ${BOOTSTRAP}, else the "
+        "local cluster)",
+    )
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="TOPIC", help="audit this topic only; may be repeated"
+    )
+    parser.add_argument("--level", choices=LEVELS, default="index", help="how deep to look (default: index)")
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="Spark master to run on (default: what spark-submit was told, else local[*], all cores of this machine)",
+    )
+
+
+def where_of(arguments: argparse.Namespace) -> Where:
+    """The replicas' directories, or the bootstrap servers. Raises BadUse."""
+    for topic in arguments.topic:
+        try:
+            validate_topic_name(topic)
+        except ReplogError as error:
+            raise BadUse(f"--topic: {error.message}") from None
+    if arguments.replica:
+        directories = parse_replicas(arguments.replica)
+        check_topics(directories, arguments.topic)
+        return directories
+    servers: str | None = arguments.bootstrap_server
+    if servers is None and not (servers := os.environ.get(BOOTSTRAP)):
+        raise BadUse("say which replicas: --replica ID=DIR for each of them, or --bootstrap-server HOST:PORT")
+    for server in servers.split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 2**16:
+            raise BadUse(f"--bootstrap-server {servers}: {server!r} is not HOST:PORT, such as localhost:9092")
+    return servers
+
+
+def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
+    """`ID=DIR,DIR` pairs as a mapping, each directory checked to be one, and given once under whichever name."""
+    directories: dict[int, tuple[Path, ...]] = {}
+    seen: dict[tuple[int, int], Path] = {}
+    for argument in arguments:
+        name, equals, listed = argument.partition("=")
+        if not equals or not (name.isascii() and name.isdigit()) or "" in listed.split(","):
+            raise BadUse(f"--replica {argument}: not ID=DIR, such as 1=/var/lib/replog/1")
+        if len(name) > 10 or int(name) > 2**31 - 1:
+            raise BadUse(f"--replica {argument}: a broker's id is at most {2**31 - 1}")
+        if int(name) in directories:
+            raise BadUse(
+                f"--replica {argument}: replica {int(name)} is given twice; give each broker's directories once, "
+                "separated by commas"
+            )
+        paths = tuple(Path(directory).expanduser().absolute() for directory in listed.split(","))
+        for path in paths:
+            try:
+                found = path.stat()
+            except OSError as error:
+                raise BadUse(
+                    f"--replica {argument}: {path}: {error.strerror}; give the broker's log directory"
+                ) from None
+            if not path.is_dir():
+                raise BadUse(f"--replica {argument}: {path} is not a directory; give the broker's log directory")
+            before = seen.setdefault((found.st_dev, found.st_ino), path)
+            if before is not path:
+                raise BadUse(
+                    f"--replica {argument}: this directory is given twice, as {before} too; a replica always agrees "
+                    "with itself"
+                )
+        directories[int(name)] = paths
+    if len(directories) < 2:
+        raise BadUse("one --replica has nothing to be compared with; give two or more")
+    return directories
+
+
+def check_topics(directories: dict[int, tuple[Path, ...]], topics: Sequence[str]) -> None:
+    """Raise BadUse for a topic that no replica has, or if there is no partition at all."""
+    held: set[str] = set()
+    for directory in itertools.chain.from_iterable(directories.values()):
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            return  # the audit will report it
+        for name in names:
+            try:
+                held.add(parse_directory_name(name).topic)
+            except ValueError:
+                continue
+    for topic in topics:
+        if topic not in held:
+            raise BadUse(f"--topic {topic}: no replica has a partition of it (they have: {_shown(held)})")
+    if not held:
+        raise BadUse("no --replica holds a <topic>-<partition> directory; give the brokers' log directories")
+
+
+def _shown(names: set[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:10]) + (f" and {len(listed) - 10} more" if len(listed) > 10 else "") or "none"
+
+
+def check_cluster(servers: str, topics: Sequence[str]) -> None:
+    """Before Spark is started for nothing. Raises BadUse for a topic that the cluster does not know, OSError if no
+    broker answers."""
+    from spark_jobs.replicas.brokers import broker_stores
+
+    try:
+        stores = broker_stores(servers, frozenset(topics))
+    except FileNotFoundError as error:
+        raise BadUse(f"--topic: {error.strerror}") from None
+    for store in stores:
+        store.close()
+
+
+def check_packages() -> None:
+    """Raise BadUse for what an audit lacks to run."""
+    missing = [name for name in ("pyspark", "pyarrow", "jinja2") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise BadUse(f"{', '.join(missing)} missing: pip install 'replog[spark]'")
+
+
+# -- how a command ends
+
+
+def tell(name: str, message: str, status: int) -> int:
+    """The one line on stderr; returns `status`."""
+    print(f"{name}: {message}", file=sys.stderr)
+    return status
+
+
+def ending(name: str, command: Callable[[], int]) -> int:
+    """The exit status of `command`, its expected errors told."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `replog audit` blocks it until we are ready
+        status = command()
+        sys.stdout.flush()
+        return status
+    except BadUse as error:
+        return tell(name, str(error), BAD_USE)
+    except Failed as error:
+        return tell(name, f"the audit failed, so nothing is known: {error}", UNKNOWN)
+    except BrokenPipeError:  # `| head`: the reader has enough; keep the exit's own flush quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except KeyboardInterrupt:
+        return tell(name, "interrupted", INTERRUPTED)
+    except Exception:  # noqa: BLE001 - Python's own status for it is 1, which would say DIVERGED
+        traceback.print_exc()
+        return UNKNOWN
+
+
+def with_spark(work: Callable[[], int]) -> int:
+    """The exit status of `work`, which starts a Spark of its own. Raises what it raises; at KeyboardInterrupt, at
+    whichever moment, the Java that it started has ended.
+
+    In a thread, because Spark takes Ctrl-C over in the main one, and forgets Java while it starts.
+    """
+    outcome: Future[int] = Future()
+
+    def body() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - for whoever waits
+            outcome.set_exception(error)
+
+    thread = Thread(target=body, daemon=True)
+    thread.start()
+    try:
+        return outcome.result()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends as fast as it can
+        logging.disable()
+        _end_children()
+        thread.join(JAVA_ENDS_S)
+        raise
+
+
+def _end_children() -> None:
+    """Java is the only one. It is asked first, so that it removes its files."""
+    lists = Path("/proc/self/task").glob("*/children")
+    children = [int(pid) for listed in lists for pid in listed.read_text().split()]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in itertools.filterfalse(_ended, children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + JAVA_ENDS_S
+        while not all(map(_ended, children)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+
+def _ended(pid: int) -> bool:
+    """Leaves it to its Popen to be waited for."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True

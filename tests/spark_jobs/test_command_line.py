@@ -1,0 +1,184 @@
+"""How the audit's commands end, and what they do about a Ctrl-C, whenever it comes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_jobs import audit_replicas, follow_replicas
+from spark_jobs.audit import explain
+from spark_jobs.audit.findings import LEVELS
+from spark_jobs.command_line import BadUse, Failed, command_parser, ending, with_spark
+from spark_jobs.session import reason
+from tests.spark_jobs.log_directories import Cluster
+
+LIMIT_S = 100
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (BadUse("--level x: no such level"), 2, "replog audit: --level x: no such level\n"),
+        (Failed("no broker answers"), 3, "replog audit: the audit failed, so nothing is known: no broker answers\n"),
+        (KeyboardInterrupt(), 130, "replog audit: interrupted\n"),
+    ],
+)
+def test_what_is_expected_is_told_in_a_line(
+    error: BaseException, status: int, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> int:
+        raise error
+
+    assert ending("replog audit", command) == status
+    assert capfd.readouterr().err == told
+    assert ending("replog audit", lambda: with_spark(lambda: 1)) == 1
+
+
+def test_a_defect_of_ours_does_not_say_diverged(capfd: pytest.CaptureFixture[str]) -> None:
+    assert ending("replog audit", lambda: with_spark(lambda: 1 // 0)) == 3
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("module", [audit_replicas, follow_replicas, explain])
+def test_help_fits_a_terminal_of_80_columns(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    told = module.parser().format_help()  # type: ignore[attr-defined]
+    assert told.startswith("usage: replog audit ")
+    assert [line for line in told.splitlines() if len(line) > 80] == []
+
+
+def test_a_description_is_filled_and_a_list_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "42")
+    told = command_parser(
+        "name", "one two three four\nfive six seven eight\n\nlist\n  a   b\n  cc  d", ""
+    ).format_help()
+    assert "one two three four five six seven eight\n\nlist\n  a   b\n  cc  d\n" in told
+
+
+def test_of_what_spark_says_the_data_sources_own_error_is_told() -> None:
+    trace = 'Traceback (most recent call last):\n  File "brokers.py", line 92, in _metadata\n'
+    said = f"[PYTHON_DATA_SOURCE_ERROR] Failed: {trace}OSError: [Errno 113] no broker answers; is it right?\n SQLSTATE"
+    assert reason(ValueError(said)) == "no broker answers; is it right?"
+    said = f"[PYTHON_DATA_SOURCE_ERROR] Failed: {trace}KeyError: 'a'\n SQLSTATE: 38000"
+    assert reason(ValueError(said)) == said, "a defect keeps its trace"
+
+
+# -- a real process
+
+
+class Command:
+    """`replog audit …` in a session of its own."""
+
+    def __init__(self, *words: str) -> None:
+        program = "import sys; from cluster.cli.main import main; sys.argv[0] = 'replog'; main()"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, "audit", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def descendants(self) -> list[str]:
+        """The command lines of what it started and still runs."""
+        return [command for pid, command in self._session() if pid != self.process.pid]
+
+    def _session(self) -> Iterator[tuple[int, str]]:
+        for directory in Path("/proc").iterdir():
+            try:
+                words = (directory / "stat").read_text().rsplit(")", 1)[1].split()
+                command = (directory / "cmdline").read_text().replace("\0", " ")
+            except (OSError, IndexError):
+                continue
+            if words[0] != "Z" and int(words[3]) == self.process.pid:
+                yield int(directory.name), command
+
+    def wait_for(self, wanted: Callable[[list[str]], bool]) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not wanted(found := self.descendants()):
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+
+    def interrupted(self) -> tuple[int, str, str]:
+        """Status and outputs after a Ctrl-C, which goes to everybody at that terminal."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        out, err = self.process.communicate(timeout=LIMIT_S)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def command() -> Iterator[Callable[..., Command]]:
+    started: list[Command] = []
+
+    def start(*words: str) -> Command:
+        started.append(Command(*words))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+            each.process.communicate()
+
+
+MOMENTS: dict[str, Callable[[list[str]], bool]] = {
+    "Java starts": lambda running: any("java" in line for line in running),
+    "Spark works": lambda running: any("pyspark" in line and "daemon" in line for line in running),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("verb", ["run", "follow"])
+def test_ctrl_c_ends_all_processes_with_a_short_message_and_nothing_half_written(
+    command: Callable[..., Command], tmp_path: Path, verb: str, moment: str
+) -> None:
+    cluster = Cluster(tmp_path / "brokers")
+    cluster.add("orders")
+    reports = tmp_path / "reports"
+    where = ["--report-dir" if verb == "run" else "--checkpoint-dir", str(reports)]
+    running = command(verb, *(f"--replica={n}={path}" for n, path in cluster.directories.items()), *where)
+    running.wait_for(MOMENTS[moment])
+    status, out, err = running.interrupted()
+    if verb == "follow" and moment == "Spark works":  # the rounds end in order
+        assert status in (0, 3), (out, err)
+        assert out.endswith(" new findings\n"), (out, err)
+        assert err == ""
+    else:
+        assert (status, out, err) == (130, "", f"replog audit {verb}: interrupted\n")
+        assert not reports.exists() or list(reports.iterdir()) == [], list(reports.iterdir())
+    deadline = time.monotonic() + 20
+    while running.descendants() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert running.descendants() == []
+
+
+@pytest.mark.processes
+def test_a_reader_that_has_enough_is_no_error(command: Callable[..., Command], tmp_path: Path) -> None:
+    found = {"class": "GAP", "topic": "t", "partition": 0, "replicas": [1], "first_offset": 0, "last_offset": 0}
+    found |= {"wrong_replica": 1, "why": "w" * 200, "remedy": "r", "evidence": []}
+    report = {"findings": [found] * 1000, "where": {"directories": {"1": ["/none"]}}, "verdict": "DIVERGED"}
+    (tmp_path / "summary.json").write_text(json.dumps(report))
+    reading = command("explain", "--report-dir", str(tmp_path))
+    assert reading.process.stdout is not None
+    reading.process.stdout.close()
+    reading.process.stdout = None
+    _, err = reading.process.communicate(timeout=LIMIT_S)
+    assert (reading.process.returncode, err) == (141, "")
+
+
+def test_the_brokers_of_the_environment_are_audited_if_none_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REPLOG_BOOTSTRAP_SERVER", "of-the-environment")
+    assert audit_replicas.main(["--level", LEVELS[0]]) == 2
+    assert "'of-the-environment' is not HOST:PORT" in capsys.readouterr().err
