@@ -20,7 +20,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
 
+from replog.config import load_properties
 from replog.errors import ReplogError
+from replog.log.meta_properties import META_PROPERTIES
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import LEVELS
 
@@ -97,6 +99,10 @@ def where_of(arguments: argparse.Namespace) -> Where:
     if arguments.replica:
         directories = parse_replicas(arguments.replica)
         check_topics(directories, arguments.topic)
+        for replica, path in ((n, path) for n, paths in directories.items() for path in paths):
+            if (owner := _owner(path)) not in (None, str(replica)):
+                note = f"{path} says in {META_PROPERTIES} that it is broker {owner}'s; findings will say {replica}"
+                print(f"note: --replica {replica}: {note}", file=sys.stderr)
         return directories
     servers: str | None = arguments.bootstrap_server
     if servers is None and not (servers := os.environ.get(BOOTSTRAP)):
@@ -143,6 +149,15 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
     if len(directories) < 2:
         raise BadUse("one --replica has nothing to be compared with; give two or more")
     return directories
+
+
+def _owner(directory: Path) -> str | None:
+    """The id of the broker that a log directory names as its own, if it does; Kafka's older ones say `broker.id`."""
+    try:
+        properties = load_properties(directory / META_PROPERTIES)
+    except ReplogError:
+        return None
+    return properties.get("node.id", properties.get("broker.id"))
 
 
 def check_topics(directories: dict[int, tuple[Path, ...]], topics: Sequence[str]) -> None:

@@ -24,10 +24,6 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
-logger.tasks.name = org.apache.spark
-logger.tasks.level = error
-logger.source.name = org.apache.spark.sql.execution.python
-logger.source.level = error
 """
 
 

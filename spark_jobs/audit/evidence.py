@@ -34,8 +34,12 @@ MAX_WALKED = 64 << 20  # bytes of log that are searched for a batch
 MAX_COMPARED = 64 << 20
 PIECE = 1 << 20
 
-_FIELDS = {0: ("offset", "position"), 1: ("timestamp", "offset"), 2: ("offset", "digest")}
-_KINDS = {INDEX_SUFFIX: 0, TIME_INDEX_SUFFIX: 1, DIGEST_SUFFIX: 2}
+_ENTRIES = {
+    INDEX_SUFFIX: ("offset", "position"),
+    TIME_INDEX_SUFFIX: ("timestamp", "offset"),
+    DIGEST_SUFFIX: ("offset", "digest"),
+}
+"""What the entries of each index hold."""
 
 Json = dict[str, Any]
 
@@ -66,12 +70,13 @@ def evidence_of(finding: Mapping[str, Any], stores: Iterable[ReplicaStore]) -> J
     held: dict[int, PartitionFiles] = {}
     for store in stores:
         for files in store.partitions(frozenset({partition.topic})):
-            if files.partition in (partition, TopicPartition("", -1)):
-                held.setdefault(files.replica, files)
+            known = files.replica in held
+            if files.partition in (partition, TopicPartition("", -1)) and (files.segments or not known):
+                held[files.replica] = files
     replicas = [held[replica] for replica in sorted(held)]
     offset = finding["first_offset"]
     shown: Json = {"headers": [], "differs": [], "bytes": [], "indexes": [], "epochs": []}
-    shown["indexes"] = [_index(held.get(e["replica"]), e) for e in finding["evidence"] if _suffix(e) in _KINDS]
+    shown["indexes"] = [_index(held.get(e["replica"]), e) for e in finding["evidence"] if _suffix(e) in _ENTRIES]
     if offset is None:
         return shown
     positions = {e["replica"]: e for e in finding["evidence"] if _suffix(e) == LOG_SUFFIX and e["position"] is not None}
@@ -206,16 +211,18 @@ def _difference(one: Sight, other: Sight) -> tuple[int | None, int]:
     assert other.segment is not None
     assert other.header is not None
     size = min(other.header.size, MAX_COMPARED)
-    first, count = None, 0
+    first: int | None = None
+    count = 0
     with one.segment.open(LOG_SUFFIX) as left, other.segment.open(LOG_SUFFIX) as right:
         for at in range(0, size, PIECE):
             wanted = min(PIECE, size - at)
             a, b = left.read(one.position + at, wanted), right.read(other.position + at, wanted)
             if a == b:
                 continue
-            different = [n for n in range(max(len(a), len(b))) if a[n : n + 1] != b[n : n + 1]]
-            count += len(different)
-            first = at + different[0] if first is None else first
+            common = min(len(a), len(b))
+            changed = (int.from_bytes(a[:common]) ^ int.from_bytes(b[:common])).to_bytes(common)
+            count += common - changed.count(0) + max(len(a), len(b)) - common
+            first = at + common - len(changed.lstrip(b"\0")) if first is None else first
     return first, count
 
 
@@ -223,14 +230,15 @@ def _window(sight: Sight, first: int | None, count: int, other: Sight | None) ->
     assert sight.segment is not None
     start = max(0, (first or 0) - BEFORE) // 16 * 16
     place = {"replica": sight.replica, "file": sight.file, "batch": sight.position, "from": start}
-    dump: Json = {**place, "note": "", "hex": "", "differs": [], "first_difference": first, "differing": count}
+    found = {"first_difference": first, "differing": count, "compared_with": None if other is None else other.replica}
+    dump: Json = {**place, "note": "", "hex": "", "differs": [], **found}
     try:
         with sight.segment.open(LOG_SUFFIX) as log:
             size = WINDOW if sight.crc is None or sight.header is None else min(WINDOW, sight.header.size - start)
             data = log.read(sight.position + start, max(0, size))
     except OSError as error:
         return {**dump, "note": f"cannot be read: {error}"}
-    return {**dump, "hex": data.hex(), "compared_with": None if other is None else other.replica}
+    return {**dump, "hex": data.hex()}
 
 
 # -- indexes
@@ -264,7 +272,7 @@ def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
 
 
 def _entry(suffix: str, base: int, fields: tuple[int, ...]) -> dict[str, int]:
-    said = dict(zip(_FIELDS[_KINDS[suffix]], fields, strict=True))
+    said = dict(zip(_ENTRIES[suffix], fields, strict=True))
     said["offset"] += base
     return said
 

@@ -110,9 +110,8 @@ class Follower:
     def run(self, interval_s: float) -> None:
         """A round every `interval_s`, until `stopping` is set or there is no reason to go on."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_json(
-            self.directory / STATE, read_state(self.directory).as_json()
-        )  # so that no end leaves Spark's part alone
+        # So that no end leaves Spark's part alone.
+        write_json(self.directory / STATE, read_state(self.directory).as_json())
         clock = self.spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").load()
         query = (
             clock.writeStream.foreachBatch(self._trigger)

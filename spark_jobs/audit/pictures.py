@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from spark_jobs.audit.text import number, printable
+from spark_jobs.replicas.files import UNREADABLE
 
 WIDTH, LEFT, RIGHT = 960, 118, 136  # of every plot, and what labels take of it; the unit is a pixel at full size
 _APART = 14  # finding marks closer than this are drawn as one
@@ -153,7 +154,7 @@ def initials(kind: str) -> str:
 
 def family(kind: str) -> str:
     """What a class colours: data, lie (of an index or checkpoint), or unread."""
-    return "unread" if kind in ("UNREADABLE", "UNSTABLE") else "lie" if kind.endswith("_LIE") else "data"
+    return "unread" if kind == UNREADABLE else "lie" if kind.endswith("_LIE") else "data"
 
 
 # -- the parts of a divergence plot

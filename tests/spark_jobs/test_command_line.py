@@ -14,7 +14,7 @@ import pytest
 from spark_jobs import audit_replicas, follow_replicas
 from spark_jobs.audit import explain
 from spark_jobs.audit.findings import LEVELS
-from spark_jobs.command_line import BadUse, Failed, command_parser, ending, with_spark
+from spark_jobs.command_line import BadUse, Failed, command_parser, ending, where_of, with_spark
 from spark_jobs.session import reason
 from tests.spark_jobs.log_directories import Cluster
 
@@ -174,6 +174,23 @@ def test_a_reader_that_has_enough_is_no_error(command: Callable[..., Command], t
     reading.process.stdout = None
     _, err = reading.process.communicate(timeout=LIMIT_S)
     assert (reading.process.returncode, err) == (141, "")
+
+
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_directories_given_under_each_others_ids_are_noted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    cluster = Cluster(tmp_path)
+    cluster.add("orders")
+    for replica, directory in cluster.directories.items():
+        (directory / "meta.properties").write_text(f"version=1\n{name}={replica}\n")
+    given = {1: 2, 2: 1, 3: 3}
+    replicas = [f"--replica={n}={cluster.directories[of]}" for n, of in given.items()]
+    arguments = audit_replicas.parser().parse_args(replicas)
+    where_of(arguments)
+    first, second = capsys.readouterr().err.splitlines()
+    assert f"--replica 1: {cluster.directories[2]} says in meta.properties that it is broker 2's" in first
+    assert f"--replica 2: {cluster.directories[1]} says" in second
 
 
 def test_the_brokers_of_the_environment_are_audited_if_none_are_named(
