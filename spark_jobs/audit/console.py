@@ -1,19 +1,23 @@
 """What a person at a terminal sees of an audit: stages while it runs, a table when it is done. All on stderr."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
 from rich.status import Status
+from rich.table import Table
 
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding, Replica
 from spark_jobs.audit.overview import STATES, is_fault, name_of, states
 from spark_jobs.audit.terminal import Writer, table_of
 from spark_jobs.audit.text import bytes_text, many, printable
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
+_COLUMNS = ("partition", "replica", "state", "log start", "high watermark", "log end", "size")
 _NUMBERS = ("replica", "log start", "high watermark", "log end", "size")
+_FEWER = ("partition", "replica", "state", "high watermark", "log end")  # where a terminal is narrow
 MAX_ROWS = 50
 
 
@@ -60,28 +64,18 @@ class Console:
             if result.findings:
                 line(f"the bytes: replog audit explain --report-dir {escape(shlex.quote(str(report_dir)))} N")
         elif result.findings:
-            line("with --report-dir DIR a report is kept, and replog audit explain shows the bytes")
+            line("with --report-dir DIR, replog audit explain shows the bytes")
 
     def _replicas(self, result: Audit) -> None:
-        table = table_of("partition", "replica", "state", *_NUMBERS[1:], right=_NUMBERS)
         standing, left = states(result), 0
         rows = [(r, standing[r.topic, r.partition, r.replica]) for r in result.replicas]
         if len(rows) > MAX_ROWS:
             rows.sort(key=lambda row: STATES.index(row[1]))
             rows, left = rows[:MAX_ROWS], len(rows) - MAX_ROWS
         rows.sort(key=lambda row: (row[0].topic, row[0].partition, row[0].replica))
-        for replica, how in rows:
-            table.add_row(
-                escape(name_of(replica.topic, replica.partition)),
-                str(replica.replica),
-                f"[{_COLOURS[how]}]{how}[/]",
-                str(replica.log_start),
-                "-" if replica.high_watermark is None else str(replica.high_watermark),
-                str(replica.log_end),
-                bytes_text(replica.size),
-            )
+        table = _table(_COLUMNS, rows)
         if rows:
-            self._writer.table(table)
+            self._writer.table(table if self._writer.fits(table) else _table(_FEWER, rows))
         if left:
             self._writer.line(f"and {many(left, 'replica')} more, none of which is worse")
 
@@ -97,3 +91,19 @@ class Console:
             told = finding.why.endswith(evidence.seen)  # once is enough
             paragraph("seen", printable(place if told else f"{place}: {evidence.seen}"))
         paragraph("remedy", printable(finding.remedy))
+
+
+def _table(columns: Sequence[str], rows: Sequence[tuple[Replica, str]]) -> Table:
+    table = table_of(*columns, right=_NUMBERS)
+    for replica, how in rows:
+        cells = {
+            "partition": escape(name_of(replica.topic, replica.partition)),
+            "replica": str(replica.replica),
+            "state": f"[{_COLOURS[how]}]{how}[/]",
+            "log start": str(replica.log_start),
+            "high watermark": "-" if replica.high_watermark is None else str(replica.high_watermark),
+            "log end": str(replica.log_end),
+            "size": bytes_text(replica.size),
+        }
+        table.add_row(*(cells[column] for column in columns))
+    return table

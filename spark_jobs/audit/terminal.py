@@ -37,6 +37,11 @@ class Writer:
         """On a terminal cells are folded."""
         self.console.print(table)
 
+    def fits(self, table: Table) -> bool:
+        """Whether no cell needs to be folded."""
+        wanted = self.console.measure(table, options=self.console.options.update(max_width=_UNLIMITED))
+        return wanted.maximum <= self.console.width
+
     def paragraph(self, label: str, text: str) -> None:
         """A label in the margin and a text beside it."""
         if self.console.is_terminal:

@@ -1,0 +1,54 @@
+"""What a terminal shows of an audit."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.audit.console import Console
+from spark_jobs.audit.terminal import Writer, table_of
+from tests.spark_jobs.audit import samples
+
+
+def test_nothing_is_cut_or_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().table(samples.sample(), Path("/tmp/an audit"))
+    told = capsys.readouterr().err
+    lines = told.splitlines()
+    assert any(
+        line.split() == ["flights-3", "1", "lagging", "0", "1469860", "1469910", "141.1", "MB"] for line in lines
+    )
+    assert "wrong   replica 2: replicas 1 and 3 agree, replica 2 is alone" in lines
+    assert "about   replica 2: replicas 1 and 3 agree, replica 2 is alone" in lines, "what cannot be read is not wrong"
+    assert "wrong   nothing tells which replica: the replicas are evenly split and none contradicts itself" in lines
+    assert "the bytes: replog audit explain --report-dir '/tmp/an audit' N" in lines
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(("columns", "wide"), [(100, True), (60, False)])
+def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(
+    columns: int, wide: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in (("TTY_COMPATIBLE", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns)), ("LINES", "50")):
+        monkeypatch.setenv(name, value)
+    Console().table(samples.sample(), None)
+    told = re.sub(r"\x1b\[[01]m", "", capsys.readouterr().err)
+    assert "\x1b" not in told, "bold is no colour; anything else is"
+    assert ("log start" in told) == wide
+    assert re.search(r"^flights-3 +1 +lagging", told, re.MULTILINE)
+    assert [line for line in told.splitlines() if len(line) > columns] == []
+    assert ("\n        alone\n" in told) != wide, "what is folded keeps its margin"
+
+
+def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_process() -> None:
+    writer = Writer()
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    writer.console.file = Closed()
+    table = table_of("a")
+    table.add_row("b")
+    with pytest.raises(BrokenPipeError):
+        writer.table(table)
