@@ -202,7 +202,8 @@ def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None) -> 
             if path is not None and result.saved is not None:
                 write_json(path, result.saved.as_json())
     except OSError as error:  # the verdict stands
-        unwritten = f"not all that was asked for could be written: {error.filename or ''} {error.strerror}"
+        wanted = " and ".join(str(path) for path in (arguments.report_dir, arguments.save) if path is not None)
+        unwritten = f"not all of {wanted} could be written: {error.strerror}"
         status = UNKNOWN if result.verdict == CONSISTENT else status
     if arguments.format == "json":
         print(json.dumps(summary(result), indent=2))

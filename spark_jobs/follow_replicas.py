@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.audit.since import BadSaved
+from spark_jobs.audit.text import many, name_of, printable
 from spark_jobs.command_line import (
     BadUse,
     Failed,
@@ -161,7 +162,8 @@ class Following:
             spark.stop()
         if self._arguments.format == "table":
             found = f", see {directory / 'findings'}" if self._told else ""
-            print(f"{follower.verdict}: {len(follower.rounds)} rounds, {self._told} new findings{found}")
+            done = f"{many(len(follower.rounds), 'round')}, {many(self._told, 'new finding')}"
+            print(f"{follower.verdict}: {done}{found}")
         return EXIT_CODES[follower.verdict]
 
     def _tell(self, done: "Round") -> None:
@@ -180,10 +182,10 @@ class Following:
 def _lines(done: "Round") -> list[str]:
     """A line of the round, and one for each thing that it has to tell."""
     now = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
-    findings = f"{len(done.new)} new findings" + (f", {done.known} known" if done.known else "")
+    findings = many(len(done.new), "new finding") + (f", {done.known} known" if done.known else "")
     lines = [
-        f"{now}  round {done.number:<5} {done.verdict:<12}  {done.offsets:>12,} offsets in {done.partitions} "
-        f"partitions  {findings}  {done.seconds:.1f} s"
+        f"{now}  round {done.number:<5} {done.verdict:<12}  {done.offsets:>12,} offsets in "
+        f"{many(done.partitions, 'partition')}  {findings}  {done.seconds:.1f} s"
     ]
     if done.error is not None:
         lines.append(f"  failed, and left to the next round: {done.error.splitlines()[0]}")
@@ -191,8 +193,8 @@ def _lines(done: "Round") -> list[str]:
     for finding in done.new:
         offsets = "" if finding.first is None else f" offsets {finding.first} to {finding.last}"
         wrong = "undetermined" if finding.wrong is None else f"replica {finding.wrong}"
-        lines.append(f"  {finding.kind} {finding.topic}-{finding.partition}{offsets}: {wrong}: {finding.why}")
-    return lines
+        lines.append(f"  {finding.kind} {name_of(finding.topic, finding.partition)}{offsets}: {wrong}: {finding.why}")
+    return list(map(printable, lines))
 
 
 if __name__ == "__main__":

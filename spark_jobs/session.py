@@ -24,6 +24,9 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = spark: %p %c{1}: %m%n
+# Without a level of its own Spark says on stderr that it sets one.
+logger.spark.name = org.apache.spark
+logger.spark.level = error
 """
 
 

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding, Replica
-from spark_jobs.audit.overview import STATES, is_fault, name_of, states
+from spark_jobs.audit.overview import STATES, is_fault, states
 from spark_jobs.audit.terminal import Writer, table_of
-from spark_jobs.audit.text import bytes_text, many, printable
+from spark_jobs.audit.text import bytes_text, many, name_of, printable
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
 _COLUMNS = ("partition", "replica", "state", "log start", "high watermark", "log end", "size")

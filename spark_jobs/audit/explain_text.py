@@ -6,9 +6,8 @@ from typing import Any
 
 from rich.markup import escape
 
-from spark_jobs.audit.overview import name_of
 from spark_jobs.audit.terminal import Writer, table_of
-from spark_jobs.audit.text import many, printable
+from spark_jobs.audit.text import many, name_of, printable
 from spark_jobs.replicas.files import UNREADABLE
 
 TIMES = ("baseTimestamp", "maxTimestamp")

@@ -28,11 +28,6 @@ Key = tuple[str, int]
 Place = tuple[str, int, int]  # topic, partition, replica
 
 
-def name_of(topic: str, partition: int) -> str:
-    """`orders-3`; a whole log directory is partition -1 of no topic."""
-    return f"{topic}-{partition}" if partition >= 0 else "whole log directory"
-
-
 def is_fault(finding: Finding) -> bool:
     """Whether something is wrong for certain; otherwise something could not be known."""
     return finding.kind != UNREADABLE

@@ -18,9 +18,9 @@ from spark_jobs.audit import overview, pictures
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, Finding, Replica
 from spark_jobs.audit.lineage import History, Lineage, lineage
-from spark_jobs.audit.overview import ABSENT, Key, is_fault, name_of, states
+from spark_jobs.audit.overview import ABSENT, Key, is_fault, states
 from spark_jobs.audit.results import LISTED, counts, place, summary, write_findings
-from spark_jobs.audit.text import bytes_text, many, number, printable
+from spark_jobs.audit.text import bytes_text, many, name_of, number, printable
 
 DRAWN = 24  # diverged partitions with a plot and a lineage
 LAGS_DRAWN = 12  # partitions in the lag plot

@@ -14,6 +14,11 @@ def many(count: int, word: str) -> str:
     return f"{number(count)} {word}{'' if count == 1 else 's'}"
 
 
+def name_of(topic: str, partition: int) -> str:
+    """`orders-3`; a whole log directory is partition -1 of no topic."""
+    return f"{topic}-{partition}" if partition >= 0 else "whole log directory"
+
+
 def printable(text: str) -> str:
     """`text` on one line, without what could hide or reorder what is seen; says so if it is too long."""
     if not text.replace(_SPACE, "").isprintable():

@@ -151,7 +151,7 @@ def test_ctrl_c_ends_all_processes_with_a_short_message_and_nothing_half_written
     status, out, err = running.interrupted()
     if verb == "follow" and moment == "Spark works":  # the rounds end in order
         assert status in (0, 3), (out, err)
-        assert out.endswith(" new findings\n"), (out, err)
+        assert out.endswith(" 0 new findings\n"), (out, err)
         assert err == ""
     else:
         assert (status, out, err) == (130, "", f"replog audit {verb}: interrupted\n")

@@ -182,7 +182,8 @@ def test_a_report_that_cannot_be_used_is_bad_use(
 
 def test_an_explanation_needs_neither_spark_nor_arrow() -> None:
     code = (
-        "import sys, spark_jobs.audit.explain; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
+        "import sys, spark_jobs.audit.explain, spark_jobs.audit.explain_text; "
+        "print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
