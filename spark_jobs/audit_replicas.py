@@ -208,7 +208,7 @@ def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None) -> 
     if arguments.format == "json":
         print(json.dumps(summary(result), indent=2))
     else:
-        console.table(result, arguments.report_dir)
+        console.table(result, arguments.report_dir if unwritten is None else None)
         print(result.verdict)
     return status if unwritten is None else tell(NAME, unwritten, status)
 

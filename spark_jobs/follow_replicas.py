@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.audit.since import BadSaved
-from spark_jobs.audit.text import many, name_of, printable
+from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.command_line import (
     BadUse,
     Failed,
@@ -191,9 +191,9 @@ def _lines(done: "Round") -> list[str]:
         lines.append(f"  failed, and left to the next round: {done.error.splitlines()[0]}")
     lines += [f"  {partition}: compared as a whole: {why}" for partition, why in sorted(done.whole.items())]
     for finding in done.new:
+        name = name_of(finding.topic, finding.partition)
         offsets = "" if finding.first is None else f" offsets {finding.first} to {finding.last}"
-        wrong = "undetermined" if finding.wrong is None else f"replica {finding.wrong}"
-        lines.append(f"  {finding.kind} {name_of(finding.topic, finding.partition)}{offsets}: {wrong}: {finding.why}")
+        lines.append(f"  {finding.kind} {name}{offsets}: {blamed(finding.wrong, finding.why)}")
     return list(map(printable, lines))
 
 

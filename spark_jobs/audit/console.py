@@ -12,7 +12,7 @@ from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding, Replica
 from spark_jobs.audit.overview import STATES, is_fault, states
 from spark_jobs.audit.terminal import Writer, table_of
-from spark_jobs.audit.text import bytes_text, many, name_of, printable
+from spark_jobs.audit.text import blamed, bytes_text, many, name_of, printable
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
 _COLUMNS = ("partition", "replica", "state", "log start", "high watermark", "log end", "size")
@@ -77,15 +77,14 @@ class Console:
         if rows:
             self._writer.table(table if self._writer.fits(table) else _table(_FEWER, rows))
         if left:
-            self._writer.line(f"and {many(left, 'replica')} more, none of which is worse")
+            self._writer.line(f"and {many(left, 'more replica')}, none of which is worse")
 
     def _finding(self, number: int, finding: Finding) -> None:
         offsets = "" if finding.first is None else f", offsets {finding.first} to {finding.last}"
         name = name_of(finding.topic, finding.partition)
         self._writer.line(f"\n{number}. [bold red]{finding.kind}[/] {escape(name + offsets)}")
         paragraph = self._writer.paragraph
-        who = "nothing tells which replica" if finding.wrong is None else f"replica {finding.wrong}"
-        paragraph("wrong" if is_fault(finding) else "about", printable(f"{who}: {finding.why}"))
+        paragraph("wrong" if is_fault(finding) else "about", printable(blamed(finding.wrong, finding.why)))
         for evidence in finding.evidence:
             place = evidence.file + ("" if evidence.position is None else f" at byte {evidence.position}")
             told = finding.why.endswith(evidence.seen)  # once is enough

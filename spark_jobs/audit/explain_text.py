@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from spark_jobs.audit.terminal import Writer, table_of
-from spark_jobs.audit.text import many, name_of, printable
+from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.replicas.files import UNREADABLE
 
 TIMES = ("baseTimestamp", "maxTimestamp")
@@ -40,9 +40,9 @@ def print_explanation(shown: Json, of: int) -> None:
     batches = f" ({shown['batches']} batches)" if shown.get("batches", 1) > 1 else ""
     number = f", finding {shown['number']} of {of}"
     writer.line(f"[bold red]{_safe(shown['class'])}[/] {_safe(place + offsets + batches + number)}")
-    wrong = "nothing tells which replica" if shown["wrong_replica"] is None else f"replica {shown['wrong_replica']}"
+    wrong = blamed(shown["wrong_replica"], shown["why"])
     writer.paragraph("means", shown["meaning"])
-    writer.paragraph("about" if shown["class"] == UNREADABLE else "wrong", printable(f"{wrong}: {shown['why']}"))
+    writer.paragraph("about" if shown["class"] == UNREADABLE else "wrong", printable(wrong))
     writer.paragraph("remedy", printable(shown["remedy"]))
     for evidence in shown["evidence"]:
         at = "" if evidence["position"] is None else f" at byte {evidence['position']}"

@@ -19,6 +19,12 @@ def name_of(topic: str, partition: int) -> str:
     return f"{topic}-{partition}" if partition >= 0 else "whole log directory"
 
 
+def blamed(wrong: int | None, why: str) -> str:
+    """Which replica, and why it."""
+    who = "nothing tells which replica" if wrong is None else f"replica {wrong}"
+    return why if why.startswith(who) else f"{who}: {why}"
+
+
 def printable(text: str) -> str:
     """`text` on one line, without what could hide or reorder what is seen; says so if it is too long."""
     if not text.replace(_SPACE, "").isprintable():
