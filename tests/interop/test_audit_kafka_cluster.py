@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from replog.log.batch import HEADER_SIZE, BatchHeader, iterate_batches
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, EXIT_CODES, INCONCLUSIVE
-from spark_jobs.audit_replicas import parser, where_of
+from spark_jobs.audit_replicas import parser
+from spark_jobs.command_line import where_of
 from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load
 from tests.interop.kafka import Kafka
 from tests.spark_jobs.conftest import spark

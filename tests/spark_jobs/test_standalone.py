@@ -14,7 +14,7 @@ from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
 from replog.log.batch import HEADER_SIZE, iterate_batches
 from spark_jobs.audit.audit import audit
-from spark_jobs.audit.report import summary
+from spark_jobs.audit.results import summary
 from tests.spark_jobs.standalone import Standalone, build_wheel, standalone, unpacked
 
 pytestmark = [
