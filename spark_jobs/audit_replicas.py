@@ -58,7 +58,8 @@ levels, each with what it reads and what it sees
            of a batch that does not fit. Sees what index sees, and headers
            that changed behind the indexes.
   deep     Reads every byte and recomputes every CRC-32C. Sees everything: bit
-           rot in payload too.
+           rot in payload too. The only level that compares what compaction
+           has left, record by record.
 
 verdicts and exit codes
   CONSISTENT    0  All committed offsets that replicas share are equal, and
@@ -77,9 +78,10 @@ verdicts and exit codes
 not faults
   Lag and uncommitted tails (above the high watermarks that the replicas have
   saved), different log starts (retention), different segment boundaries.
-  Compacted topics hold holes by design and are not supported yet. What
-  Kafka's quorum keeps in __cluster_metadata is left out: no high watermark of
-  it is on any disk.
+  What compaction took out, below the greatest offset that a replica of the
+  partition was cleaned to (cleaner-offset-checkpoint); above it everything is
+  compared as always. What Kafka's quorum keeps in __cluster_metadata is left
+  out: no high watermark of it is on any disk.
 
 examples
   replog audit run --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3

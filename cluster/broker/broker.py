@@ -85,7 +85,8 @@ class Broker:
         log_service = LogService(self.manager, self._producer_ids)
         self._server.add(methods.LOG, log_service)
         self._server.add(methods.REPLICA, ReplicaService(self.manager, log_service.offsets_for_leader_epoch))
-        self._server.add(methods.INSPECTION, InspectionService(self.manager))
+        self._inspection = InspectionService(self.manager)
+        self._server.add(methods.INSPECTION, self._inspection)
         self._log_dirs = LogDirsService(self.manager)
         self._server.add(methods.LOG_DIRS, self._log_dirs)
 
@@ -133,6 +134,7 @@ class Broker:
             broker_epoch,
             lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
         )
+        self._inspection.serve(logs)
         self._roles.apply_image()
         moves = ReplicaMoves(self.manager, logs)
         self._log_dirs.serve(logs, moves)

@@ -16,6 +16,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.digest import sealed_digest
+from replog.log.directories import LogDirectories
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, read_exactly
 from replog.log.scan import BatchReader
@@ -40,12 +41,17 @@ class InspectionService:
 
     def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
+        self._logs: LogDirectories | None = None
+
+    def serve(self, logs: LogDirectories) -> None:
+        """Before any replica is hosted."""
+        self._logs = logs
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
         replicas, segments = [], []
         for tp, hosted in sorted(self._manager.hosted.items()):
             if request.topic in ("", tp.topic):
-                replicas.append(_describe(hosted))
+                replicas.append(_describe(hosted, self._cleaned_to(hosted)))
                 segments.append(hosted.log.segments)
         if request.digests:
             for replica, views in zip(replicas, segments, strict=True):
@@ -54,6 +60,13 @@ class InspectionService:
                     if digest is not None:
                         segment.digest = digest
         return pb.DescribeReplicasResponse(broker_id=self._manager.config.node_id, replicas=replicas)
+
+    def _cleaned_to(self, hosted: HostedPartition) -> int:
+        """A cleaning that is under way, or was called off, has put segments into place that no checkpoint tells of."""
+        tp, checkpoint = hosted.topic_partition, None
+        if self._logs is not None and self._logs.get(tp) is hosted.log:
+            checkpoint = self._logs.cleaned_offsets(tp).get(tp)
+        return max(checkpoint or 0, hosted.log.compaction.swapped_to)
 
     async def read_file(self, request: pb.ReadFileRequest) -> AsyncIterator[WithRecords[pb.ReadFileResponse]]:
         if request.position < 0 or request.size < 0:
@@ -117,7 +130,7 @@ class InspectionService:
         return hosted
 
 
-def _describe(hosted: HostedPartition) -> pb.ReplicaDescription:
+def _describe(hosted: HostedPartition, cleaned_to: int) -> pb.ReplicaDescription:
     log = hosted.log
     return pb.ReplicaDescription(
         topic=hosted.topic_partition.topic,
@@ -130,6 +143,7 @@ def _describe(hosted: HostedPartition) -> pb.ReplicaDescription:
         size=log.size,
         segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in log.segments],
         epochs=[pb.EpochEntry(epoch=epoch, start_offset=start) for epoch, start in log.epochs.entries],
+        cleaned_to=cleaned_to,
     )
 
 

@@ -5,6 +5,7 @@
 | what Spark runs, in which order | `audit.py` |
 | one audit with a Spark of its own | `run.py` |
 | the comparison as Spark SQL, and what its rows say | `compare.py`, `rows.py` |
+| the same of what compaction has left, record by record | `cleaned.py` |
 | classes of faults, findings, the verdict | `findings.py` |
 | from raw faults and disagreements to findings: one cause, told once | `resolve.py` |
 | what is left for machines: the summary (JSON), the findings (Parquet) | `results.py` |

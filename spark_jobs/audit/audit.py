@@ -7,9 +7,9 @@ A partition that changed under the audit is read again.
 
 import json
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from replog.topic import TopicPartition
+from spark_jobs.audit.cleaned import Compare, Scope, compare_records
 from spark_jobs.audit.compare import (
     MAX_RESULTS,
     compare_batches,
@@ -33,6 +34,8 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     Replica,
+    cleaned_ends,
+    compared,
     unsettled,
     verdict,
 )
@@ -40,7 +43,8 @@ from spark_jobs.audit.landmarks import list_replicas
 from spark_jobs.audit.resolve import resolve
 from spark_jobs.audit.rows import fault_of, interval_of, mismatch_of, own_fault
 from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
-from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, ChecksSource
+from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, RECORDS, ChecksSource
+from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
@@ -71,9 +75,8 @@ class Audit:
 
     @property
     def compared(self) -> int:
-        """Partitions that two replicas or more hold."""
-        held = Counter(_key(replica) for replica in self.replicas if replica.partition >= 0)
-        return sum(count > 1 for count in held.values())
+        """Partitions that two replicas or more hold, and of which this level compares something."""
+        return compared(self.level, self.replicas)
 
     @property
     def verdict(self) -> str:
@@ -185,7 +188,7 @@ class _Run:
         """What need not be compared again; and what can be saved if nothing is found, as it is before it is read."""
         if self._since is None and not self._save:
             return TakenOver(), {}
-        stores = ChecksSource(self._options).stores()
+        stores = [CountingStore(store) for store in ChecksSource(self._options).stores()]
         try:
             listed = list_replicas(stores, filter(None, self._options["topics"].split(",")))
             taken = take_over(self._since, self._level, listed) if self._since is not None else TakenOver()
@@ -193,6 +196,7 @@ class _Run:
         finally:
             for store in stores:
                 store.close()
+        self._count("describe", sum(store.bytes_read for store in stores))
         self._starts = {(p.topic, p.partition): start for p, start in taken.starts.items()}
         self._result.taken = taken if self._since is not None else None
         return taken, verified
@@ -202,9 +206,10 @@ class _Run:
     def _describe(self) -> list[Replica]:
         """The replicas as they are now. Everything that is read later is compared below these high watermarks only."""
         self._progress("describing the replicas")
-        rows = self._load("replog_replicas").select(*Replica.columns()).collect()
+        rows = self._load("replog_replicas").select(*Replica.columns(), "read").collect()
+        self._count("describe", sum(row["read"] for row in rows))
         self._done("describe")
-        return [Replica(**row.asDict()) for row in rows]
+        return [Replica(*row[:-1]) for row in rows]
 
     def _moved(self, seen: _Seen) -> dict[Key, str]:
         """The partitions of which something was seen that their changing may explain, and how they changed.
@@ -238,7 +243,24 @@ class _Run:
             return self._digests(held)
         if self._level == "index":
             return self._indexes(held)
-        return self._blocks(held, crc=self._level == "deep")
+        seen = self._blocks(held, crc=self._level == "deep")
+        if self._level == "deep":
+            seen.add(self._records(held))
+        return seen
+
+    def _records(self, held: list[Replica]) -> _Seen:
+        """Where replicas were cleaned on their own, what is left of their records."""
+        ends = cleaned_ends(held)
+        cleaned = [r for r in held if ends.get(_key(r), 0) > self._starts.get(_key(r), 0)]
+        if not cleaned:
+            return _Seen()
+        self._progress("comparing records where replicas were cleaned")
+        scopes = []
+        for r in cleaned:
+            first, end = max(r.log_start, self._starts.get(_key(r), 0)), ends[_key(r)]
+            scopes.append(Scope(r.replica, *_key(r), first, min(r.mark, r.log_end, end), end))
+        seen = self._by_batch("records", cleaned, compare_records(self._spark, scopes), {"pass": RECORDS}, few=True)
+        return replace(seen, mismatches=[replace(mismatch, of_records=True) for mismatch in seen.mismatches])
 
     def _blocks(self, held: list[Replica], *, crc: bool) -> _Seen:
         self._progress("reading every batch" if crc else "reading every header")
@@ -287,7 +309,12 @@ class _Run:
         """Batch by batch."""
         wider = [(topic, partition, first, last + 1) for topic, partition, first, last in ranges]  # to where they agree
         options = {"pass": BATCHES, "ranges": json.dumps(wider), "crc": crc}
-        rows = self._collect("headers" if crc == "false" else "differences", held, compare_batches, options)
+        return self._by_batch("headers" if crc == "false" else "differences", held, compare_batches, options)
+
+    def _by_batch(
+        self, stage: str, held: list[Replica], compare: Compare, options: dict[str, str], **how: bool
+    ) -> _Seen:
+        rows = self._collect(stage, held, compare, options, **how)
         mismatches = [row for row in rows if row["class"] in (VALUE_MISMATCH, EPOCH_MISMATCH)]
         faults = [fault_of(row) for row in rows if row["class"] not in (VALUE_MISMATCH, EPOCH_MISMATCH)]
         return _Seen(faults, [mismatch_of(row) for row in mismatches])
@@ -296,13 +323,13 @@ class _Run:
         self,
         stage: str,
         held: list[Replica],
-        compare: Callable[[DataFrame, DataFrame], DataFrame],
+        compare: Compare,
         options: dict[str, str],
         *,
         few: bool = False,
     ) -> list[Row]:
         """Run one pass; its bytes and seconds go on the account of `stage`. A `few` rows may be looked at twice."""
-        bounds = [(*_key(r), r.replica, r.high_watermark, r.log_end) for r in held]
+        bounds = [(*_key(r), r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]
         starts = json.dumps([(*key, start) for key, start in self._starts.items()])
         rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
         counted = Observation()
@@ -312,10 +339,12 @@ class _Run:
         found = compare(rows, self._marks).collect()
         rows.unpersist()
         self._result.complete &= len(found) < MAX_RESULTS
-        read = self._result.bytes_read
-        read[stage] = read.get(stage, 0) + (counted.get["bytes"] or 0)
+        self._count(stage, counted.get["bytes"] or 0)
         self._done(stage)
         return found
+
+    def _count(self, stage: str, read: int) -> None:
+        self._result.bytes_read[stage] = self._result.bytes_read.get(stage, 0) + read
 
     def _load(self, source: str, **options: str) -> DataFrame:
         return self._spark.read.format(source).options(**self._options, **options).load()
@@ -346,6 +375,8 @@ def _change(before: Replica | None, after: Replica | None) -> str | None:
         return f"its log was cut from {before.log_end} to {after.log_end}"
     if after.leader_epoch != before.leader_epoch:
         return f"its leader epoch moved from {before.leader_epoch} to {after.leader_epoch}"
+    if after.cleaned_to != before.cleaned_to:
+        return f"it was cleaned up to {after.cleaned_to}"
     if (after.fault, after.detail) != (before.fault, before.detail):
         return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
     return None

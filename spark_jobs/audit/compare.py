@@ -31,7 +31,7 @@ def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
     return F.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, _MARKS)))  # from Arrow it takes no job
 
 
-def _keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
+def keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Rows of a pass, with the replica's high watermark, and `fault_key`, which tells faults from everything else."""
     # Segments may overlap in a damaged replica: a fault's key keeps it apart from the others.
     fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "fault", *_PLACE))
@@ -42,7 +42,7 @@ def _keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
 def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Faults as they come (`found`), and the blocks on which replicas disagree (`first`, `last`, without `found`)."""
     sums = (
-        _committed(_keyed(rows, marks))
+        committed(keyed(rows, marks))
         .groupBy(*_KEY, "number", "cell", "fault_key", "replica")
         .agg(
             F.min("base_offset").alias("first"),
@@ -76,7 +76,7 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
     """
     view = F.struct("replica", "last_offset", "leader_epoch", "crc", "size", "segment", "position")
     grouped = (
-        _committed(_keyed(batches, marks))
+        committed(keyed(batches, marks))
         .groupBy(*_KEY, "base_offset", "fault_key")
         .agg(
             F.array_sort(F.collect_list(view)).alias("seen"),
@@ -88,7 +88,7 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
     return _runs(grouped).orderBy(*_KEY, "base_offset").limit(MAX_RESULTS)
 
 
-def _committed(rows: DataFrame) -> DataFrame:
+def committed(rows: DataFrame) -> DataFrame:
     """Faults, and what a replica knows to be committed: of what lies above, nothing can be said."""
     return rows.where(F.col("fault_key").isNotNull() | (F.col("base_offset") < F.col("mark")))
 
@@ -152,7 +152,7 @@ def compare_indexes(indexes: DataFrame, marks: DataFrame) -> DataFrame:
     point = F.struct("replica", "value", "mark")
     relevant = indexes.where(F.col("fault").isNotNull() | (F.col("value").isNotNull() & (F.col("kind") != "time")))
     grouped = (
-        _keyed(relevant, marks)
+        keyed(relevant, marks)
         .groupBy(*_KEY, "kind", F.col("last_offset").alias("offset"), "fault_key")
         .agg(F.collect_set(point).alias("seen"), F.first(F.struct(*_FAULT)).alias("found"))
         .where(F.col("fault_key").isNotNull() | (F.size("seen") > 1))

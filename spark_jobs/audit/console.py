@@ -9,14 +9,14 @@ from rich.status import Status
 from rich.table import Table
 
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding, Replica
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding, Replica, told_of_cleaned
 from spark_jobs.audit.overview import STATES, is_fault, states
 from spark_jobs.audit.terminal import Writer, table_of
 from spark_jobs.audit.text import blamed, bytes_text, many, name_of, printable
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
 _COLUMNS = ("partition", "replica", "state", "log start", "high watermark", "log end", "size")
-_NUMBERS = ("replica", "log start", "high watermark", "log end", "size")
+_NUMBERS = ("replica", "log start", "high watermark", "log end", "size", "cleaned to")
 _FEWER = ("partition", "replica", "state", "high watermark", "log end")  # where a terminal is narrow
 MAX_ROWS = 50
 
@@ -46,7 +46,8 @@ class Console:
         """The replicas, then the findings, then where there is more."""
         line = self._writer.line
         self._replicas(result)
-        told = [] if result.taken is None else result.taken.told()
+        told = told_of_cleaned(result.level, result.replicas)
+        told += [] if result.taken is None else result.taken.told()
         for text in told[:MAX_ROWS]:
             line(escape(printable(text)))
         if len(told) > MAX_ROWS:
@@ -73,7 +74,8 @@ class Console:
             rows.sort(key=lambda row: STATES.index(row[1]))
             rows, left = rows[:MAX_ROWS], len(rows) - MAX_ROWS
         rows.sort(key=lambda row: (row[0].topic, row[0].partition, row[0].replica))
-        table = _table(_COLUMNS, rows)
+        cleaned = any(replica.cleaned_to for replica, _ in rows)
+        table = _table([*_COLUMNS, "cleaned to"] if cleaned else _COLUMNS, rows)
         if rows:
             self._writer.table(table if self._writer.fits(table) else _table(_FEWER, rows))
         if left:
@@ -103,6 +105,7 @@ def _table(columns: Sequence[str], rows: Sequence[tuple[Replica, str]]) -> Table
             "high watermark": "-" if replica.high_watermark is None else str(replica.high_watermark),
             "log end": str(replica.log_end),
             "size": bytes_text(replica.size),
+            "cleaned to": str(replica.cleaned_to or "-"),
         }
         table.add_row(*(cells[column] for column in columns))
     return table

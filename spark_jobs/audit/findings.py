@@ -1,5 +1,7 @@
 """What an audit can find and say: classes, raw observations, findings, the verdict. Pure; knows no Spark."""
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
@@ -65,6 +67,7 @@ class Replica:
     file: str | None = None
     detail: str | None = None
     leader_epoch: int | None = None  # None: its directory does not say
+    cleaned_to: int = 0  # below it compaction may have taken offsets out
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -139,6 +142,7 @@ class Mismatch:
     count: int
     views: tuple[View, ...]
     pairs: tuple[tuple[int, int], ...]  # replicas that disagree
+    of_records: bool = False  # not of batches: replicas were cleaned there, and `crc` is a hash of a record
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,36 @@ def unsettled(topic: str, partition: int, why: str) -> Finding:
     told = f"the partition changed while it was audited, each time that it was tried: {why}"
     remedy = "Audit it again when no leader is elected and retention has nothing to delete, or audit stopped brokers."
     return Finding(UNREADABLE, topic, partition, (), None, None, None, told, remedy)
+
+
+def cleaned_ends(replicas: Iterable[Replica]) -> dict[tuple[str, int], int]:
+    """Up to where replicas of a partition were cleaned, which each does on its own (CL-10): of those that were."""
+    ends: dict[tuple[str, int], int] = {}
+    for replica in replicas:
+        if replica.cleaned_to > ends.get((replica.topic, replica.partition), 0):
+            ends[replica.topic, replica.partition] = replica.cleaned_to
+    return ends
+
+
+def compared(level: str, replicas: Iterable[Replica]) -> int:
+    """Partitions that two replicas or more hold, and of which the level compares something."""
+    held: dict[tuple[str, int], list[Replica]] = defaultdict(list)
+    for replica in replicas:
+        if replica.partition >= 0:
+            held[replica.topic, replica.partition].append(replica)
+    ends = {} if level == "deep" else cleaned_ends(itertools.chain(*held.values()))
+    return sum(len(held[key]) > 1 and not 0 < max(r.mark for r in held[key]) <= ends.get(key, 0) for key in held)
+
+
+def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
+    """What of the cleaned part of partitions the level compares, in words, a line a partition."""
+    how = "compared there record by record"
+    if level != "deep":
+        how = f"level {level} compares nothing there: audit at level deep"
+    return [
+        f"{topic}-{partition}: below offset {end} replicas were cleaned on their own; {how}"
+        for (topic, partition), end in sorted(cleaned_ends(replicas).items())
+    ]
 
 
 def verdict(findings: Iterable[Finding], compared: int) -> str:

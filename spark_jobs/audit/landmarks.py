@@ -15,6 +15,7 @@ from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, r
 from replog.topic import TopicPartition
 from spark_jobs.audit.evidence import find_batch
 from spark_jobs.replicas.brokers import BrokerStore
+from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore
 from spark_jobs.replicas.scan import LogFile
@@ -45,7 +46,7 @@ class Landmark:
         if _lineage(self.epochs, start, offset) != _lineage(now.epochs, start, offset):
             return f"has other leader epochs below {offset}"
         if now.log_start < offset and self.last_batch != now.last_batch:
-            return f"was truncated below {offset}: the last batch there is another one"
+            return f"was truncated or compacted below {offset}: the last batch there is another one"
         return None
 
     def as_json(self) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
     except (OSError, ReplogError) as error:
         return f"cannot be read: {error}"
     if batch is None and files.log_start < offset:
-        return f"ends below {offset}"
+        return f"has no batch that ends with {offset - 1}: its log ends below, or was compacted there"
     return Landmark(files.log_start, epochs, batch, topic_id, directory)
 
 
@@ -126,7 +127,7 @@ def _batch_below(files: PartitionFiles, offset: int) -> Batch | None:
 
 def _identity(files: PartitionFiles) -> tuple[str, str]:
     """Topic id and directory. One that was moved aside and copied anew is another, even under the same inode number."""
-    store = files.store
+    store = files.store.counted if isinstance(files.store, CountingStore) else files.store
     if isinstance(store, BrokerStore):
         return format_topic_id(store.topic_ids.get(files.partition.topic, b"")), ""
     if not isinstance(store, DirectoryStore):

@@ -144,6 +144,7 @@ def _cell(state: str, replica: Replica | None, found: list[tuple[int, Finding]],
     if replica is not None:
         mark = "unknown" if replica.high_watermark is None else number(replica.high_watermark)
         tip = f"offsets {number(replica.log_start)} – {number(replica.log_end)}, high watermark {mark}"
+        tip += f", cleaned to {number(replica.cleaned_to)}" if replica.cleaned_to else ""
     if not found:
         return Cell(state, f"{state}: {tip}")
     kinds = Counter(finding.kind for _, finding in found)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from replog.log.files import write_atomically
 from spark_jobs.audit import overview, pictures
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, Finding, Replica
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, Finding, Replica, told_of_cleaned
 from spark_jobs.audit.lineage import History, Lineage, lineage
 from spark_jobs.audit.overview import ABSENT, Key, is_fault, states
 from spark_jobs.audit.results import LISTED, counts, place, summary, write_findings
@@ -36,7 +36,8 @@ SEEN_BY = {
     "checkpoints that say what is not so; does not see what changed behind the indexes afterwards.",
     "batches": "Read the header of every batch and all indexes. Also sees headers that changed behind the indexes; "
     "does not see payload that rotted.",
-    "deep": "Read every byte and recomputed every checksum. Sees everything, rotten payload too.",
+    "deep": "Read every byte and recomputed every checksum. Sees everything, rotten payload too; where replicas were "
+    "compacted on their own, compares records.",
 }
 SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}
 
@@ -68,6 +69,7 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
     lagging = _lagging(result)
     bounds = _bounds(result)
     taken = [] if result.taken is None else result.taken.told()
+    cleaned = told_of_cleaned(result.level, result.replicas)
     return environment.get_template("report.html.j2").render(
         result=result,
         symbol=SYMBOLS[result.verdict],
@@ -96,6 +98,8 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
         bounds=bounds[:BOUNDS_LISTED],
         bounds_left=len(bounds) - BOUNDS_LISTED,
         servers=result.where if isinstance(result.where, str) else "",
+        cleaned=cleaned[:TAKEN_LISTED],
+        cleaned_left=len(cleaned) - TAKEN_LISTED,
         taken=taken[:TAKEN_LISTED],
         taken_left=len(taken) - TAKEN_LISTED,
         seen_by=SEEN_BY,
@@ -144,7 +148,10 @@ def _steps(result: Audit) -> list[str]:
         if unread:
             steps.append(f"See the {many(len(unread), 'finding')}: what could not be read or known, and the remedy.")
         if not result.compared:
-            steps.append("No partition is held by two of the replicas given: give those of the other brokers too.")
+            steps.append(
+                "No partition is held by two of the replicas given, or has something that this level compares: give "
+                "those of the other brokers too, or audit at level deep."
+            )
         return [*steps, again]
     blamed = Counter(finding.wrong for finding in result.findings if is_fault(finding))
     named = ", ".join(

@@ -249,13 +249,15 @@ class _Resolver:
 
     def _mismatch(self, mismatch: Mismatch) -> Finding:
         wrong, why = self._culprit(mismatch)
+        why += "; compared by records, as replicas were cleaned there" if mismatch.of_records else ""
+        checksum = "hash" if mismatch.of_records else "CRC"
         evidence = tuple(
             Evidence(
                 view.replica,
                 str(self._directory(view.replica) / segment_file_name(view.segment, ".log")),
                 view.position,
-                f"offsets {mismatch.first} to {view.last_offset}, epoch {view.epoch}, CRC {view.crc & 0xFFFFFFFF:08x}, "
-                f"{view.size} bytes",
+                f"offsets {mismatch.first} to {view.last_offset}, epoch {view.epoch}, "
+                f"{checksum} {view.crc & 0xFFFFFFFF:08x}, {view.size} bytes",
                 view.epoch,
             )
             for view in mismatch.views

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from replog.log.files import write_atomically
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import EXIT_CODES, Finding, Replica
+from spark_jobs.audit.findings import EXIT_CODES, Finding, Replica, told_of_cleaned
 from spark_jobs.audit.overview import Place, states
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
@@ -80,6 +80,7 @@ def summary(result: Audit) -> dict[str, Any]:
         "where": _where(result),
         "partitions_compared": result.compared,
         "since": None if result.taken is None else result.taken.told(),
+        "cleaned": told_of_cleaned(result.level, result.replicas),
         "complete": result.complete and len(result.findings) <= LISTED,
         "classes": counts(result),
         "replicas": [
@@ -91,6 +92,7 @@ def summary(result: Audit) -> dict[str, Any]:
                 "log_start": replica.log_start,
                 "high_watermark": replica.high_watermark,
                 "log_end": replica.log_end,
+                "cleaned_to": replica.cleaned_to or None,
                 "size": replica.size,
                 "segments": replica.segments,
             }

@@ -16,5 +16,6 @@
 | batches summed up by offset, and the short way through a segment that is sound | `blocks.py`, `sound.py` |
 | index entries summed up by offset, and the short way through sound ones | `index_blocks.py` |
 | what digest indexes say of an offset | `digests.py` |
+| the records that compaction has left in a segment | `cleaned.py` |
 | how many bytes were read | `counting.py` |
 """

@@ -44,6 +44,11 @@ class Cells:
     cuts: tuple[int, ...]  # ascending
     end: int  # batches from here on are not summed up
     begin: int = 0  # those before it are not either, and need not be read
+    cleaned_to: int = 0  # those before it are not either: replicas compacted them on their own (CL-10)
+
+    @property
+    def compared_from(self) -> int:
+        return max(self.begin, self.cleaned_to)
 
 
 def block_span(offsets: int, size: int) -> int:
@@ -101,7 +106,7 @@ class _Sums:
 
     def add(self, bases: Array, lasts: Array, sizes: Array, digests: Array) -> None:
         """Sum up batches, in the order of the log."""
-        wanted = (bases >= self._cells.begin) & (bases < self._cells.end)
+        wanted = (bases >= self._cells.compared_from) & (bases < self._cells.end)
         if not wanted.all():
             bases, lasts, sizes, digests = bases[wanted], lasts[wanted], sizes[wanted], digests[wanted]
         if not len(bases):
@@ -166,7 +171,8 @@ class _Sound:
                 self._check(*chunk)
         require(all(index.seen == len(index.entries) for index in self._indexes.values()))
         require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
-        require(segment.next_base is None or self._expected == segment.next_base)
+        next_base = self._expected if segment.next_base is None else segment.next_base
+        require(segment.missing_from(self._expected, next_base) == next_base)
         return self._sums.blocks
 
     def _first(self, log: SegmentFile) -> int:
@@ -208,7 +214,8 @@ class _Sound:
         require((headers["magic"] == MAGIC).all() and (deltas >= 0).all())
         require(((counts >= 0) & (counts <= deltas + 1)).all())
         lasts = bases + deltas
-        require(bases[0] == self._expected and (bases[1:] == lasts[:-1] + 1).all())
+        expected = np.concatenate([[self._expected], lasts[:-1] + 1])
+        require(((bases == expected) | ((bases > expected) & (bases <= self._segment.cleaned_to))).all())
         require(bases.min() >= 0 and bases.max() < MAX_BASE_OFFSET)
         self._expected = int(lasts[-1]) + 1
         self._check_offsets(ends - sizes, bases, lasts)

@@ -203,10 +203,11 @@ class BrokerStore:
             partition,
             described.log_start_offset,
             described.high_watermark,
-            segments_of(self, partition, listed),
+            segments_of(self, partition, listed, described.cleaned_to),
             log_end=described.log_end_offset,
             leads=described.is_leader,
             leader_epoch=described.leader_epoch,
+            cleaned_to=described.cleaned_to,
         )
 
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:

@@ -1,13 +1,16 @@
 """`replog_checks`: the data source of the audit. One pass over segments, as one of four kinds of check.
 
-Options, beside those of all sources: `pass` = blocks, digests, indexes or batches; `crc` = false to read no payload
-(blocks and batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON rows
-[topic, partition, replica, high watermark, log end] as they were before anything was read; `ranges` = JSON rows [topic,
-partition, first, last], of which other offsets come to no rows, except for faults; `starts` = JSON rows [topic,
-partition, offset]: what lies below need not be read.
+Options, beside those of all sources: `pass` = blocks, digests, indexes, batches or records; `crc` = false to read no
+payload (blocks and batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON
+rows [topic, partition, replica, high watermark, log end, cleaned to] as they were before anything was read; `ranges` =
+JSON rows [topic, partition, first, last], of which other offsets come to no rows, except for faults; `starts` = JSON
+rows [topic, partition, offset]: what lies below need not be read.
+
+Below the greatest `cleaned to` of a partition's replicas offsets may be missing (CL-10): the pass `records` has rows of
+that part, the others check it and have rows of what lies above.
 
 A row is a block of batches or of index entries (`number` is set), a point of an index (`kind`), a batch (`crc`), a
-fault (`fault`), or the count of bytes that a segment took (`read`).
+record (`crc`, which is a hash, and `flags`), a fault (`fault`), or the count of bytes that a segment took (`read`).
 """
 
 import json
@@ -23,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from replog.log.files import LOG_SUFFIX
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
+from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.files import UNREADABLE, VANISHED, PartitionFiles, Segment, Vanished, in_ranges
@@ -32,15 +36,17 @@ from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sources import MAX_SEGMENTS, PACKED_BYTES, ReplicaReader, ReplicaSource
 
-BLOCKS, DIGESTS, INDEXES, BATCHES = "blocks", "digests", "indexes", "batches"
+BLOCKS, DIGESTS, INDEXES, BATCHES, RECORDS = "blocks", "digests", "indexes", "batches", "records"
 
 CHECKS_SCHEMA = (
     "replica int, topic string, partition int, segment long, position long, base_offset long, last_offset long, "
     "leader_epoch int, crc long, size long, kind string, slot int, value long, number long, cell int, batches long, "
-    "read long, fault string, file string, detail string"
+    "read long, fault string, file string, detail string, key binary, producer long, flags int"
 )
 _COLUMNS = [column.split()[0] for column in CHECKS_SCHEMA.split(", ")][4:]  # after the place
 _NOTHING = (None,) * len(_COLUMNS)
+
+_Item = Block | Point | Batch | CleanedRecord | Fault
 
 
 class _Work(NamedTuple):
@@ -101,6 +107,8 @@ class _ChecksReader(ReplicaReader):
                     continue
                 if segment.next_base is not None and segment.next_base <= cells[place].begin:
                     continue
+                if self._pass == RECORDS and segment.base > cells[place].cleaned_to:
+                    continue
                 if segment.size > room or len(packed[-1].work) == MAX_SEGMENTS:
                     packed.append(WorkPartition())
                     room = PACKED_BYTES
@@ -114,11 +122,12 @@ class _ChecksReader(ReplicaReader):
 
     def _rows(self, work: _Work) -> Iterator[tuple[Any, ...]]:
         store = CountingStore(work.segment.store)
-        segment = replace(work.segment, store=store)
+        segment = replace(work.segment, store=store, cleaned_to=work.cells.cleaned_to)
         place = (segment.replica, segment.topic, segment.partition, segment.base)
         try:
             for item in self._check(segment, work):
-                yield (*place, *_columns(item))
+                if _is_compared(item, work.cells):
+                    yield (*place, *_columns(item))
         except OSError as error:
             last = segment.base if segment.next_base is None else segment.next_base - 1
             kind = VANISHED if isinstance(error, Vanished) else UNREADABLE
@@ -128,7 +137,9 @@ class _ChecksReader(ReplicaReader):
             store.close()
         yield (*place, *_row(read=store.bytes_read))
 
-    def _check(self, segment: Segment, work: _Work) -> Iterator[Block | Point | Batch | Fault]:
+    def _check(self, segment: Segment, work: _Work) -> Iterator[_Item]:
+        if self._pass == RECORDS:
+            return cleaned_records(segment, max(work.log_start, work.cells.begin))
         if self._pass == BLOCKS:
             return check_blocks(segment, work.log_start, work.cells, crc=self._crc)
         if self._pass == DIGESTS:
@@ -154,11 +165,14 @@ class _ChecksReader(ReplicaReader):
 
 def cells_of(
     listed: list[PartitionFiles],
-    bounds: list[tuple[str, int, int, int | None, int]],
+    bounds: list[tuple[str, int, int, int | None, int, int]],
     starts: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> dict[tuple[int, str, int], Cells]:
     """By replica, topic and partition; without replicas that `bounds` does not name."""
-    described = {(replica, topic, partition): (mark, log_end) for topic, partition, replica, mark, log_end in bounds}
+    described = {(replica, topic, partition): (mark, log_end) for topic, partition, replica, mark, log_end, _ in bounds}
+    cleaned: dict[tuple[str, int], int] = defaultdict(int)
+    for topic, partition, *_, cleaned_to in bounds:
+        cleaned[topic, partition] = max(cleaned[topic, partition], cleaned_to)
     groups: dict[tuple[str, int], list[PartitionFiles]] = defaultdict(list)
     for files in listed:
         if files.segments and (files.replica, *files.partition) in described:
@@ -166,7 +180,8 @@ def cells_of(
     cells = {}
     for (topic, partition), members in groups.items():
         start = starts.get((topic, partition), 0)
-        cuts = {start}
+        cleaned_to = cleaned[topic, partition]
+        cuts = {start, cleaned_to}
         offsets = size = 0
         for files in members:
             mark, log_end = described[files.replica, topic, partition]
@@ -175,11 +190,18 @@ def cells_of(
             size = max(size, sum(segment.size for segment in files.segments))
         for files in members:
             place = (files.replica, topic, partition)
-            cells[place] = Cells(block_span(offsets, size), tuple(sorted(cuts)), described[place][1], start)
+            cells[place] = Cells(block_span(offsets, size), tuple(sorted(cuts)), described[place][1], start, cleaned_to)
     return cells
 
 
-def _columns(item: Block | Point | Batch | Fault) -> tuple[Any, ...]:
+def _is_compared(item: _Item, cells: Cells) -> bool:
+    """Whether it is more than what the replica's own check needs."""
+    if isinstance(item, Point):
+        return item.offset + 1 >= cells.cleaned_to
+    return not isinstance(item, Batch) or item.base_offset >= cells.cleaned_to
+
+
+def _columns(item: _Item) -> tuple[Any, ...]:
     if isinstance(item, Block):
         return _row(
             base_offset=item.first,
@@ -195,6 +217,8 @@ def _columns(item: Block | Point | Batch | Fault) -> tuple[Any, ...]:
         return (*at, item.kind, item.slot, _signed(item.value), *_NOTHING[9:])
     if isinstance(item, Batch):
         return (*item, *_NOTHING[6:])
+    if isinstance(item, CleanedRecord):
+        return (*item[:6], *_NOTHING[9:], *item[6:])
     return _row(
         position=item.position,
         base_offset=item.first,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.scan import HEADER_WINDOW
@@ -17,6 +18,11 @@ class CountingStore:
         self.bytes_read = 0
 
     @property
+    def counted(self) -> ReplicaStore:
+        """The other one."""
+        return self._store
+
+    @property
     def replica(self) -> int:
         return self._store.replica
 
@@ -25,7 +31,10 @@ class CountingStore:
         return self._store.place
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
-        return self._store.partitions(topics)
+        return [
+            replace(files, store=self, segments=tuple(replace(segment, store=self) for segment in files.segments))
+            for files in self._store.partitions(topics)
+        ]
 
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         return self._store.epochs(partition)

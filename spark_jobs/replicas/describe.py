@@ -22,9 +22,11 @@ class Description(NamedTuple):
     segments: int
     leads: bool | None  # None, for a directory: not known
     leader_epoch: int | None
+    cleaned_to: int  # below it compaction may have taken offsets out; 0: nowhere
     fault: str | None = None
     file: str | None = None
     detail: str | None = None
+    read: int = 0  # bytes of segments' files that it took to tell
 
 
 def describe(files: PartitionFiles) -> Description:
@@ -58,17 +60,19 @@ def _bounds(files: PartitionFiles) -> Description:
             log_end = max(files.log_start, _log_end(files.segments[-1])) if files.segments else files.log_start
         except OSError as failure:
             error = str(failure)
+    end = files.log_start if log_end is None else log_end
     return Description(
         files.replica,
         files.partition.topic,
         files.partition.partition,
         files.log_start,
         files.high_watermark,
-        files.log_start if log_end is None else log_end,
+        end,
         sum(segment.size for segment in files.segments),
         len(files.segments),
         files.leads,
         files.leader_epoch,
+        min(files.cleaned_to, end),
         *((UNREADABLE, files.place, error) if error is not None else ()),
     )
 

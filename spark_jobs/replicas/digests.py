@@ -70,9 +70,9 @@ class _Digests:
             return
         offset, digest, _ = self._at(next_base)
         yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
-        if offset < next_base - 1:
+        if (missing := self._segment.missing_from(offset + 1, next_base)) < next_base:
             detail = f"the segment ends with offset {offset}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, self._segment.size, offset + 1, next_base - 1, -1, detail)
+            yield Fault(GAP, LOG_SUFFIX, self._segment.size, missing, next_base - 1, -1, detail)
         elif self._entry(self._count - 1)[0] != offset:  # then the digests of later segments are not known either
             yield Fault(UNREADABLE, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, NO_DIGESTS)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.checkpoint import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -92,6 +93,7 @@ class DirectoryStore:
         try:
             marks = OffsetCheckpoint(self.directory / HIGH_WATERMARK_CHECKPOINT).read()
             starts = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read()
+            cleaned = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read()
             names = sorted(entry.name for entry in os.scandir(self.directory) if entry.is_dir())
         except (OSError, LogStorageError) as error:
             return [PartitionFiles(self, TopicPartition("", -1), error=str(error))]
@@ -107,7 +109,7 @@ class DirectoryStore:
                 continue  # Kafka's quorum copies it by Raft, and no disk says what of it is committed
             elif not topics or partition.topic in topics:
                 mark = marks.get(partition)
-                found[partition] = self._list(partition, starts.get(partition, 0), mark)
+                found[partition] = self._list(partition, starts.get(partition, 0), mark, cleaned.get(partition, 0))
         for partition, mark in marks.items():
             if partition not in found and mark > 0 and (not topics or partition.topic in topics):
                 found[partition] = PartitionFiles(self, partition, starts.get(partition, 0), mark)
@@ -123,7 +125,7 @@ class DirectoryStore:
             raise OSError(errno.EIO, error.message) from None
         return max(marked, min(bases, default=0))
 
-    def _list(self, partition: TopicPartition, log_start: int, mark: int | None) -> PartitionFiles:
+    def _list(self, partition: TopicPartition, log_start: int, mark: int | None, cleaned_to: int) -> PartitionFiles:
         directory = self.directory / partition.directory_name
         try:
             bases = sorted(base for base, _ in files_by_offset(directory, LOG_SUFFIX))
@@ -133,11 +135,11 @@ class DirectoryStore:
                 None if after is None else self._digest(partition, base, after)
                 for base, after in zip(bases, following, strict=True)
             )
-            segments = segments_of(self, partition, list(map(Listed, bases, sizes, digests)))
+            segments = segments_of(self, partition, list(map(Listed, bases, sizes, digests)), cleaned_to)
         except OSError as error:
             return PartitionFiles(self, partition, log_start, mark, error=str(error))
         start = max(log_start, bases[0]) if bases else log_start
-        return PartitionFiles(self, partition, start, mark, segments)
+        return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to)
 
     def _digest(self, partition: TopicPartition, base: int, next_base: int) -> int | None:
         name = segment_file_name(base, DIGEST_SUFFIX)

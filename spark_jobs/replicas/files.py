@@ -87,10 +87,15 @@ class Segment:
     size: int  # bytes of the .log file
     bytes_before: int  # in the .log files of the earlier segments
     digest_before: int | None  # of the batches of the earlier segments; None if their digest indexes do not say
+    cleaned_to: int = 0  # below it compaction may have taken offsets out (CL-8)
 
     @property
     def replica(self) -> int:
         return self.store.replica
+
+    def missing_from(self, first: int, end: int) -> int:
+        """Of offsets from `first` to `end` that are not there, the first that no compaction explains; `end` if none."""
+        return max(first, min(self.cleaned_to, end))
 
     @contextmanager
     def open(self, suffix: str) -> Iterator[SegmentFile]:
@@ -125,6 +130,7 @@ class PartitionFiles:
     log_end: int | None = None  # None: nobody says, but the batches do
     leads: bool | None = None  # None: nobody says
     leader_epoch: int | None = None
+    cleaned_to: int = 0  # below it compaction may have taken offsets out, in this replica
 
     @property
     def replica(self) -> int:
@@ -173,7 +179,9 @@ class Listed(NamedTuple):
     digest: int | None  # of all its batches; None if its digest index does not say, and for the last segment
 
 
-def segments_of(store: ReplicaStore, partition: TopicPartition, listed: Sequence[Listed]) -> tuple[Segment, ...]:
+def segments_of(
+    store: ReplicaStore, partition: TopicPartition, listed: Sequence[Listed], cleaned_to: int
+) -> tuple[Segment, ...]:
     """The segments of one partition. Raises OSError unless they are listed by base offset, with sizes that can be."""
     segments = []
     bytes_before = 0
@@ -185,7 +193,7 @@ def segments_of(store: ReplicaStore, partition: TopicPartition, listed: Sequence
             or not 0 <= size <= MAX_LONG - bytes_before
         ):
             raise OSError(errno.EINVAL, f"{partition} cannot have a segment {base} of {size} bytes before {next_base}")
-        segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before))
+        segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before, cleaned_to))
         bytes_before += size
         digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)
     return tuple(segments)

@@ -44,13 +44,15 @@ def index_blocks(segment: Segment, log_start: int, cells: Cells) -> Iterator[Blo
     before = {BYTES: segment.bytes_before, DIGEST: segment.digest_before or 0}
     for kind, points in entries.items():
         values = np.array([((point.value or 0) - before[kind]) % 2**64 for point in points], np.uint64)
-        yield from _hashed(cells, np.array([point.offset for point in points], np.int64), values)
+        yield from _hashed(cells, segment.base, np.array([point.offset for point in points], np.int64), values)
 
 
-def _hashed(cells: Cells, offsets: Array, values: Array) -> Iterator[Block]:
-    """A block for the entries of each cell: `values` say what the segment has up to `offsets`, in bytes or digests."""
+def _hashed(cells: Cells, base: int, offsets: Array, values: Array) -> Iterator[Block]:
+    """A block for the entries of each cell: `values` say what the segment, which begins at `base`, has up to `offsets`,
+    in bytes or digests."""
     steps = np.diff(values, prepend=np.uint64(0))  # so that it does not matter what came before
-    wanted = (offsets >= cells.begin) & (offsets < cells.end)
+    since = np.concatenate([[base], offsets + 1])[:-1]  # a step that begins in the cleaned part is like no other's
+    wanted = (offsets >= cells.begin) & (since >= cells.cleaned_to) & (offsets < cells.end)
     offsets, steps = offsets[wanted], steps[wanted]
     if not len(offsets):
         return
@@ -92,9 +94,9 @@ class _Sound:
                 if segment.base < cut <= (segment.next_base or cut):
                     points += self._below(log, cut)
         return [
-            *_hashed(cells, self._offsets["offset"], ends.astype(np.uint64)),
+            *_hashed(cells, segment.base, self._offsets["offset"], ends.astype(np.uint64)),
             *(
-                _hashed(cells, self._digests["offset"], self._digests["digest"])
+                _hashed(cells, segment.base, self._digests["offset"], self._digests["digest"])
                 if segment.digest_before is not None
                 else ()
             ),

@@ -17,7 +17,7 @@ from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
 from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, REPEATED, Damage, Fault, LogFile, Rows, capped, open_log
 from spark_jobs.replicas.segment_check import EpochCheck
-from spark_jobs.replicas.ticks import LAYOUTS, read_index
+from spark_jobs.replicas.ticks import LAYOUTS, ends_with, read_index
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -88,8 +88,8 @@ class _IndexCheck:
             return
         first = header.base_offset
         yield from self._epochs.see(0, header)
-        if first != base:
-            yield Fault(GAP, LOG_SUFFIX, 0, min(first, base), max(first, base) - 1, -1, f"first batch is at {first}")
+        if (missing := self._segment.missing_from(base, first)) != first:
+            yield Fault(GAP, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}")
         yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
@@ -135,7 +135,7 @@ class _IndexCheck:
         while header.last_offset < offset and at + header.size < end:
             at += header.size
             header = log.header(at)
-        _require_end(header, offset)
+        _require_end(header, offset, self._segment)
         return at, header
 
     def _batch_ending(self, log: LogFile, offset: int) -> BatchHeader:
@@ -233,8 +233,8 @@ class _IndexCheck:
                 break
             expected = item[1].base_offset if header is None else header.next_offset
             position, header = item
-            if header.base_offset != expected:
-                first, last = sorted((expected, header.base_offset))
+            if (missing := self._segment.missing_from(expected, header.base_offset)) != header.base_offset:
+                first, last = sorted((missing, header.base_offset))
                 detail = f"the offset goes from {expected} to {header.base_offset}"
                 yield Fault(GAP, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
             digest = _add(digest, header, indexed)
@@ -246,9 +246,9 @@ class _IndexCheck:
             last = max(last, header.last_offset)
         last = max(last, self._segment.base - 1)
         next_base = self._segment.next_base
-        if next_base is not None and last < next_base - 1:
+        if next_base is not None and (missing := self._segment.missing_from(last + 1, next_base)) < next_base:
             detail = f"the segment ends with offset {last}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, log.size, last + 1, next_base - 1, -1, detail)
+            yield Fault(GAP, LOG_SUFFIX, log.size, missing, next_base - 1, -1, detail)
         if next_base is not None and last >= next_base:
             detail = f"{REPEATED}: the segment ends with offset {last}, the next one begins with {next_base}"
             yield Fault(GAP, LOG_SUFFIX, log.size, next_base, last, -1, detail)
@@ -274,8 +274,8 @@ class _IndexCheck:
             yield Point(DIGEST, -1, last, position, self._whole_digest(digest))
 
 
-def _require_end(header: BatchHeader, offset: int) -> None:
-    if header.last_offset != offset:
+def _require_end(header: BatchHeader, offset: int, segment: Segment) -> None:
+    if not ends_with(header, offset, segment):
         raise CorruptRecord(f"the batch there has offsets {header.base_offset} to {header.last_offset}")
 
 

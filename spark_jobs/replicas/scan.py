@@ -112,6 +112,13 @@ class LogFile:
             at += len(self._window)
         return int(crc)
 
+    def read(self, position: int, size: int) -> bytes:
+        """All of a batch, which `crc` has found sound, so that its size is no lie."""
+        start = position - self._start
+        if start < 0 or start + size > len(self._window):
+            return self._file.read(position, size)
+        return self._window[start : start + size]
+
     def walk(self, position: int, landmarks: Landmarks, end: int | None = None) -> Iterator[Step]:
         """Position and header of each whole batch from `position` on, up to the one that begins at `end`.
 

@@ -114,7 +114,7 @@ class Walk:
     ) -> None:
         self._segment = segment
         self._landmarks = indexes.offsets.rows
-        self._indexes = Ticks(indexes, segment.base)
+        self._indexes = Ticks(indexes, segment)
         self._epochs = EpochCheck(checkpoint, log_start)
         self._crc = crc
         self._expected = segment.base
@@ -143,7 +143,7 @@ class Walk:
                 yield from self._release()
                 yield from self._damaged(log, item)
             else:
-                if item[1].base_offset != self._expected:
+                if not self._fits(item[1].base_offset):
                     self._doubt_held(log)
                 yield from self._release()
                 yield from self._batch(log, *item)
@@ -156,15 +156,15 @@ class Walk:
     def finish(self, log: LogFile) -> Iterator[Batch | Fault]:
         """At the end of the segment."""
         next_base = self._segment.next_base
-        if next_base not in (None, self._expected):
+        if next_base is not None and not self._fits(next_base):
             self._doubt_held(log)
         yield from self._release()
         yield from self._settle_rot(next_base)
         yield from self._epochs.finish()
         yield from self._indexes.finish()
-        if next_base is not None and self._expected < next_base:
+        if next_base is not None and (missing := self._segment.missing_from(self._expected, next_base)) < next_base:
             detail = f"the segment ends with offset {self._expected - 1}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, log.size, self._expected, next_base - 1, -1, detail)
+            yield Fault(GAP, LOG_SUFFIX, log.size, missing, next_base - 1, -1, detail)
         if next_base is not None and self._expected > next_base:
             detail = (
                 f"{REPEATED}: the segment ends with offset {self._expected - 1}, the next one begins with {next_base}"
@@ -181,12 +181,16 @@ class Walk:
                 self._expected = repaired.next_offset
                 self._indexes.lost(repaired.last_offset, position + header.size)
                 return
-            jumps = header.base_offset > self._expected
-            detail = f"the offset jumps from {self._expected} to {header.base_offset}"
-            first, end = sorted((self._expected, header.base_offset))
-            detail = detail if jumps else f"{REPEATED}: the offset goes back from {end} to {first}"
-            yield Fault(GAP, LOG_SUFFIX, position, first, end - 1, header.leader_epoch, detail)
-            self._indexes.lost(header.base_offset - 1)
+            missing = self._segment.missing_from(self._expected, header.base_offset)
+            if missing < header.base_offset:
+                detail = f"the offset jumps from {self._expected} to {header.base_offset}"
+                yield Fault(GAP, LOG_SUFFIX, position, missing, header.base_offset - 1, header.leader_epoch, detail)
+            elif header.base_offset < self._expected:
+                first, last = header.base_offset, self._expected - 1
+                detail = f"{REPEATED}: the offset goes back from {last + 1} to {first}"
+                yield Fault(GAP, LOG_SUFFIX, position, first, last, header.leader_epoch, detail)
+            if missing != header.base_offset:
+                self._indexes.lost(header.base_offset - 1)
         self._expected = header.next_offset
         if self._crc and self._is_rotten(log, position, header):
             return
@@ -203,6 +207,10 @@ class Walk:
         )
         if self._crc:
             yield from self._release()
+
+    def _fits(self, base_offset: int) -> bool:
+        """Whether a batch, or a segment, that begins there may come next."""
+        return self._segment.missing_from(self._expected, base_offset) == base_offset
 
     def _release(self) -> Iterator[Batch | Fault]:
         held, self._held = self._held, None

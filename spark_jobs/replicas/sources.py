@@ -35,6 +35,7 @@ from pyspark.sql.types import StructType
 
 from replog.config import MAX_INT
 from spark_jobs.replicas.brokers import broker_stores
+from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import UNREADABLE, PartitionFiles, ReplicaStore, Segment
@@ -53,7 +54,7 @@ _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
 REPLICAS_SCHEMA = (
     f"{_PLACE}, log_start long, high_watermark long, log_end long, size long, segments int, "
-    f"leads boolean, leader_epoch int, {_FAULT}"
+    f"leads boolean, leader_epoch int, cleaned_to long, {_FAULT}, read long"
 )
 EPOCHS_SCHEMA = f"{_PLACE}, leader_epoch int, start_offset long, {_FAULT}"
 INDEXES_SCHEMA = (
@@ -64,7 +65,13 @@ BATCHES_SCHEMA = (
     f"{_PLACE}, segment long, position long, base_offset long, last_offset long, leader_epoch int, "
     f"crc long, size long, {_FAULT}"
 )
-_ARROW_TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
+_ARROW_TYPES = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+}
 
 
 class Work(NamedTuple):
@@ -262,7 +269,12 @@ class ReplicasSource(ReplicaSource):
 
 class _ReplicasReader(_ByReplica):
     def _rows(self, store: ReplicaStore) -> Iterator[Sequence[Any]]:
-        return map(describe, store.partitions(self._topics))
+        counting = CountingStore(store)
+        counted = 0
+        for files in counting.partitions(self._topics):
+            described = describe(files)
+            yield described._replace(read=counting.bytes_read - counted)
+            counted = counting.bytes_read
 
 
 class EpochsSource(ReplicaSource):

@@ -29,6 +29,11 @@ def read_index(segment: Segment, suffix: str) -> Entries:
     return read_entries(segment, suffix, layout, field)
 
 
+def ends_with(header: BatchHeader, offset: int, segment: Segment) -> bool:
+    """Whether an index may call `offset` the batch's last: Kafka's cleaner calls that of the last kept record so."""
+    return offset == header.last_offset or header.base_offset <= offset < min(header.last_offset, segment.cleaned_to)
+
+
 class Indexes(NamedTuple):
     """The entries of a segment's indexes."""
 
@@ -57,8 +62,9 @@ def read_indexes(segment: Segment) -> Indexes:
 class Ticks:
     """The entries of a segment's indexes, ticked off as its batches go by."""
 
-    def __init__(self, indexes: Indexes, base: int) -> None:
+    def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
+        self._segment = segment
         self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
         self._next = [0, 0, 0]
         self._met = [0, 0, 0]  # entries before these have been looked at, if not skipped
@@ -71,7 +77,7 @@ class Ticks:
         self._digest: int | None = 0  # what an entry should say here, if the entry before it is right
         self._other: int | None = None  # what it should say if that entry is not
         self._digest_known = True  # the two do not depend on what there was before the walk began
-        self._digest_from = base
+        self._digest_from = segment.base
         self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}  # that others are out of order behind
         self._disordered = {suffix: entries.disordered for suffix, entries in zip(LAYOUTS, indexes, strict=True)}
 
@@ -161,7 +167,7 @@ class Ticks:
         if self._open is not None and header.last_offset >= self._open[1]:
             slot, offset, indexed = self._open
             self._open = None
-            if header.last_offset > offset:
+            if not ends_with(header, offset, self._segment):
                 detail = (
                     f"{offset} → {indexed}: the batch there has offsets {header.base_offset} to {header.last_offset}"
                 )
@@ -174,7 +180,7 @@ class Ticks:
             slot, timestamp, offset = rows[self._next[1]]
             self._next[1] += 1
             self._time_known = True
-            if offset != header.last_offset:
+            if not ends_with(header, offset, self._segment):
                 yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends there")
             elif timestamp != header.max_timestamp or timestamp < self._max_timestamp:
                 detail = (

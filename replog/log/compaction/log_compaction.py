@@ -19,6 +19,7 @@ class LogCompaction:
         self._log = log
         self._segments = segments
         self._working = working
+        self.swapped_to = 0  # below it segments may have been replaced since the log was opened
 
     def cleanable(self, checkpoint: int | None, now_ms: int) -> Cleanable:
         """What the cleaner may touch, if the last cleaning came up to `checkpoint`."""
@@ -62,6 +63,7 @@ class LogCompaction:
         """
         with self._working:
             if not self.is_void(task):
+                self.swapped_to = max(self.swapped_to, swap.new.next_offset)
                 return self._segments.begin_swap(swap)
             swap.cancel()
             return False

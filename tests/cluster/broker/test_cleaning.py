@@ -6,6 +6,7 @@ from pathlib import Path
 from cluster.broker.cleaning import LogCleaner
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
+from replog.rpc.v1 import inspection_pb2 as pb
 from replog.topic import TopicPartition
 from tests.replog.log.compaction.compacting import latest_of, records_of
 
@@ -42,6 +43,10 @@ async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left
     assert [latest_of(log) for log in logs] == [latest] * 3
     assert {log.log_end_offset for log in logs} == {201}
     await eventually(lambda: all("t 0 " in checkpoint(cluster, i).read_text() for i in (1, 2, 3)))
+    for broker_id in (1, 2, 3):
+        inspection = cluster.brokers[broker_id]._inspection
+        (described,) = (await inspection.describe_replicas(pb.DescribeReplicasRequest(topic="t"))).replicas
+        assert f"t 0 {described.cleaned_to}\n" in checkpoint(cluster, broker_id).read_text()
 
     seen: dict[bytes, bytes | None] = {}
     offset, rounds = 0, 0

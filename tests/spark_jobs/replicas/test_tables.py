@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.spark, pytest.mark.processes
 RECORDS = 2000
 NAMES = ("replog_replicas", "replog_epochs", "replog_indexes", "replog_batches")
 # What a broker knows better than its directory: when it was last written down, who leads, and where its files are.
-CHANGING = ["high_watermark", "leads", "leader_epoch", "file"]
+CHANGING = ["high_watermark", "leads", "leader_epoch", "file", "read"]
 
 
 def rows(spark: SparkSession, name: str, drop: list[str], **options: str) -> list[Row]:

@@ -1,0 +1,125 @@
+"""The comparison of what compaction has left, as Spark SQL: record by record, and which records cannot have gone.
+
+A record below the greatest offset that a replica was cleaned to stays in every replica while it is its key's newest one
+there (CL-5, CL-8); but a tombstone may go, and so do the records of an aborted transaction (CL-6). A replica that lags
+may have what a tombstone took from the others and is gone itself: the newest record is known from one that does not.
+Where a replica has lost a tombstone and still has an older value, that value would come back.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from spark_jobs.audit.compare import MAX_RESULTS, committed, compare_batches, keyed
+from spark_jobs.replicas.cleaned import ABORTED, BEYOND, COMMITTED, TOMBSTONE
+from spark_jobs.replicas.scan import GAP
+
+_KEY = ["topic", "partition"]
+_VIEW = (
+    "struct<replica: int, last_offset: long, leader_epoch: int, crc: long, size: long, segment: long, position: long>"
+)
+
+Compare = Callable[[DataFrame, DataFrame], DataFrame]
+
+
+class Scope(NamedTuple):
+    """What a replica must answer for: committed offsets from `first` to `end`, which is `cleaned_to` at most."""
+
+    replica: int
+    topic: str
+    partition: int
+    first: int
+    end: int
+    cleaned_to: int  # by any replica of the partition
+
+
+def compare_records(spark: SparkSession, scopes: Sequence[Scope]) -> Compare:
+    """As `compare_batches`, of records; and runs of records that a replica has lost, as faults of class GAP."""
+    witnesses: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for scope in scopes:
+        if scope.end >= scope.cleaned_to:
+            witnesses[scope.topic, scope.partition].append(scope.replica)
+    rows = ", ".join(
+        f"({s.replica}, '{s.topic}', {s.partition}, {s.first}L, {s.end}L, "
+        f"CAST(array({', '.join(map(str, witnesses[s.topic, s.partition]))}) AS array<int>))"
+        for s in scopes
+    )
+    columns = "holder, topic, partition, first, end, witnesses"
+    answerable = F.broadcast(spark.sql(f"SELECT * FROM VALUES {rows} AS scopes({columns})"))
+
+    def compare(rows: DataFrame, marks: DataFrame) -> DataFrame:
+        lost = _lost(_newest(committed(keyed(rows, marks)).where(F.col("fault").isNull())), answerable)
+        within = F.col("flags").isNull() | (F.col("flags") < BEYOND)  # blocks of batches are compared from there on
+        return compare_batches(rows.where(within), marks).unionByName(lost, allowMissingColumns=True)
+
+    return compare
+
+
+def _newest(rows: DataFrame) -> DataFrame:
+    """The newest record of each key: `offset`, whether it is a `tombstone`, its `holders`, and all replicas that have a
+    `value` for the key. Without keys of which the newest record is of a transaction whose end is not seen."""
+    by_offset = rows.groupBy(*_KEY, F.col("base_offset").alias("offset")).agg(
+        F.collect_set("key").alias("keys"),
+        F.collect_set("replica").alias("holders"),
+        F.max("producer").alias("producer"),
+        F.max("flags").alias("flags"),
+    )
+    kind = F.col("flags") % BEYOND
+    ends = F.when(kind.isin(COMMITTED, ABORTED), kind)
+    onwards = Window.partitionBy(*_KEY, "producer").orderBy(F.desc("offset"))
+    of_transactions = by_offset.where(F.col("producer").isNotNull()).withColumn(
+        "end", F.last(ends, ignorenulls=True).over(onwards)
+    )
+    plain = by_offset.where(F.col("producer").isNull()).withColumn("end", F.lit(COMMITTED))
+    has_value = kind != TOMBSTONE
+    return (
+        plain.unionByName(of_transactions)
+        .where(F.col("end").isNull() | (F.col("end") == COMMITTED))
+        .withColumn("key", F.explode("keys"))
+        .groupBy(*_KEY, "key")
+        .agg(
+            F.max_by(F.struct("offset", (~has_value).alias("tombstone"), "holders", "end"), "offset").alias("newest"),
+            F.flatten(F.collect_set(F.when(has_value, F.col("holders")))).alias("values"),
+        )
+        .where(F.col("newest.end").isNotNull())
+        .select(*_KEY, "newest.offset", "newest.tombstone", "newest.holders", "values")
+    )
+
+
+def _lost(newest: DataFrame, scopes: DataFrame) -> DataFrame:
+    """Runs of newest records that a replica should have and has not, with none between that it has."""
+    held = F.array_contains("holders", F.col("holder"))
+    revived = F.col("tombstone") & F.array_contains("values", F.col("holder"))
+    witnessed = ~F.col("tombstone") & F.arrays_overlap("holders", "witnesses")
+    judged = (
+        newest.join(scopes, _KEY)
+        .where((F.col("offset") >= F.col("first")) & (F.col("offset") < F.col("end")))
+        .where(held | witnessed | revived)
+        .select(*_KEY, "holder", "offset", (~held).alias("lost"))
+    )
+    lane = Window.partitionBy(*_KEY, "holder").orderBy("offset")
+    runs = (
+        judged.withColumn("run", F.sum((~F.col("lost")).cast("int")).over(lane))
+        .where("lost")
+        .groupBy(*_KEY, "holder", "run")
+        .agg(F.min("offset").alias("base_offset"), F.max("offset").alias("last"), F.count("*").alias("count"))
+    )
+    seen = F.array(F.struct(F.col("holder").alias("replica"), *(F.lit(None) for _ in range(6))).cast(_VIEW))
+    detail = F.concat(F.col("count").cast("string"), F.lit(" records that are the newest of their keys are missing"))
+    return (
+        runs.select(
+            *_KEY,
+            F.lit(GAP).alias("class"),
+            "base_offset",
+            seen.alias("seen"),
+            F.lit("").alias("file"),
+            detail.alias("detail"),
+            "last",
+            "count",
+        )
+        .orderBy(*_KEY, "base_offset")
+        .limit(MAX_RESULTS)
+    )

@@ -1,0 +1,99 @@
+"""The records that compaction has left in one segment, so that replicas are compared where their batches may differ.
+
+Replicas clean on their own (CL-10). What stays of a record is all of it, at its offset: key, value, headers, timestamp
+and leader epoch (CL-7, CL-8).
+"""
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
+from replog.log.compaction.record_slices import RecordSlice, slice_records
+from replog.log.compression import decompress
+from replog.log.errors import CorruptRecord, InvalidRecord
+from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.producers.control import marker_or_none
+from spark_jobs.replicas.files import UNREADABLE, Segment
+from spark_jobs.replicas.scan import Damage, Fault, capped, open_log
+from spark_jobs.replicas.ticks import read_index
+
+TOMBSTONE, COMMITTED, ABORTED, BEYOND = 1, 2, 4, 8  # flags: of a record; of a transaction's marker (two); see below
+KEY_BYTES = 16  # of a hash
+
+
+class CleanedRecord(NamedTuple):
+    """One record; the fields up to `size` are those of a `Batch`, so that both are compared alike."""
+
+    position: int  # of its batch
+    base_offset: int
+    last_offset: int  # the same
+    epoch: int
+    hash: int  # of timestamp, key, value and headers
+    size: int  # in bytes, without its timestamp
+    key: bytes | None  # a hash of it; None: it has none, or is a marker
+    producer: int | None  # if it belongs to a transaction, or ends one
+    flags: int
+
+
+def cleaned_records(segment: Segment, start: int) -> Iterator[CleanedRecord | Fault]:
+    """Records of sound batches, from `start` on and below `segment.cleaned_to`.
+
+    Those of the batch there as well, flagged BEYOND: where the cleaner's map was full it may know some of its keys
+    (CL-3), and have taken out what these replace. And the ends of transactions that the segment has beyond. What is not
+    sound `check_segment` tells; records of a sound batch that do not decode are UNREADABLE. Memory: one batch,
+    uncompressed. Raises OSError if a file cannot be read.
+    """
+    return capped(_records(segment, start))
+
+
+def _records(segment: Segment, start: int) -> Iterator[CleanedRecord | Fault]:
+    landmarks = read_index(segment, INDEX_SUFFIX).rows
+    with open_log(segment) as log:
+        for item in log.walk(0, landmarks):
+            if isinstance(item, Damage):
+                continue
+            position, header = item
+            beyond = header.base_offset > segment.cleaned_to
+            if beyond and segment.base >= segment.cleaned_to:
+                return
+            if header.last_offset < start or (beyond and not header.attributes & CONTROL):
+                continue
+            if log.crc(position, header) != header.crc:
+                continue
+            try:
+                for record in _of_batch(position, header, log.read(position, header.size)):
+                    if record.base_offset >= segment.cleaned_to:
+                        record = record._replace(flags=record.flags | BEYOND)
+                    if record.base_offset >= start:
+                        yield record
+            except (CorruptRecord, InvalidRecord) as error:
+                place = (position, header.base_offset, header.last_offset, header.leader_epoch)
+                yield Fault(UNREADABLE, LOG_SUFFIX, *place, f"the CRC is right, the records are not: {error.message}")
+
+
+def _of_batch(position: int, header: BatchHeader, data: bytes) -> Iterator[CleanedRecord]:
+    raw = decompress(header.attributes & CODEC_MASK, data[HEADER_SIZE:])
+    control, flags = bool(header.attributes & CONTROL), 0
+    if control and header.records_count:
+        marker = marker_or_none(data, header)
+        flags = 0 if marker is None else COMMITTED if marker.committed else ABORTED
+    producer = header.producer_id if control or header.attributes & TRANSACTIONAL else None
+    for record in slice_records(raw, header.records_count):
+        offset = header.base_offset + record.offset_delta
+        key = None if control or record.key is None else blake2b(record.key, digest_size=KEY_BYTES).digest()
+        kind = TOMBSTONE if record.is_tombstone and not control else flags
+        size = record.end - record.after_timestamp
+        yield CleanedRecord(
+            position, offset, offset, header.leader_epoch, _hash(header, raw, record), size, key, producer, kind
+        )
+
+
+def _hash(header: BatchHeader, raw: bytes, record: RecordSlice) -> int:
+    """Of the absolute timestamp (a delete horizon changes deltas) and all that follows it."""
+    time = header.max_timestamp
+    if not header.attributes & LOG_APPEND_TIME:
+        time = header.base_timestamp + record.timestamp_delta
+    found = blake2b(b"%d " % time, digest_size=8)
+    found.update(memoryview(raw)[record.after_timestamp : record.end])
+    return int.from_bytes(found.digest(), "big", signed=True)
