@@ -34,6 +34,7 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     Replica,
+    change_of,
     cleaned_ends,
     compared,
     unsettled,
@@ -225,7 +226,7 @@ class _Run:
         after = {(*_key(r), r.replica): r for r in described if _key(r) in suspects}
         moved = dict(vanished)
         for place in sorted(before.keys() | after.keys()):
-            if (change := _change(before.get(place), after.get(place))) is not None:
+            if (change := change_of(before.get(place), after.get(place))) is not None:
                 moved.setdefault(place[:2], f"replica {place[2]}: {change}")
         kept = [replica for replica in self._result.replicas if _key(replica) not in moved]
         self._result.replicas = kept + [replica for replica in described if _key(replica) in moved]
@@ -363,23 +364,6 @@ def _wrong(result: Audit) -> set[TopicPartition]:
 
 def _key(replica: Replica) -> Key:
     return replica.topic, replica.partition
-
-
-def _change(before: Replica | None, after: Replica | None) -> str | None:
-    """What of a replica is not as it was, if that may make an audit see what is not so."""
-    if before is None or after is None:
-        return "it was removed" if after is None else "it was added"
-    if after.log_start != before.log_start:
-        return f"its log start moved from {before.log_start} to {after.log_start}"
-    if after.log_end < before.log_end:
-        return f"its log was cut from {before.log_end} to {after.log_end}"
-    if after.leader_epoch != before.leader_epoch:
-        return f"its leader epoch moved from {before.leader_epoch} to {after.leader_epoch}"
-    if after.cleaned_to != before.cleaned_to:
-        return f"it was cleaned up to {after.cleaned_to}"
-    if (after.fault, after.detail) != (before.fault, before.detail):
-        return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
-    return None
 
 
 def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:

@@ -108,7 +108,7 @@ def _lost(newest: DataFrame, scopes: DataFrame) -> DataFrame:
         .agg(F.min("offset").alias("base_offset"), F.max("offset").alias("last"), F.count("*").alias("count"))
     )
     seen = F.array(F.struct(F.col("holder").alias("replica"), *(F.lit(None) for _ in range(6))).cast(_VIEW))
-    detail = F.concat(F.col("count").cast("string"), F.lit(" records that are the newest of their keys are missing"))
+    detail = F.concat_ws(" ", F.lit("the newest records of"), "count", F.lit("keys are missing"))
     return (
         runs.select(
             *_KEY,

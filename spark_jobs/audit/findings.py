@@ -187,6 +187,23 @@ def unsettled(topic: str, partition: int, why: str) -> Finding:
     return Finding(UNREADABLE, topic, partition, (), None, None, None, told, remedy)
 
 
+def change_of(before: Replica | None, after: Replica | None) -> str | None:
+    """What of a replica is not as it was, if that may make an audit see what is not so."""
+    if before is None or after is None:
+        return "it was removed" if after is None else "it was added"
+    if after.log_start != before.log_start:
+        return f"its log start moved from {before.log_start} to {after.log_start}"
+    if after.log_end < before.log_end:
+        return f"its log was cut from {before.log_end} to {after.log_end}"
+    if after.leader_epoch != before.leader_epoch:
+        return f"its leader epoch moved from {before.leader_epoch} to {after.leader_epoch}"
+    if after.cleaned_to != before.cleaned_to:
+        return f"it was cleaned up to {after.cleaned_to}"
+    if (after.fault, after.detail) != (before.fault, before.detail):
+        return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
+    return None
+
+
 def cleaned_ends(replicas: Iterable[Replica]) -> dict[tuple[str, int], int]:
     """Up to where replicas of a partition were cleaned, which each does on its own (CL-10): of those that were."""
     ends: dict[tuple[str, int], int] = {}

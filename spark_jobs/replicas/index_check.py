@@ -146,7 +146,7 @@ class _IndexCheck:
         self._near = max(self._near, self._floor(offset)[1])
         while (header := log.header(self._near)).last_offset < offset:
             self._near += header.size
-        _require_end(header, offset)
+        _require_end(header, offset, self._segment)
         return header
 
     def _chain_breaks_at(self, log: LogFile, position: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.batch import CONTROL, CRC_START, HEADER, HEADER_SIZE, BatchHeader
+from replog.log.batch import CONTROL, CRC_START, HEADER, HEADER_SIZE, BatchHeader, iterate_batches
 from replog.log.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.log.errors import LogUncleanable
 from replog.log.log import Log
@@ -19,7 +19,7 @@ from replog.topic import TopicPartition
 from spark_jobs.audit.findings import Finding
 from tests.audit.cases import NOW, REPLICAS, Impossible
 from tests.audit.judge import told
-from tests.audit.replica_files import Place, cut_out, overwrite, places
+from tests.audit.replica_files import Place, cut_out, logs, overwrite, places
 from tests.replog.log.batches import client_batch, open_log, stamped
 from tests.replog.log.compaction.compacting import clean
 
@@ -72,12 +72,14 @@ class Held:
 
     def offsets(self) -> dict[int, Place]:
         """Where its records are, by offset, markers left out."""
-        return {
-            record.offset: place
-            for place in self.batches()
-            if not place.header.attributes & CONTROL
-            for record in iterate_records(data_of(place), place.header)
-        }
+        found = {}
+        for path in logs(self.directory):
+            data = path.read_bytes()
+            for position, header in iterate_batches(data):
+                if not header.attributes & CONTROL:
+                    place = Place(path, position, header)
+                    found |= {record.offset: place for record in iterate_records(data, header, position)}
+        return found
 
 
 @dataclass
