@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
@@ -24,11 +25,22 @@ _VIEW = (
 
 Compare = Callable[[DataFrame, DataFrame], DataFrame]
 
+_SCOPES = pa.schema(
+    {
+        "holder": pa.int32(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "first": pa.int64(),
+        "end": pa.int64(),
+        "witnesses": pa.list_(pa.int32()),
+    }
+)
+
 
 class Scope(NamedTuple):
     """What a replica must answer for: committed offsets from `first` to `end`, which is `cleaned_to` at most."""
 
-    replica: int
+    holder: int  # the replica
     topic: str
     partition: int
     first: int
@@ -41,14 +53,9 @@ def compare_records(spark: SparkSession, scopes: Sequence[Scope]) -> Compare:
     witnesses: dict[tuple[str, int], list[int]] = defaultdict(list)
     for scope in scopes:
         if scope.end >= scope.cleaned_to:
-            witnesses[scope.topic, scope.partition].append(scope.replica)
-    rows = ", ".join(
-        f"({s.replica}, '{s.topic}', {s.partition}, {s.first}L, {s.end}L, "
-        f"CAST(array({', '.join(map(str, witnesses[s.topic, s.partition]))}) AS array<int>))"
-        for s in scopes
-    )
-    columns = "holder, topic, partition, first, end, witnesses"
-    answerable = F.broadcast(spark.sql(f"SELECT * FROM VALUES {rows} AS scopes({columns})"))
+            witnesses[scope.topic, scope.partition].append(scope.holder)
+    rows = [scope._asdict() | {"witnesses": witnesses[scope.topic, scope.partition]} for scope in scopes]
+    answerable = F.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, _SCOPES)))
 
     def compare(rows: DataFrame, marks: DataFrame) -> DataFrame:
         lost = _lost(_newest(committed(keyed(rows, marks)).where(F.col("fault").isNull())), answerable)

@@ -46,7 +46,7 @@ class Landmark:
         if _lineage(self.epochs, start, offset) != _lineage(now.epochs, start, offset):
             return f"has other leader epochs below {offset}"
         if now.log_start < offset and self.last_batch != now.last_batch:
-            return f"was truncated or compacted below {offset}: the last batch there is another one"
+            return f"was truncated below {offset}: the last batch there is another one, or was compacted"
         return None
 
     def as_json(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
     except (OSError, ReplogError) as error:
         return f"cannot be read: {error}"
     if batch is None and files.log_start < offset:
-        return f"has no batch that ends with {offset - 1}: its log ends below, or was compacted there"
+        return f"ends below {offset}, or was compacted there"
     return Landmark(files.log_start, epochs, batch, topic_id, directory)
 
 
