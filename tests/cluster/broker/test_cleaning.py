@@ -44,9 +44,10 @@ async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left
     assert {log.log_end_offset for log in logs} == {201}
     await eventually(lambda: all("t 0 " in checkpoint(cluster, i).read_text() for i in (1, 2, 3)))
     for broker_id in (1, 2, 3):
+        written = int(checkpoint(cluster, broker_id).read_text().split()[-1])
         inspection = cluster.brokers[broker_id]._inspection
         (described,) = (await inspection.describe_replicas(pb.DescribeReplicasRequest(topic="t"))).replicas
-        assert f"t 0 {described.cleaned_to}\n" in checkpoint(cluster, broker_id).read_text()
+        assert described.cleaned_to >= written > 0, "the broker knows of cleanings under way too"
 
     seen: dict[bytes, bytes | None] = {}
     offset, rounds = 0, 0

@@ -36,7 +36,7 @@ def replica(root: Path, *, cleaned: int | None = MIDDLE) -> PartitionFiles:
         if number * 3 == cleaned:
             log.update_high_watermark(log.log_end_offset)
             log.roll()
-            assert clean(log, T) == cleaned
+            assert clean(log, T) == cleaned == log.compaction.swapped_to
         keys = [f"key-{(number * step) % 11}" for step in (1, 2)]
         value = None if number % 7 == 0 else b"v%d" % number
         batch = keyed(
