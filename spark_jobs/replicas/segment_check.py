@@ -118,8 +118,7 @@ class Walk:
         self._epochs = EpochCheck(checkpoint, log_start)
         self._crc = crc
         self._expected = segment.base
-        self._rot: tuple[int, BatchHeader, str] | None = None  # a batch with a wrong CRC: even its last offset may lie
-        self._held: Batch | None = None  # one whose CRC is not known, until what follows it is seen to fit
+        self._rot_end = -1  # where the last batch with a wrong CRC ends, if its length is right
 
     def begin(self, slot: int, offset: int) -> None:
         """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
@@ -128,38 +127,24 @@ class Walk:
 
     def has_come_to(self, offset: int) -> bool:
         """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
-        return self._expected == offset and self._rot is None and self._epochs.settled and self._indexes.known
+        return self._expected == offset and self._epochs.settled and self._indexes.known
 
     def own(self, following: list[int]) -> None:
         """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
         self._indexes.own(following)
-        self._held = None  # so they do of the batch before
 
     def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
         """The batches from `position` to `end`."""
         for item in log.walk(position, self._landmarks, end):
-            if isinstance(item, Damage):
-                self._doubt_held(log)
-                yield from self._release()
-                yield from self._damaged(log, item)
-            else:
-                if not self._fits(item[1].base_offset):
-                    self._doubt_held(log)
-                yield from self._release()
-                yield from self._batch(log, *item)
+            yield from self._damaged(log, item) if isinstance(item, Damage) else self._batch(log, *item)
 
-    def leave(self, following: list[int]) -> Iterator[Batch | Fault]:
-        """Where somebody else goes on, who begins with the entries `following` and has nothing to settle."""
-        yield from self._release()
-        yield from self._indexes.leave(following)
+    def leave(self, following: list[int]) -> Iterator[Fault]:
+        """Where somebody else goes on, who begins with the entries `following`."""
+        return self._indexes.leave(following)
 
-    def finish(self, log: LogFile) -> Iterator[Batch | Fault]:
+    def finish(self, log: LogFile) -> Iterator[Fault]:
         """At the end of the segment."""
         next_base = self._segment.next_base
-        if next_base is not None and not self._fits(next_base):
-            self._doubt_held(log)
-        yield from self._release()
-        yield from self._settle_rot(next_base)
         yield from self._epochs.finish()
         yield from self._indexes.finish()
         if next_base is not None and (missing := self._segment.missing_from(self._expected, next_base)) < next_base:
@@ -172,7 +157,6 @@ class Walk:
             yield Fault(GAP, LOG_SUFFIX, log.size, next_base, self._expected - 1, -1, detail)
 
     def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
-        yield from self._settle_rot(header.base_offset)
         if header.base_offset != self._expected:
             repaired = self._misnumbered(log, position, header)
             if repaired is not None:
@@ -192,42 +176,41 @@ class Walk:
             if missing != header.base_offset:
                 self._indexes.lost(header.base_offset - 1)
         self._expected = header.next_offset
-        if self._crc and self._is_rotten(log, position, header):
-            return
+        doubtful = self._crc or not self._fits(self._following(log, position + header.size))
+        rot = self._rot_at(log, position, header) if doubtful else None
         interval = self._indexes.interval
-        lies = list(self._indexes.see(position, header))
-        if lies and not self._crc:
-            if self._is_rotten(log, position, header):
-                return
-            lies = self._by_rot(log, lies, interval, position)
-        yield from lies
+        lies = [] if rot else list(self._indexes.see(position, header))
+        if lies and not doubtful:
+            rot = self._rot_at(log, position, header)
+        if rot:
+            yield rot
+            return
+        yield from lies if self._crc else self._by_rot(log, lies, interval, position)
         yield from self._epochs.see(position, header)
-        self._held = Batch(
-            position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size
-        )
-        if self._crc:
-            yield from self._release()
+        yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
 
-    def _fits(self, base_offset: int) -> bool:
-        """Whether a batch, or a segment, that begins there may come next."""
-        return self._segment.missing_from(self._expected, base_offset) == base_offset
+    def _fits(self, following: int | None) -> bool:
+        """Whether that may come next (`_following`)."""
+        return following is None or self._segment.missing_from(self._expected, following) == following
 
-    def _release(self) -> Iterator[Batch | Fault]:
-        held, self._held = self._held, None
-        if held is not None:
-            yield held
+    def _following(self, log: LogFile, end: int) -> int | None:
+        """The offset behind a batch that ends at `end`: -1 if no batch can be read there, None if the log ends."""
+        try:
+            return self._segment.next_base if end == log.size else log.header(end).base_offset
+        except CorruptRecord:
+            return -1
 
-    def _is_rotten(self, log: LogFile, position: int, header: BatchHeader) -> bool:
+    def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> Fault | None:
+        """What there is to say if the batch has a wrong CRC: even its last offset may lie, so ask what follows it."""
         if (computed := log.crc(position, header)) == header.crc:
-            return False
-        self._rot = position, header, _wrong_crc(header, computed)
-        self._indexes.lost(header.last_offset, position + header.size)
-        return True
-
-    def _doubt_held(self, log: LogFile) -> None:
-        """What follows does not fit: if that is because the batch before it is rotten, say that instead."""
-        if self._held is not None and self._is_rotten(log, self._held.position, log.header(self._held.position)):
-            self._held = None
+            return None
+        end = position + header.size
+        following = self._following(log, end)
+        if following is not None and following > header.base_offset:
+            header = header._replace(last_offset_delta=following - 1 - header.base_offset)
+        self._expected, self._rot_end = header.next_offset, end
+        self._indexes.lost(header.last_offset, end)
+        return _rot(position, header, _wrong_crc(header, computed))
 
     def _by_rot(self, log: LogFile, lies: list[Fault], interval: int, position: int) -> list[Fault]:
         """An entry may lie only by a batch before the one at `position`, which is not what was written: say that
@@ -246,26 +229,10 @@ class Walk:
     def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
         """The header with the base offset that both neighbours imply, if they do (the CRC does not cover it, RB-2)."""
         repaired = header._replace(base_offset=self._expected)
-        end = position + header.size
-        try:
-            follower: int | None = log.header(end).base_offset
-        except CorruptRecord:
-            follower = self._segment.next_base if end == log.size else None
-        return repaired if follower == repaired.next_offset else None
-
-    def _settle_rot(self, next_base: int | None) -> Iterator[Fault]:
-        if self._rot is None:
-            return
-        position, header, detail = self._rot
-        self._rot = None
-        if next_base is not None and next_base > header.base_offset:
-            header = header._replace(last_offset_delta=next_base - 1 - header.base_offset)
-        self._expected = header.next_offset
-        yield _rot(position, header, detail)
+        return repaired if self._following(log, position + header.size) == repaired.next_offset else None
 
     def _damaged(self, log: LogFile, damage: Damage) -> Iterator[Fault]:
-        rotten = self._rot is not None  # a wrong length leads into nowhere: that batch is the cause
-        yield from self._settle_rot(None)
+        rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
         first, next_offset = self._expected, self._segment.next_base
         if damage.resume is not None:
             next_offset = log.header(damage.resume).base_offset

@@ -67,7 +67,7 @@ class Ticks:
         self._segment = segment
         self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
         self._next = [0, 0, 0]
-        self._met = [0, 0, 0]  # entries before these have been looked at, if not skipped
+        self._met = 0  # entries of the offset index before this have been looked at, if not skipped
         self._own_from = [-1, -1, -1]  # slots: what is said of entries before these, somebody else says
         self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
         self._max_timestamp = -1
@@ -84,7 +84,7 @@ class Ticks:
     def begin(self, slot: int, offset: int) -> None:
         """Begin at entry `slot` of the offset index, whose batch begins with `offset`."""
         self._next = self._indexes.from_offset(slot, offset)
-        self._met = list(self._next)
+        self._met = slot
         self._time_known = self._digest_known = False
         self._digest = None
         self._digest_from = offset
@@ -98,25 +98,33 @@ class Ticks:
     def lost(self, last: int, end: int = 0) -> None:
         """Batches up to offset `last`, or position `end`, could not be read: nothing can be said of entries for them.
 
-        The entry of an append that begins there has the offset of a later batch (SG-2).
+        The entry of an append that begins there has the offset of a later batch (SG-2). Where the offset goes back, so
+        do the time and digest index: who begins there knows of no more.
         """
         self._open = None
         self._digest = self._other = None
         self._digest_known = False
         self._digest_from = last + 1
-        for kind, (rows, key) in enumerate(((self._offsets, _first), (self._times, _second), (self._digests, _first))):
-            self._next[kind] = max(self._met[kind], bisect_right(rows, last, key=key))
-        self._next[0] = max(self._next[0], bisect_left(self._offsets, end, key=_second))
+        by_offset, by_position = (
+            bisect_right(self._offsets, last, key=_first),
+            bisect_left(self._offsets, end, key=_second),
+        )
+        self._next = [
+            max(self._met, by_offset, by_position),
+            bisect_right(self._times, last, key=_second),
+            bisect_right(self._digests, last, key=_first),
+        ]
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         if header.max_timestamp > self._max_timestamp:
             self.newest = position, header
         yield from self._see_offset(position, header)
         yield from self._see_time(header)
+        digests = self._next[2]
         yield from self._see_digest(header)
-        if self._met[2] < self._next[2]:
+        if digests < self._next[2]:
             self.interval = position + header.size
-        self._met = list(self._next)
+        self._met = self._next[0]
 
     def finish(self) -> Iterator[Fault]:
         """Entries that no batch has met, no more of them than are listed, and those that are out of order."""

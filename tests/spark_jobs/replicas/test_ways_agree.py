@@ -21,6 +21,7 @@ def test_all_ways_say_the_same_of_generated_damages(first: int, tmp_path: Path) 
         146,  # an entry out of order before all others
         211,  # and no entry that is in order
         252,  # an offset that does not fit 64 bits
+        200661,  # a rotten batch that says it ends far behind, before entries of others that lie
     ],
 )
 def test_all_ways_say_the_same_of_what_they_once_told_differently(seed: int, tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from replog.log.batch import BatchHeader, iterate_batches
+from crc32c import crc32c
+
+from replog.log.batch import CRC_START, BatchHeader, iterate_batches
 from replog.log.checkpoint import write_entries
 from replog.log.errors import CorruptRecord
 from spark_jobs.replicas import blocks, index_blocks
@@ -141,11 +143,23 @@ def _damage_entry(path: Path, raw: bytearray, kind: str, chance: random.Random) 
         struct.pack_into(code, raw, at + offset, max(low, min(high, changed)))
 
 
+def seal(directory: Path) -> None:
+    """Right CRCs for all batches that can be read, whatever they say: as if a broker had written just that."""
+    for path in sorted(directory.glob("*.log")):
+        raw = bytearray(path.read_bytes())
+        for at, header in _batches(path):
+            struct.pack_into(">I", raw, at + 17, crc32c(raw[at + CRC_START : at + header.size]))
+        path.write_bytes(raw)
+
+
 def problems(seed: int, root: Path) -> Iterator[str]:
     """What is not the same, told; nothing if all is well. Whatever else is raised than OSError is a problem too."""
     chance = random.Random(seed)
     directory = build(root, chance)
     told = [damage(directory, chance) for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 3]))]
+    if seed % 5 == 4:
+        told.append("sealed")
+        seal(directory)
     log_start = chance.choice([0, 0, 0, 20, 45, 1010])
     (files,) = DirectoryStore(1, root).partitions(frozenset())
     for segment in files.segments:
