@@ -5,10 +5,11 @@ from dataclasses import replace
 from replog.log.batch import BatchHeader, iterate_batches
 from replog.log.digest import add_digests, batch_digest
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.index import DigestIndex
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.index_check import DIGEST, Point
-from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.scan import REPEATED, Fault
 from tests.spark_jobs.log_directories import END, Cluster, segments
 
 
@@ -96,3 +97,14 @@ def test_a_missing_segment_is_a_gap(cluster: Cluster) -> None:
     found = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
     (fault,) = [item for item in found if isinstance(item, Fault)]
     assert (fault.fault, fault.file, fault.first, fault.last) == ("GAP", LOG_SUFFIX, second.base, third.base - 1)
+
+
+def test_segments_that_overlap_have_offsets_that_come_twice(cluster: Cluster) -> None:
+    second, third = segments(cluster)[1:3]
+    index = cluster.path(1, "t") / f"{second.base:020d}{DIGEST_SUFFIX}"
+    index.write_bytes(index.read_bytes() + DigestIndex.layout.pack(third.base + 1 - second.base, 7))
+    found = digest_points(segments(cluster)[1], [], entries=False)
+    gap, unread = sorted((item for item in found if isinstance(item, Fault)), key=lambda fault: fault.fault)
+    assert (gap.fault, gap.first, gap.last) == ("GAP", third.base, third.base + 1)
+    assert gap.detail.startswith(REPEATED)
+    assert unread.fault == "UNREADABLE"  # of the segments behind it
