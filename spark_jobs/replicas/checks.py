@@ -14,9 +14,11 @@ record (`crc`, which is a hash, and `flags`), a fault (`fault`), or the count of
 """
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -43,6 +45,7 @@ CHECKS_SCHEMA = (
     "leader_epoch int, crc long, size long, kind string, slot int, value long, number long, cell int, batches long, "
     "read long, fault string, file string, detail string, key binary, producer long, flags int"
 )
+_last = itemgetter(1)
 _COLUMNS = [column.split()[0] for column in CHECKS_SCHEMA.split(", ")][4:]  # after the place
 _NOTHING = (None,) * len(_COLUMNS)
 
@@ -151,16 +154,28 @@ class _ChecksReader(ReplicaReader):
         return self._wanted(segment, check_segment(segment, work.log_start, crc=self._crc))
 
     def _wanted(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
-        ranges = [
+        ranges = Ranges(
             (first, last)
             for topic, partition, first, last in self._ranges or []
             if (topic, partition) == (segment.topic, segment.partition)
-        ]
-        for item in items:
-            if isinstance(item, Fault) or any(
-                item.base_offset <= last and item.last_offset >= first for first, last in ranges
-            ):
-                yield item
+        )
+        return (item for item in items if isinstance(item, Fault) or ranges.overlap(item.base_offset, item.last_offset))
+
+
+class Ranges:
+    """Ranges of offsets, of which there may be thousands to be asked for every batch."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._ranges: list[tuple[int, int]] = []  # in order, and none overlaps another
+        for first, last in sorted(ranges):
+            if self._ranges and first <= self._ranges[-1][1]:
+                first, before = self._ranges.pop()
+                last = max(before, last)
+            self._ranges.append((first, last))
+
+    def overlap(self, first: int, last: int) -> bool:
+        at = bisect_left(self._ranges, first, key=_last)
+        return at < len(self._ranges) and self._ranges[at][0] <= last
 
 
 def cells_of(
