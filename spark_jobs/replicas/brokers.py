@@ -7,7 +7,7 @@ import errno
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -165,6 +165,10 @@ class BrokerStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def for_segments(self) -> "BrokerStore":
+        """What it takes to read segments: it goes with every task, which need not know what else is assigned."""
+        return replace(self, assigned=(), topic_ids={})
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         """As `ReplicaStore` says, all bounds of a partition as of one moment. One call for each topic."""

@@ -26,12 +26,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from replog.config import MAX_LONG
 from replog.log.files import LOG_SUFFIX
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.files import UNREADABLE, VANISHED, PartitionFiles, Segment, Vanished, in_ranges
+from spark_jobs.replicas.files import UNREADABLE, VANISHED, PartitionFiles, Segment, Vanished
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.scan import Fault
@@ -89,24 +90,20 @@ class _ChecksReader(ReplicaReader):
         self._entries = source.flag("entries", "false")
         self._bounds = [tuple(row) for row in json.loads(source.options["bounds"])]
         ranges = json.loads(source.options.get("ranges", "null"))
-        self._ranges = None if ranges is None else [tuple(item) for item in ranges]
+        self._ranges = None if ranges is None else _by_partition(ranges)
         starts = json.loads(source.options.get("starts", "[]"))
         self._starts = {(topic, partition): start for topic, partition, start in starts}
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each segment, but small ones share: a task costs more than reading a few MiB."""
-        try:
-            listed = [files for store in self._stores for files in store.partitions(self._topics)]
-        finally:
-            for store in self._stores:
-                store.close()
+        listed = self._listed()
         cells = cells_of(listed, self._bounds, self._starts)
         packed: list[WorkPartition] = []
         room = -1
         for files in listed:
             place = (files.replica, *files.partition)
             for segment in files.segments:
-                if place not in cells or (self._ranges is not None and not in_ranges(segment, self._ranges)):
+                if place not in cells or not self._is_wanted(segment):
                     continue
                 if segment.next_base is not None and segment.next_base <= cells[place].begin:
                     continue
@@ -154,16 +151,19 @@ class _ChecksReader(ReplicaReader):
         return self._wanted(segment, check_segment(segment, work.log_start, crc=self._crc))
 
     def _wanted(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
-        ranges = Ranges(
-            (first, last)
-            for topic, partition, first, last in self._ranges or []
-            if (topic, partition) == (segment.topic, segment.partition)
-        )
+        ranges = self._ranges_of(segment)
         return (item for item in items if isinstance(item, Fault) or ranges.overlap(item.base_offset, item.last_offset))
+
+    def _is_wanted(self, segment: Segment) -> bool:
+        last = MAX_LONG if segment.next_base is None else segment.next_base - 1
+        return self._ranges is None or self._ranges_of(segment).overlap(segment.base, last)
+
+    def _ranges_of(self, segment: Segment) -> "Ranges":
+        return (self._ranges or {}).get((segment.topic, segment.partition), Ranges([]))
 
 
 class Ranges:
-    """Ranges of offsets, of which there may be thousands to be asked for every batch."""
+    """Ranges of offsets, of which there may be thousands to be asked for every batch and segment."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         self._ranges: list[tuple[int, int]] = []  # in order, and none overlaps another
@@ -176,6 +176,13 @@ class Ranges:
     def overlap(self, first: int, last: int) -> bool:
         at = bisect_left(self._ranges, first, key=_last)
         return at < len(self._ranges) and self._ranges[at][0] <= last
+
+
+def _by_partition(ranges: Iterable[tuple[str, int, int, int]]) -> dict[tuple[str, int], Ranges]:
+    found = defaultdict(list)
+    for topic, partition, first, last in ranges:
+        found[topic, partition].append((first, last))
+    return {place: Ranges(listed) for place, listed in found.items()}
 
 
 def cells_of(

@@ -197,14 +197,3 @@ def segments_of(
         bytes_before += size
         digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)
     return tuple(segments)
-
-
-def in_ranges(segment: Segment, ranges: list[tuple[str, int, int, int]]) -> bool:
-    """Whether the segment may hold an offset of one of `ranges` (topic, partition, first, last)."""
-    return any(
-        segment.topic == topic
-        and segment.partition == partition
-        and segment.base <= last
-        and (segment.next_base is None or segment.next_base > first)
-        for topic, partition, first, last in ranges
-    )

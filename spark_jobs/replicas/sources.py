@@ -23,7 +23,7 @@ batches. An input partition is a part of a segment, a segment, or a few small on
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.config import MAX_INT
-from spark_jobs.replicas.brokers import broker_stores
+from spark_jobs.replicas.brokers import BrokerStore, broker_stores
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
@@ -160,6 +160,19 @@ class ReplicaReader(DataSourceReader):
         self._topics = source.topics()
         self._columns = source.columns
 
+    def _listed(self) -> list[PartitionFiles]:
+        """Every partition of every store, to be read by segment."""
+        listed = []
+        for store in self._stores:
+            light = store.for_segments() if isinstance(store, BrokerStore) else store
+            try:
+                for files in store.partitions(self._topics):
+                    segments = tuple(replace(segment, store=light) for segment in files.segments)
+                    listed.append(replace(files, store=light, segments=segments))
+            finally:
+                store.close()
+        return listed
+
     def _batches(self, rows: Iterable[Sequence[Any]]) -> Iterator[pa.RecordBatch]:
         """Rows as Arrow batches of bounded length."""
         fields = [column.split() for column in self._columns.split(", ")]
@@ -199,11 +212,7 @@ class _ByReplica(ReplicaReader):
 class _BySegment(ReplicaReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One for each part, but small ones share: a task costs more than reading a few MiB."""
-        try:
-            listed = [files for store in self._stores for files in store.partitions(self._topics)]
-        finally:
-            for store in self._stores:
-                store.close()
+        listed = self._listed()
         # Always one at least: Spark would make up one of its own.
         packed = [SegmentPartition([], [files for files in listed if files.error is not None])]
         room = PACKED_BYTES

@@ -5,6 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
@@ -16,6 +17,7 @@ from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import check_segment
+from spark_jobs.replicas.sources import BatchesSource, SegmentPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch, cluster
 
 __all__ = ["cluster"]
@@ -72,6 +74,17 @@ async def test_a_running_broker_tells_what_its_directory_tells(cluster: InProces
     assert remote.keys() == local.keys()
     for name, value in local.items():
         assert remote[name] == value, name
+
+
+async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster: InProcessCluster) -> None:
+    store = await filled(cluster, batches=3)
+    source = BatchesSource({"bootstrap.servers": store.address})
+    reader = await asyncio.to_thread(source.reader, StructType())
+    (partition,) = pickle.loads(pickle.dumps(await asyncio.to_thread(reader.partitions)))
+    assert isinstance(partition, SegmentPartition)
+    assert [work.segment.store for work in partition.work] == [BrokerStore(1, store.address, ())]
+    (rows,) = await asyncio.to_thread(lambda: list(reader.read(partition)))
+    assert rows.num_rows == 3
 
 
 async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster: InProcessCluster) -> None:
