@@ -17,8 +17,9 @@ from unittest import mock
 from crc32c import crc32c
 
 from replog.log.batch import CRC_START, BatchHeader, iterate_batches
-from replog.log.checkpoint import write_entries
+from replog.log.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.log.errors import CorruptRecord
+from replog.topic import TopicPartition
 from spark_jobs.replicas import blocks, index_blocks
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.digests import digest_points
@@ -30,6 +31,7 @@ from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.replog.log.batches import append, client_batch, open_log
+from tests.replog.log.compaction.compacting import clean
 
 PART_SIZES = (150, 300, 500, 900, 1500, 3000)
 SIZES = {".log": 1, ".index": 8, ".timeindex": 12, ".digest": 12}  # of an entry
@@ -44,10 +46,11 @@ DAMAGES = ("flip", "overwrite", "zeros", "cut", "insert", "append", "gone", "epo
 Item = Batch | Block | Point | Fault
 
 
-def build(root: Path, chance: random.Random) -> Path:
+def build(root: Path, chance: random.Random, *, compacted: bool) -> Path:
     """Some segments of batches of some sizes, with timestamps that mostly grow, in some leader epochs."""
     log = open_log(
         root / "t-0",
+        cleanup_policy="compact" if compacted else "delete",
         segment_bytes=chance.choice([700, 1500, 4000, 1 << 20]),
         index_interval_bytes=chance.choice([1, 80, 150, 300, 1000]),
         log_start_offset=chance.choice([0, 0, 5, 1000, 2**31 + 7]),
@@ -56,7 +59,12 @@ def build(root: Path, chance: random.Random) -> Path:
     for number in range(chance.choice([1, 2, 5, 20, 40, 60])):
         now += chance.choice([1, 1, 1, 5, 0, -3])
         values = [bytes(chance.choice([0, 1, 10, 30, 60])) for _ in range(chance.choice([1, 2, 2, 3]))]
-        append(log, client_batch(*values, timestamps=[now] * len(values)), epoch=number // 15)
+        records = [(b"%d" % chance.randrange(6), value) for value in values] if compacted else values
+        append(log, client_batch(*records, timestamps=[now] * len(values)), epoch=number // 15)
+        if compacted and chance.random() < 0.1:
+            log.update_high_watermark(log.log_end_offset)
+            log.roll()
+            OffsetCheckpoint(root / CLEANER_CHECKPOINT).write({TopicPartition("t", 0): clean(log)})
     log.close()
     if chance.random() < 0.15:
         for path in sorted((root / "t-0").glob("*.log")):
@@ -155,7 +163,7 @@ def seal(directory: Path) -> None:
 def problems(seed: int, root: Path) -> Iterator[str]:
     """What is not the same, told; nothing if all is well. Whatever else is raised than OSError is a problem too."""
     chance = random.Random(seed)
-    directory = build(root, chance)
+    directory = build(root, chance, compacted=seed % 10 == 7)
     told = [damage(directory, chance) for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 3]))]
     if seed % 5 == 4:
         told.append("sealed")
@@ -196,7 +204,7 @@ def _index_problems(segment: Segment, log_start: int, chance: random.Random) -> 
 
 def _cells(segment: Segment, chance: random.Random) -> Cells:
     cuts = sorted({segment.base + chance.randrange(60) for _ in range(chance.randrange(3))})
-    return Cells(chance.choice([1, 4, 64]), tuple(cuts), 2**62)
+    return Cells(chance.choice([1, 4, 64]), tuple(cuts), 2**62, cleaned_to=segment.cleaned_to)
 
 
 def _faults(items: Iterable[Item]) -> list[Item]:
