@@ -243,7 +243,7 @@ class Walk:
         last = first if next_offset is None else next_offset - 1
         if last >= first or not rotten:
             yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
-        self._expected = max(first, last + 1)
+        self._expected = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
         if damage.resume is not None:
             self._indexes.lost(self._expected - 1, damage.resume)
 

@@ -118,6 +118,23 @@ def test_nothing_is_said_of_entries_for_what_cannot_be_read(segment: Segment) ->
         assert [(fault.fault, fault.first) for fault in found] == [("BIT_ROT", all_batches[4][0])], found
 
 
+@pytest.mark.parametrize("crc", [True, False])
+def test_a_rotten_batch_that_claims_more_offsets_makes_no_liars_and_no_gap(segment: Segment, crc: bool) -> None:
+    all_batches = batches(segment)
+    (first, last, position), following, resumed = all_batches[4:7]
+    write_index(segment, [resumed[1:], (all_batches[7][1] + 1, all_batches[7][2])])  # the second one lies
+    overwrite(path_of(segment, ".log"), position + 25, b"\x07")
+    for behind in (b"", b"\xee"):
+        if behind:
+            overwrite(path_of(segment, ".log"), following[2] + 16, behind)
+        found = [item for item in check_segment(segment, 0, crc=crc) if isinstance(item, Fault)]
+        assert [(fault.fault, fault.first) for fault in found] == [
+            ("BIT_ROT", first),
+            ("INDEX_LIE", all_batches[7][1] + 1),
+        ]
+        assert behind or found[0].last == last
+
+
 def test_a_rotten_batch_is_named_without_reading_payload_elsewhere(segment: Segment) -> None:
     """Where a header does not fit, its own CRC says whether it, or what it contradicts, is wrong."""
     all_batches = batches(segment)
