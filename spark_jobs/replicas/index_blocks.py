@@ -106,6 +106,7 @@ class _Sound:
     def _read_entries(self, file: SegmentFile) -> tuple[Array, Array]:
         """Where the batches of the offset entries end, and their greatest timestamps."""
         ends, timestamps = [], []
+        before = np.concatenate([[self._segment.base - 1], self._offsets["offset"]])
         for start in range(0, len(self._offsets), MAX_HEADERS):
             entries = self._offsets[start : start + MAX_HEADERS]
             found = file.headers_at(entries["position"].tolist())
@@ -114,7 +115,7 @@ class _Sound:
             bases = headers["base_offset"].astype(np.int64)
             lasts = bases + headers["last_offset_delta"]
             end = entries["position"] + headers["length"] + LOG_OVERHEAD
-            require((bases >= self._segment.base).all() and (lasts == entries["offset"]).all())
+            require((bases > before[start : start + len(bases)]).all() and (lasts == entries["offset"]).all())
             require((end <= file.size).all())
             check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
             ends.append(end)

@@ -1,6 +1,7 @@
 """Index entries as blocks: the short way and the long way say the same, and see the same faults."""
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.sound import NotSound
+from spark_jobs.replicas.ticks import read_index
+from tests.audit.replica_files import overwrite
 from tests.spark_jobs.log_directories import Cluster, segments
 
 CELLS = Cells(8, (10, 30), 2**62)
@@ -72,6 +75,16 @@ def test_the_short_way_gives_up_wherever_the_long_way_finds_a_fault(cluster: Clu
         found = {item for item in index_blocks(segment, 0, CELLS) if isinstance(item, Fault)}
         assert found == faults, (suffix, at, mask)
         flip(path_of(segment, suffix), at, mask)
+
+
+def test_the_short_way_gives_up_where_batches_overlap(cluster: Cluster) -> None:
+    segment = segments(cluster)[1]
+    (_, before, _), (_, last, position) = list(read_index(segment, INDEX_SUFFIX).rows)[1:3]
+    overwrite(path_of(segment, LOG_SUFFIX), position, struct.pack(">q", before))
+    overwrite(path_of(segment, LOG_SUFFIX), position + 23, struct.pack(">i", last - before))
+    (fault,) = [item for item in index_blocks(segment, 0, CELLS) if isinstance(item, Fault)]
+    assert fault.fault == "INDEX_LIE"
+    assert "would run into" in fault.detail
 
 
 @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, DIGEST_SUFFIX])
