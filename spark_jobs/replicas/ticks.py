@@ -96,21 +96,19 @@ class Ticks:
         return self._open is None and (self._time_known or not times) and (self._digest_known or not digests)
 
     def lost(self, last: int, end: int = 0) -> None:
-        """Batches up to offset `last`, or position `end`, could not be read: nothing can be said of entries for them.
+        """Batches up to offset `last` could not be read, or are gone: nothing can be said of entries for them.
 
-        The entry of an append that begins there has the offset of a later batch (SG-2). Where the offset goes back, so
-        do the time and digest index: who begins there knows of no more.
+        Those of the offset index are known by the position `end` of what follows, if it is given: that of an append
+        that begins there has the offset of a later batch (SG-2), and `last` may be a lie. Where the offset goes back,
+        so do the time and digest index: who begins there knows of no more.
         """
         self._open = None
         self._digest = self._other = None
         self._digest_known = False
         self._digest_from = last + 1
-        by_offset, by_position = (
-            bisect_right(self._offsets, last, key=_first),
-            bisect_left(self._offsets, end, key=_second),
-        )
+        rows = self._offsets
         self._next = [
-            max(self._met, by_offset, by_position),
+            max(self._met, bisect_left(rows, end, key=_second) if end else bisect_right(rows, last, key=_first)),
             bisect_right(self._times, last, key=_second),
             bisect_right(self._digests, last, key=_first),
         ]

@@ -135,6 +135,16 @@ def test_a_rotten_batch_that_claims_more_offsets_makes_no_liars_and_no_gap(segme
         assert behind or found[0].last == last
 
 
+@pytest.mark.parametrize("crc", [True, False])
+def test_a_rotten_last_batch_hides_no_entry_that_points_beyond_it(segment: Segment, crc: bool) -> None:
+    all_batches = batches(segment)
+    last, position = all_batches[-1][1:]
+    write_index(segment, [(last, position), (last + 9, segment.size)])
+    overwrite(path_of(segment, ".log"), position + 25, b"\x07")
+    found = [item for item in check_segment(replace(segment, next_base=None), 0, crc=crc) if isinstance(item, Fault)]
+    assert [(fault.fault, fault.file) for fault in found] == [("BIT_ROT", ".log"), ("INDEX_LIE", ".index")], found
+
+
 def test_a_rotten_batch_is_named_without_reading_payload_elsewhere(segment: Segment) -> None:
     """Where a header does not fit, its own CRC says whether it, or what it contradicts, is wrong."""
     all_batches = batches(segment)
