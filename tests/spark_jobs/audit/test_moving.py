@@ -1,6 +1,7 @@
 """Replicas that change while they are audited: read again, or said to be changing; never guessed."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def test_nobody_knows_anything_to_be_committed(spark: SparkSession, cluster: Clu
 
 def test_a_segment_that_goes_away_under_the_reader_has_vanished(cluster: Cluster) -> None:
     options = {f"replica.{replica}": str(directory) for replica, directory in cluster.directories.items()}
-    bounds = f'[["t", 0, 1, {END}, {END}], ["t", 0, 2, {END}, {END}], ["t", 0, 3, {END}, {END}]]'
+    bounds = json.dumps([["t", 0, replica, END, END, 0] for replica in (1, 2, 3)])
     reader = ChecksSource({**options, "pass": "blocks", "bounds": bounds}).reader(None)  # type: ignore[arg-type]
     listed = reader.partitions()
     min(cluster.path(2, "t").glob("*.log")).unlink()
