@@ -152,7 +152,9 @@ class _Sound:
         position, found = -1, None
         for item in log.walk(start, _NO_LANDMARKS):
             if isinstance(item, Damage):
-                require(item.cut_short)
+                require(
+                    item.cut_short and item.position > self._offsets["position"].max(initial=-1)
+                )  # at the log's end
                 break
             if item[1].last_offset >= below:
                 break

@@ -21,6 +21,7 @@ def test_all_ways_say_the_same_of_generated_damages(first: int, tmp_path: Path) 
         146,  # an entry out of order before all others
         211,  # and no entry that is in order
         252,  # an offset that does not fit 64 bits
+        4022844,  # a length that leads beyond the file, in front of batches that are there
         200661,  # a rotten batch that says it ends far behind, before entries of others that lie
     ],
 )
