@@ -189,7 +189,8 @@ def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None) -> 
     console = Console()
     try:
         save = bool(arguments.save or arguments.report_dir)
-        result = run(where, arguments.topic, arguments.level, arguments.master, console.stage, since, save=save)
+        run_on = (where, arguments.topic, arguments.level, arguments.master)
+        result = run(*run_on, console.stage, console.watch, since, save=save)
     except NoJava as error:
         raise BadUse(str(error)) from None
     except (PySparkException, Py4JError, OSError) as error:

@@ -4,8 +4,10 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from pyspark import StatusTracker
 from rich.markup import escape
-from rich.status import Status
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from spark_jobs.audit.audit import Audit
@@ -21,26 +23,60 @@ _FEWER = ("partition", "replica", "state", "high watermark", "log end")  # where
 MAX_ROWS = 50
 
 
+class Tasks(ProgressColumn):
+    """A bar: how many of the tasks that Spark is at are done. Nothing before it starts and after it has stopped."""
+
+    max_refresh = 0.5  # seconds
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tracker: StatusTracker | None = None
+
+    def render(self, task: Task) -> Table:
+        bar = Table.grid(padding=(0, 1))
+        done, of = self.counted()
+        if of:
+            bar.add_row(ProgressBar(total=of, completed=done, width=24), f"{done:,} of {many(of, 'task')}")
+        return bar
+
+    def counted(self) -> tuple[int, int]:
+        """How many are done, and of how many."""
+        if self.tracker is None:
+            return 0, 0
+        try:
+            stages = [self.tracker.getStageInfo(number) for number in self.tracker.getActiveStageIds()]
+        except Exception:  # noqa: BLE001 - Java may be on its way out, and a bar is no reason to complain
+            return 0, 0
+        known = [stage for stage in stages if stage is not None]  # one may have ended between the two questions
+        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
 class Console:
-    """Stages are shown only on a terminal; the table always."""
+    """Stages and their tasks are shown only on a terminal; the table always."""
 
     def __init__(self) -> None:
         self._writer = Writer(stderr=True)
-        self._status: Status | None = None
+        self._tasks = Tasks()
+        text = TextColumn("{task.description}", markup=False)
+        columns = (SpinnerColumn(), text, self._tasks, TimeElapsedColumn())
+        self._progress = Progress(*columns, console=self._writer.console, transient=True)
 
     def stage(self, text: str) -> None:
         """Say what is going on now."""
         if not self._writer.console.is_terminal:
             return
-        if self._status is None:
-            self._status = self._writer.console.status(text)
-            self._status.start()
-        self._status.update(f"{text} …")
+        self._progress.start()
+        for before in self._progress.task_ids:
+            self._progress.remove_task(before)
+        self._progress.add_task(f"{text} …", total=None)
+
+    def watch(self, tracker: StatusTracker) -> None:
+        """Show how far Spark is with its tasks, from now on."""
+        self._tasks.tracker = tracker
 
     def stop(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def table(self, result: Audit, report_dir: Path | None) -> None:
         """The replicas, then the findings, then where there is more."""

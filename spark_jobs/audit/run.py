@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import Callable, Sequence
 
+from pyspark import StatusTracker
+
 from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.since import Saved
 from spark_jobs.session import spark_session
@@ -14,13 +16,16 @@ def run(
     level: str,
     master: str | None,
     stage: Callable[[str], None],
+    watch: Callable[[StatusTracker], None],
     since: Saved | None,
     *,
     save: bool,
 ) -> Audit:
-    """As `audit`; `stage` hears what is being done. Raises NoJava, and what Spark raises."""
+    """As `audit`; `stage` hears what is being done, and `watch` whom to ask how far Spark is. Raises NoJava, and what
+    Spark raises."""
     stage("starting Spark")
     spark = spark_session("replog audit", master)
+    watch(spark.sparkContext.statusTracker())
     try:
         return audit(spark, where, topics, level, stage, since, save=save)
     finally:

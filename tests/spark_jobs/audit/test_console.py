@@ -2,11 +2,14 @@
 
 import io
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from spark_jobs.audit.console import Console
+from spark_jobs.audit.console import Console, Tasks
 from spark_jobs.audit.terminal import Writer, table_of
 from tests.spark_jobs.audit import samples
 
@@ -52,3 +55,18 @@ def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_proc
     table.add_row("b")
     with pytest.raises(BrokenPipeError):
         writer.table(table)
+
+
+@pytest.mark.spark
+def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark: SparkSession) -> None:
+    tasks = Tasks()
+    assert tasks.counted() == (0, 0)
+    tasks.tracker = spark.sparkContext.statusTracker()
+    seen = set()
+    with ThreadPoolExecutor() as pool:
+        job = pool.submit(spark.sparkContext.parallelize(range(6), 6).foreach, lambda _: time.sleep(0.4))
+        while not job.done():
+            seen.add(tasks.counted())
+            time.sleep(0.05)
+        job.result()
+    assert len({done for done, of in seen if of == 6}) > 1, seen
