@@ -167,7 +167,8 @@ class _Sound:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._checkpoint = segment.epochs()
             first = self._first(log)
-            for chunk in _batches(log, first) if self._crc else _headers(log, first):
+            indexed = self._indexes[INDEX_SUFFIX].entries["position"]
+            for chunk in _batches(log, first) if self._crc else _headers(log, first, indexed):
                 self._check(*chunk)
         require(all(index.seen == len(index.entries) for index in self._indexes.values()))
         require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
@@ -289,10 +290,18 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
     _require_end(log, position)
 
 
-def _headers(log: SegmentFile, position: int) -> Iterator[tuple[int, Array, Array]]:
-    """As `_batches`, without payload, but that of a batch with leftovers behind it: it may be longer than it says."""
+def _headers(log: SegmentFile, position: int, indexed: Array) -> Iterator[tuple[int, Array, Array]]:
+    """As `_batches`, without payload, but that of a batch with leftovers behind it: it may be longer than it says.
+
+    Where batches are large most of them are `indexed`, which says where they will be.
+    """
     last = None
-    while found := log.headers(position, CHUNK):
+    while True:
+        slot = np.searchsorted(indexed, position)
+        log.expect(indexed[slot : slot + CHUNK].tolist())
+        found = log.headers(position, CHUNK)
+        if not found:
+            break
         headers = np.array([header for _, header in found], HEADER_LAYOUT)
         yield position, headers, _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in found])
         position, last = found[-1]

@@ -76,3 +76,6 @@ class _CountedFile:
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
         self._store.bytes_read += HEADER_SIZE * len(positions)
         return self._file.headers_at(positions)
+
+    def expect(self, positions: Sequence[int]) -> None:
+        self._file.expect(positions)

@@ -36,6 +36,7 @@ from spark_jobs.replicas.files import (
 )
 
 KRAFT_METADATA = "__cluster_metadata"
+FAR = 12 * 1024  # bytes between headers from which on the system does not read ahead as far as the next one
 
 
 class _OpenFile:
@@ -55,11 +56,20 @@ class _OpenFile:
         return found
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
+        self.expect(positions)
         found = []
         for position in positions:
             with contextlib.suppress(CorruptRecord):
                 found.append((position, parse_header(self.read(position, HEADER_SIZE))))
         return found
+
+    def expect(self, positions: Sequence[int]) -> None:
+        """A disk fetches them side by side then, five times as fast as one after the other."""
+        before = 0
+        for position in positions:
+            if before + FAR <= position < self.size:
+                os.posix_fadvise(self._fd, position, HEADER_SIZE, os.POSIX_FADV_WILLNEED)
+            before = position
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ class SegmentFile(Protocol):
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
         """Of a `.log`: position and header of those positions, `MAX_HEADERS` at most, at which one can be read."""
 
+    def expect(self, positions: Sequence[int]) -> None:
+        """Of a `.log`: headers at those positions, in ascending order if they tell the truth, are about to be read."""
+
 
 class ReplicaStore(Protocol):
     """Where the replicas of one broker are read from. Errors are `OSError`s."""
