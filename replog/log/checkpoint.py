@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files import open_regular, write_atomically
+from replog.log.files import read_regular, write_atomically
 from replog.topic import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
@@ -31,8 +31,7 @@ def read_entries(path: Path, fields: int) -> list[list[str]]:
     """
     with storage_errors(path):
         try:
-            with open(open_regular(path), "rb") as file:
-                raw = file.read(MAX_CHECKPOINT_BYTES + 1)
+            raw = read_regular(path, MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
             return []
     return parse_entries(path, raw, fields)

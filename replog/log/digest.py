@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from replog.log.batch import BatchHeader
-from replog.log.files import open_regular
+from replog.log.files import open_regular, read_exactly
 
 MODULUS_MASK = 2**64 - 1
 DIGEST_ENTRY = struct.Struct(">IQ")  # of a digest index: offset from the segment's base, digest of the batches up to it
@@ -32,9 +32,9 @@ def add_digests(first: int, second: int) -> int:
 def sealed_digest(path: Path, base_offset: int, next_base: int) -> int | None:
     """The digest of a whole sealed segment, from the last entry of its digest index; None if that does not say."""
     try:
-        with open(open_regular(path), "rb") as file:
-            file.seek(-DIGEST_ENTRY.size, os.SEEK_END)
-            relative, digest = DIGEST_ENTRY.unpack(file.read(DIGEST_ENTRY.size))
+        with open_regular(path) as fd:
+            last = read_exactly(fd, os.fstat(fd).st_size - DIGEST_ENTRY.size, DIGEST_ENTRY.size)
+        relative, digest = DIGEST_ENTRY.unpack(last)
     except (OSError, struct.error):
         return None
     return int(digest) if base_offset + relative == next_base - 1 else None

@@ -3,7 +3,8 @@
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from replog.log.offsets import Buffer
@@ -40,16 +41,25 @@ def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
     return [(base, name) for base, name in named if base is not None]
 
 
-def open_regular(path: Path) -> int:
+@contextmanager
+def open_regular(path: Path) -> Iterator[int]:
     """A descriptor to read from. OSError for what is no regular file: opening a FIFO would wait for a writer."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return fd
-    os.close(fd)
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-    raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """What a regular file holds, but no more than the first `most` bytes of it. Raises OSError."""
+    with open_regular(path) as fd:
+        return read_exactly(fd, 0, min(os.fstat(fd).st_size, most))
 
 
 def read_exactly(fd: int, position: int, size: int) -> bytes:

@@ -20,7 +20,15 @@ from replog.log.checkpoint import (
 )
 from replog.log.digest import sealed_digest
 from replog.log.errors import CorruptRecord, LogStorageError
-from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, files_by_offset, open_regular, read_exactly, segment_file_name
+from replog.log.files import (
+    DIGEST_SUFFIX,
+    LOG_SUFFIX,
+    files_by_offset,
+    open_regular,
+    read_exactly,
+    read_regular,
+    segment_file_name,
+)
 from replog.log.scan import BatchReader
 from replog.log.verify.names import replica_name
 from replog.topic import TopicPartition, parse_directory_name
@@ -89,11 +97,8 @@ class DirectoryStore:
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> Iterator[_OpenFile]:
-        fd = open_regular(self.path(segment, suffix))
-        try:
+        with open_regular(self.path(segment, suffix)) as fd:
             yield _OpenFile(fd)
-        finally:
-            os.close(fd)
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -158,8 +163,7 @@ class DirectoryStore:
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
         try:
-            with open(open_regular(path), "rb") as file:
-                raw = file.read(MAX_CHECKPOINT_BYTES + 1)
+            raw = read_regular(path, MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
             raw = b""
         except OSError as error:
