@@ -69,7 +69,8 @@ class TestSince:
         assert second.taken.whole == {}
         assert summary(second)["since"] == ["orders-0: compared from offset 60 on"]
         if level != "digest":
-            assert sum(second.bytes_read.values()) < sum(first.bytes_read.values())
+            stage = "batches" if level == "deep" else "indexes"
+            assert second.bytes_read[stage] < first.bytes_read[stage], (first.bytes_read, second.bytes_read)
         cluster.extend("orders", 40, 45, wrong_in_3)
         third = audit(spark, cluster.directories, level=level, since=second.saved, save=True)
         assert [(f.kind, f.wrong, f.first, f.last) for f in third.findings] == [("VALUE_MISMATCH", 3, 80, 89)]
@@ -84,7 +85,7 @@ class TestSince:
         cluster.truncate(1, "orders", 50)
         again = audit(spark, cluster.directories, level="deep", since=first.saved)
         assert again.taken is not None
-        assert again.taken.whole == {ORDERS: "replica 1 ends below 60"}
+        assert again.taken.whole == {ORDERS: "replica 1 ends below 60, or was compacted there"}
         assert {(f.kind, f.wrong) for f in again.findings} == {("BIT_ROT", 2), ("COMMITTED_LOSS", 1)}
 
 
