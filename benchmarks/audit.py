@@ -299,16 +299,14 @@ def main() -> None:
         parser.error(f"needs --rounds 1, --batch-kib 2 and sizes of {MIN_GIB} GiB at least")
     needed = int(len(REPLICAS) * max(options.gib, *sizes) * GIB * 1.05)
     console = Console(stderr=True)
-    directory = Path(tempfile.mkdtemp(prefix="replog-bench-", dir=options.directory))
-    try:
+    with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=options.directory, ignore_cleanup_errors=True) as made:
+        directory = Path(made)
         free = shutil.disk_usage(directory).free
         if free < needed:
             parser.error(f"{directory} has {free >> 20:,} MiB free, {needed >> 20:,} MiB are needed: see --directory")
         with console.status("") as status:
             bench = Bench(directory, options.batch_kib * KIB, options.rounds, status.update)
             report = bench.run(options.gib, sizes)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
     if options.format == "json":
         print(json.dumps(report, indent=2))
     else:

@@ -379,14 +379,12 @@ def main() -> None:
         parser.error(f"needs --mebibytes {MIN_MEBIBYTES} and --rounds 1 at least")
     tune_allocator()
     console = Console(stderr=True)
-    directory = Path(tempfile.mkdtemp(prefix="replog-bench-", dir=options.directory))
-    try:
+    with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=options.directory, ignore_cleanup_errors=True) as made:
+        directory = Path(made)
         with console.status("") as status:
             bench = Bench(directory, options.rounds, options.mebibytes, status.update)
             figures = [asdict(figure) for figure in bench.run()]
             report = {"figures": figures, "opening": bench.opening(), "environment": environment()}
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
     if options.format == "json":
         print(json.dumps(report, indent=2))
     else:

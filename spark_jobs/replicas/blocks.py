@@ -298,7 +298,7 @@ def _headers(log: SegmentFile, position: int, indexed: Array) -> Iterator[tuple[
     last = None
     while True:
         slot = np.searchsorted(indexed, position)
-        log.expect(indexed[slot : slot + CHUNK].tolist())
+        log.will_read(indexed[slot : slot + CHUNK].tolist())
         found = log.headers(position, CHUNK)
         if not found:
             break

@@ -288,7 +288,7 @@ class _RemoteFile:
         parsed = zip(positions, map(_parsed, raw), strict=True)
         return [(position, header) for position, header in parsed if header is not None]
 
-    def expect(self, positions: Sequence[int]) -> None:
+    def will_read(self, positions: Sequence[int]) -> None:
         """Headers come thousands at a time anyway."""
 
     def _headers(self, request: pb.ReadBatchHeadersRequest, most: int) -> list[bytes]:

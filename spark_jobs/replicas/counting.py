@@ -77,5 +77,5 @@ class _CountedFile:
         self._store.bytes_read += HEADER_SIZE * len(positions)
         return self._file.headers_at(positions)
 
-    def expect(self, positions: Sequence[int]) -> None:
-        self._file.expect(positions)
+    def will_read(self, positions: Sequence[int]) -> None:
+        self._file.will_read(positions)

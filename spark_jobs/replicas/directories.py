@@ -64,14 +64,14 @@ class _OpenFile:
         return found
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
-        self.expect(positions)
+        self.will_read(positions)
         found = []
         for position in positions:
             with contextlib.suppress(CorruptRecord):
                 found.append((position, parse_header(self.read(position, HEADER_SIZE))))
         return found
 
-    def expect(self, positions: Sequence[int]) -> None:
+    def will_read(self, positions: Sequence[int]) -> None:
         """A disk fetches them side by side then, five times as fast as one after the other."""
         before = 0
         for position in positions:

@@ -47,7 +47,7 @@ class SegmentFile(Protocol):
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
         """Of a `.log`: position and header of those positions, `MAX_HEADERS` at most, at which one can be read."""
 
-    def expect(self, positions: Sequence[int]) -> None:
+    def will_read(self, positions: Sequence[int]) -> None:
         """Of a `.log`: headers at those positions, in ascending order if they tell the truth, are about to be read."""
 
 

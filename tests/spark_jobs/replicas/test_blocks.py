@@ -169,3 +169,11 @@ def test_batches_larger_than_a_read_are_checked_to_their_last_byte(tmp_path: Pat
             faults = [item for item in check_blocks(segment, 0, EVERYTHING, crc=True) if isinstance(item, Fault)]
             assert [(fault.fault, fault.position) for fault in faults] == [("BIT_ROT", position)]
             flip(path, at)
+
+
+def test_positions_that_an_index_makes_up_do_no_harm_when_they_are_announced(cluster: Cluster) -> None:
+    segment = segments(cluster)[0]
+    with segment.open(LOG_SUFFIX) as log:
+        before = log.headers(0, 3)
+        log.will_read([-(2**31), -1, 0, 2**31 - 1, 2**62])
+        assert log.headers(0, 3) == before != []
