@@ -244,6 +244,8 @@ def with_spark(work: Callable[[], int]) -> int:
     outcome: Future[int] = Future()
 
     def body() -> None:
+        # Java inherits this: nobody's handler runs between its fork and its exec.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             outcome.set_result(work())
         except BaseException as error:  # noqa: BLE001 - for whoever waits
@@ -256,22 +258,33 @@ def with_spark(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends as fast as it can
         logging.disable()
-        _end_children()
-        thread.join(JAVA_ENDS_S)
+        _end(thread)
         raise
 
 
-def _end_children() -> None:
-    """Java is the only one. It is asked first, so that it removes its files."""
-    lists = Path("/proc/self/task").glob("*/children")
-    children = [int(pid) for listed in lists for pid in listed.read_text().split()]
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in itertools.filterfalse(_ended, children):
+def _end(thread: Thread) -> None:
+    """Of `thread` and the children of this process, of which Java is the only one.
+
+    Java is asked first, so that it removes its files; again and again, because the thread may be about to start it.
+    """
+    began = time.monotonic()
+    while (running := _children()) or thread.is_alive():
+        waited = time.monotonic() - began
+        if waited > 2 * JAVA_ENDS_S:
+            break
+        for pid in running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-        deadline = time.monotonic() + JAVA_ENDS_S
-        while not all(map(_ended, children)) and time.monotonic() < deadline:
-            time.sleep(0.05)
+                os.kill(pid, signal.SIGTERM if waited < JAVA_ENDS_S else signal.SIGKILL)
+        thread.join(0.05)
+
+
+def _children() -> list[int]:
+    """Those that run."""
+    found: list[int] = []
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # this thread has ended
+            found += map(int, listed.read_text().split())
+    return list(itertools.filterfalse(_ended, found))
 
 
 def _ended(pid: int) -> bool:

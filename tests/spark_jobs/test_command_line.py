@@ -72,13 +72,26 @@ def test_of_what_spark_says_the_data_sources_own_error_is_told() -> None:
 # -- a real process
 
 
-class Command:
-    """`replog audit …` in a session of its own."""
+AUDIT = "import sys; from cluster.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
+ABOUT_TO_START_JAVA = """\
+import subprocess, sys, time
+from spark_jobs.command_line import ending, with_spark
 
-    def __init__(self, *words: str) -> None:
-        program = "import sys; from cluster.cli.main import main; sys.argv[0] = 'replog'; main()"
+def work():
+    print("working", flush=True)
+    time.sleep(0.5)
+    return subprocess.run(["sleep", "100"]).returncode
+
+sys.exit(ending("replog audit run", lambda: with_spark(work)))
+"""
+
+
+class Command:
+    """`replog audit …`, or another program, in a session of its own."""
+
+    def __init__(self, *words: str, program: str = AUDIT) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", program, "audit", *words],
+            [sys.executable, "-c", program, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -117,8 +130,8 @@ class Command:
 def command() -> Iterator[Callable[..., Command]]:
     started: list[Command] = []
 
-    def start(*words: str) -> Command:
-        started.append(Command(*words))
+    def start(*words: str, program: str = AUDIT) -> Command:
+        started.append(Command(*words, program=program))
         return started[-1]
 
     yield start
@@ -159,6 +172,15 @@ def test_ctrl_c_ends_all_processes_with_a_short_message_and_nothing_half_written
     deadline = time.monotonic() + 20
     while running.descendants() and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert running.descendants() == []
+
+
+@pytest.mark.processes
+def test_ctrl_c_ends_a_java_too_that_is_started_after_it(command: Callable[..., Command]) -> None:
+    running = command(program=ABOUT_TO_START_JAVA)
+    assert running.process.stdout is not None
+    assert running.process.stdout.readline() == "working\n"
+    assert running.interrupted() == (130, "", "replog audit run: interrupted\n")
     assert running.descendants() == []
 
 
