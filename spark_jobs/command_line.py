@@ -252,8 +252,8 @@ def with_spark(work: Callable[[], int]) -> int:
             outcome.set_exception(error)
 
     thread = Thread(target=body, daemon=True)
-    thread.start()
     try:
+        thread.start()  # it may be at work before this returns
         return outcome.result()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends as fast as it can
