@@ -167,7 +167,7 @@ class BrokerStore:
             self._connection = None
 
     def for_segments(self) -> "BrokerStore":
-        """What it takes to read segments: it goes with every task, which need not know what else is assigned."""
+        """As `ReplicaStore` says, without what else is assigned to the broker."""
         return replace(self, assigned=(), topic_ids={})
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:

@@ -30,6 +30,9 @@ class CountingStore:
     def place(self) -> str:
         return self._store.place
 
+    def for_segments(self) -> "CountingStore":
+        return self
+
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         return [
             replace(files, store=self, segments=tuple(replace(segment, store=self) for segment in files.segments))

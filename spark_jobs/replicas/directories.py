@@ -103,6 +103,9 @@ class DirectoryStore:
     def close(self) -> None:
         """Nothing stays open."""
 
+    def for_segments(self) -> "DirectoryStore":
+        return self
+
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         """As `ReplicaStore` says; costs a stat a segment and one small read for each digest index."""
         try:

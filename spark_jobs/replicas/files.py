@@ -62,6 +62,9 @@ class ReplicaStore(Protocol):
     def place(self) -> str:
         """Where it is, for people: a log directory, or a broker's address."""
 
+    def for_segments(self) -> "ReplicaStore":
+        """What it takes to read segments: it goes with every task."""
+
     def partitions(self, topics: frozenset[str]) -> "list[PartitionFiles]":
         """Every partition, of `topics` only unless empty. What cannot be read comes back as an error."""
 

@@ -34,7 +34,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.config import MAX_INT
-from spark_jobs.replicas.brokers import BrokerStore, broker_stores
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
@@ -118,6 +117,8 @@ class ReplicaSource(DataSource):
         if (bootstrap is None) == (not directories):
             raise ValueError(f"{self.name()}: give either bootstrap.servers or replica.<id> = a broker's log directory")
         if bootstrap is not None:
+            from spark_jobs.replicas.brokers import broker_stores  # a third of all that a worker would import
+
             return list(broker_stores(bootstrap, self.topics(), wanted))
         found: list[ReplicaStore] = []
         given: dict[str, str] = {}
@@ -164,7 +165,7 @@ class ReplicaReader(DataSourceReader):
         """Every partition of every store, to be read by segment."""
         listed = []
         for store in self._stores:
-            light = store.for_segments() if isinstance(store, BrokerStore) else store
+            light = store.for_segments()
             try:
                 for files in store.partitions(self._topics):
                     segments = tuple(replace(segment, store=light) for segment in files.segments)
