@@ -77,21 +77,21 @@ async def channel(server: str) -> AsyncIterator[GrpcChannel]:
 
 async def test_a_call_is_answered(channel: GrpcChannel) -> None:
     request = controller_pb2.CreateTopicRequest(topic="t", partitions=3)
-    response = await channel.call(methods.Controller["create_topic"], request, 5)
+    response = await channel.call(methods.Controller["create_topic"], request, 60)
     assert response.partitions == 3
 
 
 async def test_an_error_arrives_as_it_was_raised(channel: GrpcChannel) -> None:
     with pytest.raises(ReplogError) as raised:
         request = controller_pb2.RegisterBrokerRequest(broker_id=4)
-        await channel.call(methods.Controller["register_broker"], request, 5)
+        await channel.call(methods.Controller["register_broker"], request, 60)
     assert raised.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert raised.value.message == "broker 4 lives"
 
 
 async def test_a_defect_arrives_as_unknown_server_error(channel: GrpcChannel) -> None:
     with pytest.raises(ReplogError, match="a defect") as raised:
-        await channel.call(methods.Controller["alter_partition"], controller_pb2.AlterPartitionRequest(), 5)
+        await channel.call(methods.Controller["alter_partition"], controller_pb2.AlterPartitionRequest(), 60)
     assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -101,10 +101,32 @@ async def test_a_call_without_answer_times_out(channel: GrpcChannel) -> None:
     assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
+async def test_a_connection_is_waited_for(server: str) -> None:
+    """One that is as slow to be made as on a busy machine, or to one that is far away."""
+    host, port = server.split(":")
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.4)
+        theirs_in, theirs_out = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(_pass_on(reader, theirs_out), _pass_on(theirs_in, writer))
+
+    async with await asyncio.start_server(relay, "127.0.0.1", 0) as far:
+        channel = GrpcChannel(f"127.0.0.1:{far.sockets[0].getsockname()[1]}")
+        request = controller_pb2.CreateTopicRequest(topic="t", partitions=3)
+        assert (await channel.call(methods.Controller["create_topic"], request, 60)).partitions == 3
+        await channel.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+    writer.close()
+
+
 async def test_an_address_where_nobody_listens_is_a_network_exception() -> None:
     channel = GrpcChannel("127.0.0.1:1")
     with pytest.raises(ReplogError) as raised:
-        await channel.call(methods.Controller["create_topic"], controller_pb2.CreateTopicRequest(), 5)
+        await channel.call(methods.Controller["create_topic"], controller_pb2.CreateTopicRequest(), 60)
     assert raised.value.code is ErrorCode.NETWORK_EXCEPTION
     assert "127.0.0.1:1" in raised.value.message
     await channel.close()
