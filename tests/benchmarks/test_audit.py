@@ -61,7 +61,6 @@ def test_targets_are_met_or_missed_by_the_figures() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)  # three sessions, and the starts of Kafka's JVM
 def test_every_figure_comes_out_of_a_small_run(tmp_path: Path) -> None:
     gib = 1 / 64
     report = Bench(tmp_path, 16 * KIB, rounds=1, note=lambda _: None).run(gib, [gib])

@@ -29,7 +29,7 @@ def test_the_raw_pipeline_replicates_every_byte(tmp_path: Path):
 def test_the_benchmark_reports_both_pipelines():
     arguments = ["--runs", "1", "--mebibytes", "8", "--rate", "200", "--seconds", "0.5", "--format", "json"]
     run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.produce", *arguments], capture_output=True, text=True, timeout=100
+        [sys.executable, "-m", "benchmarks.produce", *arguments], capture_output=True, text=True, timeout=400
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)

@@ -34,7 +34,7 @@ def replog(commands: Commands, tmp_path: Path) -> Replog:
     """The command line, as a process that knows no cluster but those it is told of."""
 
     def run(
-        *arguments: object, stdin: str = "", timeout: int = 60, environment: Mapping[str, str] | None = None
+        *arguments: object, stdin: str = "", timeout: int = 180, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("REPLOG_")}
         alone = {"REPLOG_CLUSTER_DIRECTORY": str(tmp_path / "no-cluster")}

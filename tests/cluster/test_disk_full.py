@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.local.processes import ProcessState
+from cluster.local.processes import wait_until_stopped
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Consumer, Producer
 from replog.topic import TopicPartition
@@ -29,7 +29,8 @@ async def test_a_broker_with_a_full_disk_gives_way_and_rejoins(tmp_path: Path) -
         async with Producer(cluster.bootstrap, batch_size=8000) as producer:
             deliveries = [await producer.send("filling", VALUE + b"%d" % number) for number in range(COUNT)]
             offsets = [(await delivery).offset for delivery in deliveries]
-        assert cluster.state.broker(full).state is ProcessState.STOPPED
+        assert member.process is not None
+        assert not await asyncio.to_thread(wait_until_stopped, [member.process], 60.0)
         last_words = cluster.log_file(member).read_text()
         assert "broker failed" in last_words
         assert "File too large" in last_words, last_words
@@ -40,7 +41,7 @@ async def test_a_broker_with_a_full_disk_gives_way_and_rejoins(tmp_path: Path) -
             consumer.assign([TP])
             end = (await consumer.end_offsets([TP]))[TP]
             while len(read) < end:
-                read |= {record.offset: record.value or b"" for record in await consumer.fetch(5)}
+                read |= {record.offset: record.value or b"" for record in await consumer.fetch(60)}
         assert {offset: read[offset] for offset in offsets} == {
             offset: VALUE + b"%d" % number for number, offset in enumerate(offsets)
         }

@@ -30,7 +30,7 @@ def test_batches_cut_off_by_the_answers_limit_are_fetched_again(cluster: LocalCl
         ) as consumer:
             consumer.assign((topic, partition) for partition in range(PARTITIONS))
             found = []
-            while len(found) < VALUES * PARTITIONS and (records := await consumer.fetch(10)):
+            while len(found) < VALUES * PARTITIONS and (records := await consumer.fetch(60)):
                 found += [(record.partition, record.offset, record.value) for record in records]
         return found
 

@@ -16,7 +16,7 @@ class Running:
         with log.open("wb") as output:
             self.process = subprocess.Popen(arguments, stdout=output, stderr=output, env=environment)
 
-    def wait_until(self, alive: Callable[[str], bool], what: str, timeout_s: float = 60) -> None:
+    def wait_until(self, alive: Callable[[str], bool], what: str, timeout_s: float = 120) -> None:
         """Poll `alive`, which is given the output so far. Fails with that output."""
         deadline = time.monotonic() + timeout_s
         while not alive(self.log.read_text()):
@@ -25,7 +25,7 @@ class Running:
             assert time.monotonic() < deadline, f"no sign of {what} after {timeout_s} s:\n{self.log.read_text()}"
             time.sleep(0.1)
 
-    def stop(self, timeout_s: float = 40) -> int | None:
+    def stop(self, timeout_s: float = 100) -> int | None:
         """SIGTERM; the exit status, None if it had to be killed."""
         self.process.send_signal(signal.SIGTERM)
         try:

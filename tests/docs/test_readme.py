@@ -41,11 +41,11 @@ def test_the_first_five_minutes_work(tmp_path: Path):
             env={**environment, "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=500,
         )
     finally:
         replog = Path(sys.executable).parent / "replog"
-        subprocess.run([replog, "cluster", "down", "--directory", directory], capture_output=True, timeout=60)
+        subprocess.run([replog, "cluster", "down", "--directory", directory], capture_output=True, timeout=120)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     for expected in ("hello\nworld\n", "still here", "offset 3 of greetings-0", "CONSISTENT"):
         assert expected in run.stdout, f"{expected!r} is not in:\n{run.stdout}\n{run.stderr}"

@@ -13,8 +13,8 @@ from pathlib import Path
 from cluster.local.ports import HOST, free_port
 from tests.interop.kafka import Kafka
 
-START_TIMEOUT_S = 120
-STOP_TIMEOUT_S = 30
+START_TIMEOUT_S = 180
+STOP_TIMEOUT_S = 120
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -148,7 +148,7 @@ class KafkaBroker:
             stdin=lines,
         )  # fmt: skip
 
-    def consume(self, topic: str, count: int, isolation: str = "read_uncommitted", timeout_s: float = 30) -> list[str]:
+    def consume(self, topic: str, count: int, isolation: str = "read_uncommitted", timeout_s: float = 60) -> list[str]:
         """One line a record: timestamp, offset, headers, key and value, between tabs. Fewer than `count` if no more
         come for so long."""
         done = self.kafka.try_run(

@@ -26,7 +26,7 @@ replica.fetch.min.bytes=20000
 replica.fetch.wait.max.ms=200
 controlled.shutdown.enable=false
 """  # followers append several batches at once; and all stop at once, with nobody left to hand leaderships to
-_WAIT_S = 90
+_WAIT_S = 200
 _PRODUCERS = 3  # of a topic: followers find several batches each time
 _PER_ROUND = 60  # records of a producer
 _ROUND_S = 0.2

@@ -44,7 +44,7 @@ TRANSACTIONS = 12  # of ten records each, every other one aborted
 AFTERWARDS = 50  # records that Kafka appends to a log of ours
 COMPACTED_LINES = 1500
 COMMITTED_WAIT_S = 6
-_CLEANED_TIMEOUT_S = 30
+_CLEANED_TIMEOUT_S = 120
 
 
 @dataclass
@@ -121,7 +121,7 @@ def _live(broker: KafkaBroker, root: Path, several: ThreadPoolExecutor) -> Histo
 
 
 async def _create_topics(broker: KafkaBroker) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(200):
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.address)
         await admin.start()
         try:
@@ -157,7 +157,7 @@ def _compacted(broker: KafkaBroker) -> dict[str, str]:
 
 async def _abort(broker: KafkaBroker) -> None:
     """Transactions of ten records, every other one aborted; and one that stays open."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(200):
         producer = AIOKafkaProducer(bootstrap_servers=broker.address, transactional_id="mine", compression_type="gzip")
         await producer.start()
         try:

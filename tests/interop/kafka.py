@@ -69,13 +69,13 @@ class Kafka:
         return [str(self._java), "-Xmx384m", *_QUICK_JVM, logging, "-cp", f"{self._jars}/*", main, *map(str, arguments)]
 
     def try_run(
-        self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 60
+        self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 200
     ) -> subprocess.CompletedProcess[str]:
         """Run a tool to its end; on stderr is what it complains of, and nothing else."""
         command = self._command(main, arguments, "error")
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
 
-    def run(self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 60) -> str:
+    def run(self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 200) -> str:
         """What a tool prints, which must succeed."""
         done = self.try_run(main, *arguments, stdin=stdin, timeout_s=timeout_s)
         assert done.returncode == 0, f"{main} {arguments} ended with {done.returncode}: {done.stdout}{done.stderr}"

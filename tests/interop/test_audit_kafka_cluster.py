@@ -22,7 +22,6 @@ __all__ = ["spark"]
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.spark,
-    pytest.mark.timeout(500),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -11,7 +11,7 @@ from tests.interop.dump import SUFFIXES, dump, segment_files
 from tests.interop.kafka import Kafka
 from tests.interop.our_logs import CODECS
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 
 RECORDS = 2000  # with each codec
 

@@ -12,7 +12,7 @@ from tests.interop.dump import SUFFIXES, abnormal, dump, segment_files
 from tests.interop.kafka import Kafka
 from tests.interop.our_logs import every_codec, write_all
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.interop.kafka import Kafka, NoKafka, fetch_jars
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 
 
 def test_without_maven_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

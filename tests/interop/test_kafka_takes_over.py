@@ -6,7 +6,7 @@ from replog.log.files import LOG_SUFFIX
 from tests.interop.history import AFTERWARDS, History
 from tests.interop.our_logs import Expected
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 
 
 def consumed(line: str) -> Expected:

@@ -22,7 +22,7 @@ from tests.interop.kafka import Kafka
 from tests.interop.our_logs import CODECS, Expected, text
 from tests.replog.log.batches import config
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.processes
 
 WRITTEN_BY_KAFKA = ("codecs", "compacted", "stamped", "transactions")
 END = {"codecs": 5 * PER_CODEC, "stamped": PER_CODEC, "compacted": 2 * COMPACTED_LINES}
@@ -58,7 +58,7 @@ def by_kafka(kafka: Kafka, root: Path) -> Dump:
 
 def verify(paths: Iterable[Path], *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cluster.cli", "log", "verify", "--deep", "--format", "json", *options]
-    return subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_log_verify_finds_no_fault(root: Path) -> None:

@@ -13,7 +13,7 @@ from tests.spark_jobs.conftest import spark
 
 __all__ = ["spark"]
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 TOPICS = ("codecs", "stamped", "transactions")
 

@@ -25,7 +25,7 @@ _OURS = ("replog", "leader", "follower", "cluster", "spark_jobs", "pyspark_replo
 def build_wheel(target: Path) -> Path:
     """The project's wheel, without a network."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(target)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, f"no wheel: {done.stdout}{done.stderr}\nhatchling comes with `make setup`"
     (wheel,) = target.glob("*.whl")
     return wheel
@@ -101,7 +101,7 @@ def standalone(home: Path) -> Iterator[Standalone]:
         return started[-1]
 
     def wait(process: Running, sign: str) -> None:
-        process.wait_until(lambda output: sign in output, repr(sign), timeout_s=120)
+        process.wait_until(lambda output: sign in output, repr(sign), timeout_s=200)
 
     with stopped_afterwards() as started:
         wait(start("master", "master.Master", "--port", str(port)), "I have been elected leader")

@@ -48,7 +48,7 @@ def told(result: Audit) -> str:
 @pytest.mark.parametrize(("profile", "seed"), [("swarm", 1), ("swarm", 2), ("storm", 3)])
 def test_what_a_storm_leaves_behind_is_consistent(spark: SparkSession, tmp_path: Path, profile: str, seed: int) -> None:
     command = ["sim", "replay", "--profile", profile, "--seed", str(seed), "--keep", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-m", "cluster.cli", *command], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "cluster.cli", *command], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:]
     found = directories(tmp_path / f"{profile}-{seed}")
     assert len(found) >= 3
@@ -62,6 +62,6 @@ def test_what_a_wrong_protocol_leaves_behind_is_not(spark: SparkSession, tmp_pat
     """Followers that fetch on after an election without saying their last epoch (FE-5)."""
     files = tmp_path / "files"
     command = [sys.executable, "-c", UNTIL_BYTES_DIFFER, str(files), "no-epoch-validation"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     result = audit(spark, directories(files), level="deep")
     assert result.verdict == DIVERGED, f"{told(result)}\n{done.stdout[-2000:]}"

@@ -20,7 +20,6 @@ from tests.spark_jobs.standalone import Standalone, build_wheel, standalone, unp
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.spark,
-    pytest.mark.timeout(800),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

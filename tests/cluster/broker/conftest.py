@@ -23,6 +23,10 @@ from replog.rpc.server import GrpcServer
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import TopicPartition
 
+SESSION_MS = 6000  # on a busy machine nothing may be heard of a broker for seconds
+CRASHED_MS = 500  # what is left of the session of one that crashed
+CALL_S = 60.0
+
 
 def batch(*values: bytes) -> bytes:
     """One client batch of these values."""
@@ -40,7 +44,7 @@ def batch(*values: bytes) -> bytes:
     return bytes(builder.build())
 
 
-async def eventually(condition: Callable[[], bool], timeout_s: float = 10, what: Callable[[], object] = str) -> None:
+async def eventually(condition: Callable[[], bool], timeout_s: float = 60, what: Callable[[], object] = str) -> None:
     """Until `condition` holds; on a timeout the failure shows what `what` gives."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -64,7 +68,9 @@ class InProcessCluster:
 
     async def start_controller(self) -> None:
         config = ControllerConfig(
-            listeners="127.0.0.1:0", metadata_log_dir=self.directory / "controller", broker_session_timeout_ms=1000
+            listeners="127.0.0.1:0",
+            metadata_log_dir=self.directory / "controller",
+            broker_session_timeout_ms=SESSION_MS,
         )
         store = SqliteStore(config.metadata_log_dir)
         self.controller = Controller(config, store, SystemClock(), self._chance)
@@ -81,7 +87,7 @@ class InProcessCluster:
             "log_dirs": self.directory / f"broker-{broker_id}",
             "broker_heartbeat_interval_ms": 100,
             "replica_fetch_backoff_ms": 50,
-            "replica_lag_time_max_ms": 2000,
+            "replica_lag_time_max_ms": 10_000,
         }
         return BrokerConfig.model_validate(settings | overrides)
 
@@ -99,8 +105,10 @@ class InProcessCluster:
         await self.brokers.pop(broker_id).stop()
 
     async def crash_broker(self, broker_id: int) -> None:
-        """As a killed process leaves it: nothing handed over, flushed or marked."""
+        """As a killed process leaves it: nothing handed over, flushed or marked. It is fenced within a second or so."""
         await self.brokers.pop(broker_id)._release()
+        sessions, heard_ms = self.controller.state._sessions, SystemClock().monotonic_ms() - SESSION_MS + CRASHED_MS
+        sessions.touch(broker_id, heard_ms, sessions.applied_version(broker_id))
 
     async def stop(self) -> None:
         await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
@@ -117,20 +125,31 @@ class InProcessCluster:
         return self._channels[address]
 
     async def create_topic(self, topic: str, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
-        """Create it and wait until every partition is led in every broker's eyes."""
+        """Create it and wait until every partition is led."""
         request = controller_pb2.CreateTopicRequest(
             topic=topic,
             partitions=partitions,
             replication_factor=replication_factor,
             configs={name.replace("_", "."): value for name, value in configs.items()},
         )
-        await self.channel(self.controller_address).call(methods.Controller["create_topic"], request, 5)
-        tps = [TopicPartition(topic, partition) for partition in range(partitions)]
-        await eventually(lambda: all(self.leader(tp) in self.brokers for tp in tps))
-        await eventually(lambda: all(tp in self.brokers[self.leader(tp)].manager.hosted for tp in tps))
+        await self.channel(self.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+        for partition in range(partitions):
+            await self.led(TopicPartition(topic, partition))
 
     def leader(self, tp: TopicPartition) -> int:
         return self.controller.state.image.partitions[tp].leader
+
+    async def led(self, tp: TopicPartition) -> None:
+        """Until the leader that the controller has chosen has heard of it."""
+
+        def leads() -> bool:
+            state = self.controller.state.image.partitions[tp]
+            broker = self.brokers.get(state.leader)
+            hosted = broker.manager.hosted.get(tp) if broker is not None else None
+            role = hosted.leader if hosted is not None else None
+            return role is not None and role.leader_epoch == state.leader_epoch
+
+        await eventually(leads, what=lambda: self.controller.state.image.partitions[tp])
 
     def isr(self, tp: TopicPartition) -> set[int]:
         return set(self.controller.state.image.partitions[tp].isr)
@@ -142,7 +161,7 @@ class InProcessCluster:
         return self.channel(self.brokers[self.leader(tp)].address)
 
     async def produce(
-        self, tp: TopicPartition, records: bytes, acks: int = -1, timeout_ms: int = 10_000
+        self, tp: TopicPartition, records: bytes, acks: int = -1, timeout_ms: int = 30_000
     ) -> tuple[ErrorCode, int, str]:
         """Error, base offset, message."""
         request = log_pb2.ProduceRequest(
@@ -151,7 +170,7 @@ class InProcessCluster:
             partitions=[log_pb2.ProducePartition(topic=tp.topic, partition=tp.partition, records_size=len(records))],
         )
         channel = self.to_leader(tp) if tp in self.controller.state.image.partitions else self.any_channel()
-        response = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), 15)
+        response = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), CALL_S)
         result = response.answers[0].partitions[0]
         return ErrorCode(result.error_code), result.base_offset, result.error_message
 
@@ -171,7 +190,7 @@ class InProcessCluster:
                 )
             ],
         )
-        response = await (channel or self.to_leader(tp)).call(methods.Log["fetch_once"], request, 15)
+        response = await (channel or self.to_leader(tp)).call(methods.Log["fetch_once"], request, CALL_S)
         return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
 
 

@@ -31,7 +31,7 @@ async def start(cluster: InProcessCluster, *broker_ids: int, **overrides: object
 
 @asynccontextmanager
 async def admin_of(cluster: InProcessCluster) -> AsyncIterator[Admin]:
-    async with Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=5000) as admin:
+    async with Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=60_000) as admin:
         yield admin
 
 

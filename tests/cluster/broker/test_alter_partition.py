@@ -14,6 +14,7 @@ from replog.rpc.status import wire_code
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1.metadata_pb2 import RECOVERED
 from replog.topic import TopicPartition
+from tests.replog.client.network import VirtualLoop
 
 TP = TopicPartition("t", 0)
 
@@ -36,32 +37,38 @@ class StaleController:
         return pb.AlterPartitionResponse(partitions=[] if self._leaves_out else [result])
 
 
+def sent_for(seconds: float, sender: AlterPartitionSender) -> None:
+    """What the sender does of itself in so much virtual time."""
+
+    async def run() -> None:
+        sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
+        running = asyncio.create_task(sender.run())
+        await asyncio.sleep(seconds)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(run())
+
+
 @pytest.mark.parametrize("leaves_out", [False, True])
-async def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out: bool) -> None:
+def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out: bool) -> None:
     controller = StaleController(leaves_out=leaves_out)
 
     def resubmit(tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
         sender.submit(tp, proposal)
 
     sender = AlterPartitionSender(1, controller, lambda _: b"", resubmit, 1.0)  # type: ignore[arg-type]
-    sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
-    running = asyncio.create_task(sender.run())
-    await asyncio.sleep(0.3)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    sent_for(0.3, sender)
     assert 2 <= controller.asked <= 8
     assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
 
 
-async def test_a_proposal_keeps_the_topic_it_was_made_for() -> None:
+def test_a_proposal_keeps_the_topic_it_was_made_for() -> None:
     """ISR-8: it stays queued though the topic is deleted; a new one of that name may have the same epochs."""
     controller = StaleController(leaves_out=True)
     ids = [b"new", b"old"]
     sender = AlterPartitionSender(1, controller, lambda _: ids.pop(), lambda *_: None, 1.0)  # type: ignore[arg-type]
-    sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
-    running = asyncio.create_task(sender.run())
-    await asyncio.sleep(0.2)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    sent_for(0.2, sender)
     assert controller.asked >= 2
     assert {item.topic_id for item in controller.items} == {b"old"}

@@ -130,7 +130,7 @@ async def test_records_are_deleted_up_to_the_high_watermark_and_no_further(clust
     await cluster.produce(TP, GOOD)
     for offset, expected in ((5, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)), (-1, (ErrorCode.NONE, 2))):
         request = log_pb2.DeleteRecordsRequest(
-            partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)], timeout_ms=5000
+            partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)], timeout_ms=60_000
         )
         response = await cluster.to_leader(TP).call(methods.Log["delete_records"], request, 10)
         result = response.partitions[0]

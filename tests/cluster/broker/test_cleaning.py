@@ -1,8 +1,12 @@
 """The log cleaner of a broker: compacted topics through the whole cluster (CL-2, CL-8, CL-10)."""
 
 import asyncio
+import threading
 from pathlib import Path
 
+import pytest
+
+from cluster.broker import cleaning
 from cluster.broker.cleaning import LogCleaner
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
@@ -39,7 +43,9 @@ async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left
     await cluster.create_topic("t", **COMPACTED)
     latest = await fill(cluster, 40)
     logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
-    await eventually(lambda: all(len(records_of(log)) < 60 for log in logs), 10, lambda: [log.segments for log in logs])
+    await eventually(
+        lambda: all(len(records_of(log)) < 60 for log in logs), what=lambda: [log.segments for log in logs]
+    )
     assert [latest_of(log) for log in logs] == [latest] * 3
     assert {log.log_end_offset for log in logs} == {201}
     await eventually(lambda: all("t 0 " in checkpoint(cluster, i).read_text() for i in (1, 2, 3)))
@@ -97,36 +103,46 @@ async def test_records_without_keys_are_refused(cluster: InProcessCluster) -> No
 
 async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(cluster: InProcessCluster) -> None:
     """CL-2: damage is no reason to stop the broker, nor the disk's."""
-    await cluster.start_broker(1, log_cleaner_backoff_ms=300)
+    await cluster.start_broker(1, log_cleaner_enable=False)
     other = TopicPartition("other", 0)
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     await cluster.create_topic("other", replication_factor=1, **COMPACTED)
-    log = cluster.log(1, TP)
     await fill(cluster, 20)
-    path = log.segments[0].path
+    await fill(cluster, 20, other)
+    path = cluster.log(1, TP).segments[0].path
+    await cluster.stop_broker(1)
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
-    await fill(cluster, 20, other)
+    await cluster.start_broker(1, log_cleaner_backoff_ms=20)
+    await cluster.led(other)
+    log = cluster.log(1, TP)
     await eventually(lambda: len(records_of(cluster.log(1, other))) < 50)
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(0.5)
     assert len(records_of(log)) == 101
     assert not list(log.directory.glob("*.cleaned"))
     assert not cluster.brokers[1].failed
 
 
-async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster: InProcessCluster) -> None:
+async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     await fill(cluster, 40)
     assert broker._logs is not None
-    cleaner = LogCleaner(broker.manager, broker._logs)
-    for _ in range(20):
-        await asyncio.sleep(0)
-    cleaning = asyncio.create_task(cleaner._clean_dirtiest())
-    await asyncio.sleep(0.01)
+    begun, deleted = threading.Event(), threading.Event()
+
+    def held(_: object) -> None:
+        begun.set()
+        assert deleted.wait(60)
+
+    monkeypatch.setattr(cleaning._Breather, "__call__", held)
+    running = asyncio.create_task(LogCleaner(broker.manager, broker._logs)._clean_dirtiest())
+    await eventually(begun.is_set)
     broker._logs.delete(TP, 0)
-    assert not await cleaning
+    deleted.set()
+    assert not await running
     assert not broker.failed
 
 
@@ -138,10 +154,10 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProce
     await fill(cluster, 40)
     assert broker._logs is not None
     cleaner, log = LogCleaner(broker.manager, broker._logs), cluster.log(1, TP)
-    cleaning = asyncio.create_task(cleaner._clean_dirtiest())
+    running = asyncio.create_task(cleaner._clean_dirtiest())
     await asyncio.sleep(0)
     log.truncate_to(log.segments[0].size // 1000)
-    assert not await cleaning
+    assert not await running
     assert (cleaner._uncleanable, broker.failed) == (set(), False)
     assert cleaner._dirtiest() is None
     await fill(cluster, 40)
@@ -150,16 +166,24 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProce
     assert broker.failed
 
 
-async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster: InProcessCluster) -> None:
+async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And the one that starts again finds nothing of it."""
     await cluster.start_broker(1, log_cleaner_backoff_ms=10)
-    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact", segment_bytes="3000000")
+    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact", segment_bytes="300000")
     log = cluster.log(1, TP)
+
+    def lasting(breather: cleaning._Breather) -> None:
+        if list(log.directory.glob("*.cleaned")) and breather._stopping.wait(60):
+            raise cleaning._Stopped
+
+    monkeypatch.setattr(cleaning._Breather, "__call__", lasting)
     records = keyed(*[(f"k{number % 700}", bytes(100)) for number in range(2000)])
     while len(log.segments) < 2:
         await cluster.produce(TP, records)
     await eventually(lambda: bool(list(log.directory.glob("*.cleaned"))))
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(40):
         await cluster.stop_broker(1)
     await cluster.start_broker(1, log_cleaner_enable=False)
     again = cluster.log(1, TP)

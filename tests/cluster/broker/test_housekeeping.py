@@ -5,7 +5,7 @@ from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
 
-from .conftest import InProcessCluster, batch, eventually
+from .conftest import CALL_S, InProcessCluster, batch, eventually
 
 TP = TopicPartition("t", 0)
 
@@ -19,9 +19,8 @@ async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(
         await cluster.produce(TP, batch(b"x" * 500))
         await cluster.produce(TopicPartition("all", 0), batch(b"x" * 500))
     log, all_of_it = cluster.log(1, TP), cluster.log(1, TopicPartition("all", 0))
-    assert log.recovery_point == 0
-    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset, 5, lambda: log.recovery_point)
-    await eventually(lambda: all_of_it.recovery_point == 10, 5, lambda: all_of_it.recovery_point)
+    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset, what=lambda: log.recovery_point)
+    await eventually(lambda: all_of_it.recovery_point == 10, what=lambda: all_of_it.recovery_point)
 
 
 async def test_high_watermarks_are_checkpointed(cluster: InProcessCluster) -> None:
@@ -42,13 +41,14 @@ async def test_expired_segments_go_and_their_files_follow(cluster: InProcessClus
     for _ in range(20):
         await cluster.produce(TP, batch(b"x" * 500))
     log = cluster.log(1, TP)
-    await eventually(lambda: log.log_start_offset > 0 and len(log.segments) <= 3, 5, lambda: log.segments)
-    await eventually(lambda: not list(log.directory.glob("*.deleted")), 5, lambda: list(log.directory.iterdir()))
+    await eventually(lambda: log.log_start_offset > 0 and len(log.segments) <= 3, what=lambda: log.segments)
+    await eventually(lambda: not list(log.directory.glob("*.deleted")), what=lambda: list(log.directory.iterdir()))
 
 
 async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_again(cluster: InProcessCluster) -> None:
     """ISR-5, ISR-1. The metadata that drops it makes it fetch again, so its absence is too short to be looked at."""
-    await cluster.start_brokers(1, 2, 3)
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, replica_lag_time_max_ms=2000)
     await cluster.create_topic("t")
     await cluster.produce(TP, batch(b"one"))
     silent = next(iter({1, 2, 3} - {cluster.leader(TP)}))
@@ -72,7 +72,7 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCl
     await chores._flush()
     assert list(chores._flushed_ms) == [TP]
     request = controller_pb2.DeleteTopicRequest(topic="t")
-    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
     await eventually(lambda: TP not in broker.manager.hosted)
     await chores._flush()
     assert not chores._flushed_ms

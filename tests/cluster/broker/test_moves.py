@@ -1,6 +1,7 @@
 """Replicas that move between the log directories of their broker (7.7), through the whole cluster."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from tests.replog.log.batches import files_of
 from tests.replog.log.compaction.compacting import latest_of, records_of
 from tests.replog.log.verify.directories import faults
 
-from .conftest import InProcessCluster, batch, eventually
+from .conftest import CALL_S, InProcessCluster, batch, eventually
 from .moving import (
     SMALL,
     TP,
@@ -102,7 +103,7 @@ async def test_a_topic_that_is_deleted_takes_the_copy_along(
     await one_replica(cluster, 30)
     await under_way(cluster, 1)
     await cluster.channel(cluster.controller_address).call(
-        methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), 5
+        methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), CALL_S
     )
     await eventually(lambda: TP not in cluster.brokers[1].manager.hosted)
     assert not [path for disk in disks(cluster, 1) for path in (*disk.glob("*-future"), *disk.glob("t-0"))]
@@ -131,7 +132,7 @@ async def test_a_restart_goes_on_with_the_copy(
         assert not faults(*disks(cluster, mover))
     else:
         await cluster.crash_broker(mover)
-    await eventually(lambda: cluster.leader(TP) not in (mover, -1))
+    await cluster.led(TP)
     await fill(cluster, 5)
     await start(cluster, mover)
     resumed = future(cluster, mover)
@@ -175,9 +176,9 @@ async def test_records_deleted_during_a_move_stay_deleted(
     for mover, offset in movers.items():
         await under_way(cluster, mover)
         request = log_pb2.DeleteRecordsRequest(
-            timeout_ms=5000, partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)]
+            timeout_ms=60_000, partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)]
         )
-        response = await cluster.to_leader(TP).call(methods.Log["delete_records"], request, 10)
+        response = await cluster.to_leader(TP).call(methods.Log["delete_records"], request, CALL_S)
         assert response.partitions[0].low_watermark == offset
     go_on()
     for mover in movers:
@@ -310,11 +311,11 @@ async def test_the_loop_stays_free_while_a_replica_moves(cluster: InProcessClust
         await cluster.produce(TP, batch(*[bytes(90)] * 10_000))
     target = other(cluster, 1)
     await move(cluster, 1, target)
-    loop, late = asyncio.get_running_loop(), []
+    late = []
     while place(cluster, 1) != target:
-        before = loop.time()
+        before = time.thread_time()  # of work, not of waiting for a processor
         await asyncio.sleep(0.001)
-        late.append(loop.time() - before)
+        late.append(time.thread_time() - before)
         assert (await cluster.produce(TopicPartition("u", 0), batch(b"meanwhile")))[0] is ErrorCode.NONE
     late.sort()
     assert len(late) > 3, "it was over before anything could be late"

@@ -11,7 +11,7 @@ from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2, log_pb2, replica_pb2
 from replog.topic import TopicPartition
 
-from .conftest import InProcessCluster, batch, eventually
+from .conftest import CALL_S, InProcessCluster, batch, eventually
 
 TP = TopicPartition("t", 0)
 REQUESTS = 300
@@ -43,7 +43,7 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long
     await cluster.start_broker(2)
     assignment = [controller_pb2.ReplicaAssignment(broker_ids=[1, 2])]
     topic = controller_pb2.CreateTopicRequest(topic="t", assignment=assignment)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], topic, 5)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], topic, CALL_S)
     await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
     await cluster.produce(TP, batch(b"x" * 900_000))
     topic_id = cluster.controller.state.image.topics["t"].topic_id
@@ -89,7 +89,7 @@ async def test_a_full_outbox_makes_its_owner_wait_until_something_went_out() -> 
     assert not waiting.done()
     stream.ready.release()
     stream.ready.release()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
     sender.cancel()
     await asyncio.gather(sender, return_exceptions=True)
 
@@ -102,6 +102,6 @@ async def test_the_owner_of_an_outbox_whose_stream_has_failed_does_not_wait() ->
     waiting = asyncio.create_task(outbox.room())
     await asyncio.sleep(0.01)
     sender.cancel()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 60)
     outbox.put(2)
     assert not outbox._items

@@ -64,5 +64,5 @@ async def test_without_a_controller_the_error_names_it_and_may_pass(cluster: InP
         await ids(cluster, 1, 20)
     assert refused.value.code is ErrorCode.BROKER_NOT_AVAILABLE
     assert refused.value.retriable
-    assert time.monotonic() - asked < 5
+    assert time.monotonic() - asked < 30
     await cluster.crash_broker(1)  # nobody would answer its controlled shutdown

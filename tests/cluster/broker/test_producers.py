@@ -9,7 +9,7 @@ from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
 from tests.replog.log.producers.writes import batch, end, produce, transact
 
-from .conftest import InProcessCluster, eventually
+from .conftest import CALL_S, InProcessCluster, eventually
 
 TP = TopicPartition("t", 0)
 SIZE = 69  # of a batch of one record; a marker has 78 bytes
@@ -23,7 +23,7 @@ async def fetch(
     request = log_pb2.FetchRequest(
         max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, partitions=[partition]
     )
-    response = await cluster.to_leader(TP).call(methods.Log["fetch_once"], request, 15)
+    response = await cluster.to_leader(TP).call(methods.Log["fetch_once"], request, CALL_S)
     return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
 
 
@@ -49,7 +49,7 @@ async def assert_served(cluster: InProcessCluster) -> None:
     for isolation, latest in ((log_pb2.READ_COMMITTED, 5), (log_pb2.READ_UNCOMMITTED, 6)):
         partition = log_pb2.ListOffsetsPartition(topic="t", partition=0, timestamp=-1)
         request = log_pb2.ListOffsetsRequest(isolation_level=isolation, partitions=[partition])
-        response = await cluster.to_leader(TP).call(methods.Log["list_offsets"], request, 15)
+        response = await cluster.to_leader(TP).call(methods.Log["list_offsets"], request, CALL_S)
         assert response.partitions[0].offset == latest
 
 
@@ -62,7 +62,7 @@ async def test_a_directory_with_aborted_transactions_is_served_to_committed_read
     fill(log)
     log.close()
     await cluster.start_broker(1)
-    await eventually(lambda: cluster.leader(TP) == 1 and TP in cluster.brokers[1].manager.hosted)
+    await cluster.led(TP)
     await eventually(lambda: cluster.log(1, TP).high_watermark == 6)
     await assert_served(cluster)
 
@@ -82,7 +82,7 @@ async def test_transactions_outlive_their_leader(cluster: InProcessCluster) -> N
     indexes = {(log.directory / f"{0:020d}.txnindex").read_bytes() for log in logs}
     assert [len(data) for data in indexes] == [34]
     await cluster.stop_broker(old)
-    await eventually(lambda: cluster.leader(TP) not in (old, -1))
+    await cluster.led(TP)
     await eventually(lambda: cluster.log(cluster.leader(TP), TP).epochs.latest() == (1, 6))
     await assert_served(cluster)
 
@@ -96,7 +96,7 @@ async def test_a_retry_is_answered_with_its_first_offsets(cluster: InProcessClus
     assert await cluster.produce(TP, batch(0, 1)) == (ErrorCode.NONE, 1, "")
     old = cluster.leader(TP)
     await cluster.crash_broker(old)
-    await eventually(lambda: cluster.leader(TP) not in (old, -1))
+    await cluster.led(TP)
     assert await cluster.produce(TP, batch(0, 2)) == (ErrorCode.NONE, 2, "")
     assert (await cluster.produce(TP, batch(0, 4)))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await cluster.produce(TP, batch(0, 3)) == (ErrorCode.NONE, 3, "")

@@ -18,7 +18,7 @@ TP = TopicPartition("t", 0)
 
 @asynccontextmanager
 async def admin_of(cluster: InProcessCluster) -> AsyncIterator[Admin]:
-    async with Admin(",".join(broker.address for broker in cluster.brokers.values()), timeout_ms=5000) as admin:
+    async with Admin(",".join(broker.address for broker in cluster.brokers.values()), timeout_ms=60_000) as admin:
         yield admin
 
 
@@ -140,7 +140,7 @@ async def test_brokers_die_and_return_in_mid_move_and_it_completes(cluster: InPr
     assert now(cluster).reassigning
     await cluster.crash_broker(1)
     await eventually(lambda: cluster.leader(TP) == 3, what=lambda: now(cluster))
-    await eventually(lambda: 3 in hosts(cluster) and cluster.brokers[3].manager.hosted[TP].leader is not None)
+    await cluster.led(TP)
     assert (await cluster.produce(TP, batch(b"two"))) == (ErrorCode.NONE, 1, "")
     await cluster.start_broker(5)
     await until_settled(cluster)

@@ -12,14 +12,14 @@ from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 
-from .conftest import InProcessCluster, batch, eventually
+from .conftest import CALL_S, InProcessCluster, batch, eventually
 
 TP = TopicPartition("t", 0)
 
 
 async def delete_topic(cluster: InProcessCluster, topic: str) -> None:
     request = controller_pb2.DeleteTopicRequest(topic=topic)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
 
 
 async def test_a_metadata_change_that_cannot_be_applied_ends_the_broker_instead_of_being_forgotten(

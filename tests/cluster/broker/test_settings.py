@@ -12,7 +12,7 @@ TP = TopicPartition("t", 0)
 
 
 def admin_of(cluster: InProcessCluster) -> Admin:
-    return Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=5000)
+    return Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=60_000)
 
 
 async def test_a_lower_minimum_commits_at_once_what_waited_for_it(cluster: InProcessCluster) -> None:

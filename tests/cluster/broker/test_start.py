@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from cluster.broker.broker import Broker
+from cluster.broker.broker import CONTROLLED_SHUTDOWN_TIMEOUT_S, Broker
 from cluster.clock import SystemClock
 from replog.log.errors import LogStorageError
 from replog.log.manager import LogManager
@@ -23,7 +23,7 @@ async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery
 
     def slow_load(*_: object) -> None:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(60)
 
     monkeypatch.setattr(LogManager, "load", slow_load)
     config = cluster.config(1)
@@ -47,7 +47,7 @@ async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(
     """STALE_BROKER_EPOCH during the controlled shutdown: no heartbeat will ever bring the answer."""
     broker = await cluster.start_broker(1)
     broker._lifecycle.broker_epoch -= 1
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(CONTROLLED_SHUTDOWN_TIMEOUT_S - 5):
         await cluster.stop_broker(1)
     assert broker.failed
     assert not (broker.config.log_dirs[0] / ".kafka_cleanshutdown").exists()

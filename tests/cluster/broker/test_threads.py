@@ -13,7 +13,7 @@ from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
 
-from .conftest import InProcessCluster, batch, eventually
+from .conftest import CALL_S, InProcessCluster, batch, eventually
 
 
 async def test_the_result_and_the_error_come_back() -> None:
@@ -27,12 +27,12 @@ async def test_a_cancellation_waits_for_the_end_of_the_work() -> None:
 
     def work() -> None:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(60)
         ended.set()
         raise OSError("seen by nobody")
 
     task = asyncio.create_task(in_thread(work))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     task.cancel()
     await asyncio.sleep(0.05)
     assert not task.done()
@@ -51,7 +51,7 @@ async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_i
     def slow_fsync(path: Path) -> None:
         if "doomed-0" in str(path) and path.suffix == ".log":
             begun.set()
-            assert may_go_on.wait(10)
+            assert may_go_on.wait(60)
         fsync_path(path)
 
     monkeypatch.setattr(flushing, "fsync_path", slow_fsync)
@@ -61,10 +61,10 @@ async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_i
     await cluster.produce(TopicPartition("doomed", 0), batch(b"x"))
     await eventually(begun.is_set)
     controller = cluster.channel(cluster.controller_address)
-    await controller.call(methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="doomed"), 5)
+    await controller.call(methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="doomed"), CALL_S)
     await eventually(lambda: TopicPartition("doomed", 0) not in broker.manager.hosted)
     may_go_on.set()
     kept = TopicPartition("kept", 0)
     await cluster.produce(kept, batch(b"y"))
-    await eventually(lambda: cluster.log(1, kept).recovery_point == 1, 5)
+    await eventually(lambda: cluster.log(1, kept).recovery_point == 1)
     assert not broker.failed

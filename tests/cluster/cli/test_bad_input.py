@@ -185,7 +185,7 @@ def _broker(replog: Replog, cluster: LocalCluster, directory: Path, **settings: 
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
     arguments = [word for name, value in overrides.items() for word in ("--override", f"{name}={value}")]
-    done = replog("broker", *arguments, timeout=30)
+    done = replog("broker", *arguments)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -301,7 +301,7 @@ def test_truncated_high_watermarks_keep_the_broker_from_starting_until_they_are_
 
 
 def test_nobody_at_the_address_is_told(asks_nobody: subprocess.Popen[str]) -> None:
-    out, errors = asks_nobody.communicate(timeout=60)
+    out, errors = asks_nobody.communicate(timeout=180)
     assert (asks_nobody.returncode, out) == (PROBLEM_FOUND, "")
     assert "NETWORK_EXCEPTION" in errors
     assert "Traceback" not in errors

@@ -40,7 +40,7 @@ def described(admin: SyncAdmin, topic: str, number: int = 0) -> Any:
     return admin.describe_topic(topic).partitions[number]
 
 
-def until(condition: Callable[[], bool], what: Callable[[], object], timeout_s: float = 20) -> None:
+def until(condition: Callable[[], bool], what: Callable[[], object], timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, what()

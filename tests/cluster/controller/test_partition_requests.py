@@ -124,7 +124,7 @@ async def test_ct_12_unclean_elections_are_tried_again_in_the_background(running
     async with running() as r:
         await leaderless(r)
     async with running(unclean_leader_election_enable=True, unclean_leader_election_interval_ms=20) as r:
-        for _ in range(200):
+        for _ in range(6000):
             (state,) = r.image.partitions.values()
             if state.leader != -1:
                 break

@@ -45,7 +45,7 @@ async def register(channel, broker_id, incarnation=b"a" * 16):
 async def test_a_broker_registers_watches_is_unfenced_and_a_topic_is_created_and_deleted(channel):
     registered = await register(channel, 1)
     watch = channel.watch(methods.Controller["watch_metadata"], pb.WatchMetadataRequest())
-    delta = await asyncio.wait_for(anext(watch), 5)
+    delta = await asyncio.wait_for(anext(watch), 60)
     assert delta.version == registered.broker_epoch
     heartbeat = pb.HeartbeatRequest(broker_id=1, broker_epoch=registered.broker_epoch, metadata_version=delta.version)
     answer = await call(channel, "heartbeat", heartbeat)
@@ -53,7 +53,7 @@ async def test_a_broker_registers_watches_is_unfenced_and_a_topic_is_created_and
     created = await call(channel, "create_topic", pb.CreateTopicRequest(topic="t", replication_factor=1))
     keys = []
     while delta.version < created.metadata_version:
-        delta = await asyncio.wait_for(anext(watch), 5)
+        delta = await asyncio.wait_for(anext(watch), 60)
         keys += [record.key for record in delta.records]
     assert keys == ["broker/1", "topic/t", "partition/t/0"]
     deleted = await call(channel, "delete_topic", pb.DeleteTopicRequest(topic="t"))

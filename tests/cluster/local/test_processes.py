@@ -19,10 +19,10 @@ from cluster.local.processes import (
     wait_until_stopped,
 )
 
-SLEEP = ["-c", "import time; print('started', flush=True); time.sleep(60)"]
+SLEEP = ["-c", "import time; print('started', flush=True); time.sleep(600)"]
 STUBBORN = [
     "-c",
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('started', flush=True); time.sleep(60)",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('started', flush=True); time.sleep(600)",
 ]
 
 
@@ -36,11 +36,11 @@ def sleeper(log: Path) -> Iterator[ProcessId]:
     process = spawn(SLEEP, log)
     yield process
     send_signal(process, signal.SIGKILL)
-    assert wait_until_stopped([process], 10) == []
+    assert wait_until_stopped([process], 60) == []
 
 
 def _wait_for_output(log: Path) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "started" not in log.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -54,7 +54,7 @@ def test_a_process_runs_in_a_session_of_its_own_and_writes_to_its_log(sleeper: P
 
 def test_a_killed_child_is_stopped_and_leaves_no_zombie(sleeper: ProcessId) -> None:
     assert send_signal(sleeper, signal.SIGKILL)
-    assert wait_until_stopped([sleeper], 10) == []
+    assert wait_until_stopped([sleeper], 60) == []
     with pytest.raises(ChildProcessError):
         os.waitpid(sleeper.pid, os.WNOHANG)
     assert state_of(sleeper) is ProcessState.STOPPED
@@ -63,11 +63,11 @@ def test_a_killed_child_is_stopped_and_leaves_no_zombie(sleeper: ProcessId) -> N
 def test_a_paused_process_is_told_apart_and_still_terminates(sleeper: ProcessId, log: Path) -> None:
     _wait_for_output(log)
     send_signal(sleeper, signal.SIGSTOP)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while state_of(sleeper) is not ProcessState.PAUSED:
         assert time.monotonic() < deadline
     terminate(sleeper)
-    assert wait_until_stopped([sleeper], 10) == []
+    assert wait_until_stopped([sleeper], 60) == []
 
 
 def test_a_recycled_process_id_is_never_signalled(sleeper: ProcessId) -> None:
@@ -85,7 +85,7 @@ def test_waiting_has_a_deadline_and_names_what_still_runs(log: Path) -> None:
         assert wait_until_stopped([process], 0.2) == [process]
     finally:
         send_signal(process, signal.SIGKILL)
-        wait_until_stopped([process], 10)
+        wait_until_stopped([process], 60)
 
 
 def test_a_command_name_with_brackets_and_spaces_does_not_confuse_the_state(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_command_name_with_brackets_and_spaces_does_not_confuse_the_state(tmp_
     odd.symlink_to(sys.executable)
     pid = os.posix_spawn(odd, [str(odd), *SLEEP], os.environ)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while "a) S" not in Path(f"/proc/{pid}/comm").read_text():
             assert time.monotonic() < deadline
         start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])

@@ -1,9 +1,8 @@
-"""Seeds, old and new: whole clusters under faults, every invariant after every step."""
+"""Seeds: whole clusters under faults, every invariant after every step."""
 
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from cluster.simulation.profiles import PROFILES
 from cluster.simulation.runner import run_seeds
 from cluster.simulation.simulation import Outcome
 
-NEW_SEEDS = 100
+SEEDS = 100
 JOBS = max(1, (os.cpu_count() or 2) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))  # others test meanwhile
 KNOWN = Path(__file__).with_name("seeds.txt")
 
@@ -32,20 +31,17 @@ def _told(failed: list[Outcome]) -> str:
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(300)
-def test_a_hundred_seeds_that_nobody_has_tried_hold_every_invariant() -> None:
-    first = int(time.time())
-    print(f"seeds from {first} on")
-    outcomes = list(run_seeds(range(first, first + NEW_SEEDS), PROFILES["quick"], jobs=JOBS))
+def test_a_hundred_seeds_hold_every_invariant() -> None:
+    """The same each time, though what they do changes with the code; `make sim` takes others."""
+    outcomes = list(run_seeds(range(SEEDS), PROFILES["quick"], jobs=JOBS))
     failed = [outcome for outcome in outcomes if outcome.failed]
     assert not failed, _told(failed)
-    assert len(outcomes) == NEW_SEEDS
+    assert len(outcomes) == SEEDS
     assert sum(outcome.acknowledged for outcome in outcomes) > 0
     assert len({kind for outcome in outcomes for kind in outcome.faults}) > 20, "the faults did not happen"
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("profile", "seeds"), sorted(_known().items()))
 def test_seeds_that_once_failed_pass(profile: str, seeds: list[int]) -> None:
     failed = [outcome for outcome in run_seeds(seeds, PROFILES[profile]) if outcome.failed]
@@ -69,7 +65,7 @@ def test_a_seed_gives_the_same_trace_byte_for_byte_in_any_process(profile: str) 
             "--messages",
         ]
         done = subprocess.run(
-            command, capture_output=True, env=os.environ | {"PYTHONHASHSEED": hash_seed}, timeout=100, check=False
+            command, capture_output=True, env=os.environ | {"PYTHONHASHSEED": hash_seed}, timeout=300, check=False
         )
         assert done.returncode == 0, done.stdout.decode()[-3000:] + done.stderr.decode()
         return done.stdout

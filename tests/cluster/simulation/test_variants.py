@@ -21,7 +21,6 @@ REPORT = Path(__file__).parents[3] / "docs" / "simulator.md"
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "first_seed"), KNOWN.items())
 def test_the_worst_of_protocols_are_caught(name: str, first_seed: int) -> None:
     caught, tried = catch(VARIANTS[name], SEEDS, first_seed)

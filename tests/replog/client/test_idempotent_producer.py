@@ -228,7 +228,7 @@ async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster: InPro
         cluster.log(1, TP).maybe_increment_log_start_offset(1)
         await cluster.stop_broker(1)
         await cluster.start_broker(1)
-        await eventually(lambda: cluster.leader(TP) == 1)
+        await cluster.led(TP)
         cluster.log(1, TP).producers.clear()
         passing = iter([ErrorCode.NOT_LEADER_OR_FOLLOWER])
         leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
@@ -310,13 +310,13 @@ async def test_a_batch_numbered_anew_is_not_taken_for_delivered_because_it_may_h
 async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest_goes_on(
     cluster: InProcessCluster, leaders: Refusals
 ) -> None:
-    async with Producer(await one_broker(cluster), delivery_timeout_ms=700) as producer:
+    async with Producer(await one_broker(cluster), delivery_timeout_ms=3000) as producer:
         await (await producer.send("t", b"first"))
         leaders.refuse = lambda values: ErrorCode.NOT_ENOUGH_REPLICAS if values == [b"a"] else None
         (given_up,) = await five_under_way(producer, b"a")
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(2)
         behind = await five_under_way(producer, b"b", b"c")
-        with pytest.raises(DeliveryFailed, match=r"not delivered in 0\.7 s") as failed:
+        with pytest.raises(DeliveryFailed, match=r"not delivered in 3 s") as failed:
             await given_up
         assert not failed.value.may_be_appended
         later = await five_under_way(producer, b"d")
@@ -330,11 +330,11 @@ async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_tho
 ) -> None:
     losing = False
     transport = Cuts(lambda: losing)
-    async with Producer(await one_broker(cluster), transport=transport, delivery_timeout_ms=1000) as producer:
+    async with Producer(await one_broker(cluster), transport=transport, delivery_timeout_ms=3000) as producer:
         await (await producer.send("t", b"first"))
         losing = True
         (given_up,) = await five_under_way(producer, b"a")
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(2)
         behind = await five_under_way(producer, b"b", b"c")
         with pytest.raises(DeliveryFailed) as failed:
             await given_up
@@ -429,7 +429,7 @@ async def test_without_anyone_to_give_an_id_records_wait_and_then_fail_with_the_
 ) -> None:
     address = await one_broker(cluster)
     await cluster._server.stop(0)
-    async with Producer(address, delivery_timeout_ms=1500) as producer:
+    async with Producer(address, delivery_timeout_ms=3000) as producer:
         with pytest.raises(DeliveryFailed, match=r"last error: .*gets no producer ids from the controller") as failed:
             await (await producer.send("t", b"x"))
     assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT

@@ -157,7 +157,7 @@ async def test_a_consumer_reads_committed_records_up_to_the_first_open_transacti
     async with Consumer(address, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
         assert await consumer.end_offsets([TP]) == {TP: 8}
         consumer.assign([TP])
-        found = await consumer.fetch(5)
+        found = await consumer.fetch(60)
         assert values(found) == [b"plain", b"committed", b"of the next transaction"]
         assert await consumer.position(TP) == 8
         assert await consumer.fetch(0.2) == []
@@ -166,14 +166,14 @@ async def test_a_consumer_reads_committed_records_up_to_the_first_open_transacti
         async with Producer(address) as producer:
             await (await producer.send("t", b"last"))
         found = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(found) < 2:
                 found += await consumer.fetch()
         assert [(r.offset, r.value) for r in found] == [(9, b"after"), (11, b"last")]
     async with Consumer(address, auto_offset_reset="earliest") as consumer:
         consumer.assign([TP])
         found = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(found) < 8:
                 found += await consumer.fetch()
         assert [record.offset for record in found] == [0, 1, 2, 3, 5, 8, 9, 11]
@@ -185,6 +185,6 @@ async def test_the_blocking_consumer_takes_the_isolation_level_too(cluster: InPr
     def read() -> list[Record]:
         with SyncConsumer(address, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
             consumer.assign([TP])
-            return consumer.fetch(5)
+            return consumer.fetch(60)
 
     assert values(await asyncio.to_thread(read)) == [b"plain", b"committed", b"of the next transaction"]

@@ -11,7 +11,7 @@ def bootstrap(cluster: InProcessCluster) -> str:
     return ",".join(broker.address for broker in cluster.brokers.values())
 
 
-async def drain(consumer: Consumer, count: int, timeout_s: float = 15) -> list[bytes | None]:
+async def drain(consumer: Consumer, count: int, timeout_s: float = 60) -> list[bytes | None]:
     values: list[bytes | None] = []
     async with asyncio.timeout(timeout_s):
         while len(values) < count:
@@ -31,7 +31,7 @@ async def test_what_is_produced_is_consumed_in_order_with_its_offsets(cluster: I
         consumer.assign(TopicPartition("t", p) for p in range(3))
         consumer.seek_to_beginning()
         seen = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(seen) < 500:
                 for record in await consumer.fetch():
                     seen[record.partition, record.offset] = record

@@ -24,7 +24,7 @@ async def test_a_script_creates_writes_and_reads(cluster: InProcessCluster) -> N
             consumer.seek(TP, 0)
             values: list[bytes | None] = []
             while len(values) < 3:
-                values += [record.value for record in consumer.fetch(timeout_s=5)]
+                values += [record.value for record in consumer.fetch(timeout_s=60)]
             assert consumer.position(TP) == consumer.end_offsets([TP])[TP] == 3
             assert [topic for topic in admin.list_topics() if topic == admin.describe_topic("t").topic] == ["t"]
             return values

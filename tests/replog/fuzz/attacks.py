@@ -88,15 +88,15 @@ def main() -> None:
     limit = pages * resource.getpagesize() + MORE_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for name, what, data in made:
-        began = time.monotonic()
+        began = time.process_time()
         try:
             TARGETS[name].run(data)
         except Exception as error:  # noqa: BLE001 any is a finding
             print(f"{name}: {what}: {type(error).__name__}: {error}"[:300])
-        if time.monotonic() - began > MOST_SECONDS:
-            print(f"{name}: {what}: took {time.monotonic() - began:.1f} s")
+        if time.process_time() - began > MOST_SECONDS:
+            print(f"{name}: {what}: took {time.process_time() - began:.1f} s")
         elif "-v" in sys.argv:
-            print(f"{time.monotonic() - began:.2f} {name}: {what}", file=sys.stderr)
+            print(f"{time.process_time() - began:.2f} {name}: {what}", file=sys.stderr)
     print(f"{len(made)} attacks")
 
 

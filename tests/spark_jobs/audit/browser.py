@@ -71,7 +71,7 @@ class Browser:
             pass
         self._process.wait()
 
-    def __call__(self, method: str, timeout: float = 60, **parameters: Any) -> dict[str, Any]:
+    def __call__(self, method: str, timeout: float = 200, **parameters: Any) -> dict[str, Any]:
         """Send a command; returns its result."""
         self._last += 1
         message = {"id": self._last, "method": method, "params": parameters}
@@ -83,7 +83,7 @@ class Browser:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def open(self, page: Path, timeout: float = 60) -> None:
+    def open(self, page: Path, timeout: float = 200) -> None:
         """Load a file, and wait until it has loaded."""
         url = page.absolute().as_uri()
         self("Page.navigate", url=url)
@@ -124,7 +124,7 @@ class Browser:
 
     def pdf(self, path: Path) -> bytes:
         """As it is printed on A4."""
-        printed = self("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69, timeout=110)
+        printed = self("Page.printToPDF", printBackground=True, paperWidth=8.27, paperHeight=11.69)
         data = base64.b64decode(printed["data"])
         path.write_bytes(data)
         return data

@@ -18,7 +18,6 @@ from tests.spark_jobs.log_directories import END, Cluster, build_everything
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(600),  # four audits in one fixture
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

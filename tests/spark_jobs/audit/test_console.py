@@ -58,15 +58,20 @@ def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_proc
 
 
 @pytest.mark.spark
-def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark: SparkSession) -> None:
+def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark: SparkSession, tmp_path: Path) -> None:
+    def allowed(number: int) -> None:
+        while not (tmp_path / str(number)).exists():
+            time.sleep(0.02)
+
     tasks = Tasks()
     assert tasks.counted() == (0, 0)
     tasks.tracker = spark.sparkContext.statusTracker()
-    seen = set()
     with ThreadPoolExecutor() as pool:
-        job = pool.submit(spark.sparkContext.parallelize(range(6), 6).foreach, lambda _: time.sleep(0.4))
-        while not job.done():
-            seen.add(tasks.counted())
-            time.sleep(0.05)
+        job = pool.submit(spark.sparkContext.parallelize(range(3), 3).foreach, allowed)
+        for number in range(3):
+            deadline = time.monotonic() + 100
+            while (counted := tasks.counted()) != (number, 3):
+                assert time.monotonic() < deadline, (number, counted)
+                time.sleep(0.02)
+            (tmp_path / str(number)).touch()
         job.result()
-    assert len({done for done, of in seen if of == 6}) > 1, seen

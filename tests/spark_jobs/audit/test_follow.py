@@ -28,7 +28,6 @@ from tests.spark_jobs.log_directories import BATCHES, END, Cluster, batch
 
 spark_test = [
     pytest.mark.spark,
-    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -38,7 +38,7 @@ async def read_back(cluster: InProcessCluster, topic: str, partitions: int, coun
     found: list[Record] = []
     async with Consumer(cluster.brokers[1].address, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, number) for number in range(partitions)])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(found) < count:
                 found += await consumer.fetch()
     return sorted(found, key=lambda record: (record.partition, record.offset))
@@ -101,7 +101,7 @@ async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(clust
     def slowly() -> Iterator[pa.RecordBatch]:
         for number in range(3):
             yield table(value=[b"%d" % number])
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 60
             while log.high_watermark == number and time.monotonic() < deadline:
                 time.sleep(0.01)
             seen.append(log.high_watermark)

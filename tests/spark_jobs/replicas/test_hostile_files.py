@@ -24,7 +24,7 @@ BATCHES = 1000
 @pytest.mark.processes
 def test_hostile_files_are_told_in_little_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.spark_jobs.replicas.hostile", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, dict[str, list[str]]] = json.loads(done.stdout)
     classes = {case: {kind for kinds in told.values() for kind in kinds} for case, told in found.items()}

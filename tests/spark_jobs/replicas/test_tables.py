@@ -9,7 +9,7 @@ from cluster.local.supervisor import LocalCluster
 from replog.client.sync import SyncAdmin, SyncProducer
 from spark_jobs.replicas.sources import register
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.spark, pytest.mark.processes]
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 RECORDS = 2000
 NAMES = ("replog_replicas", "replog_epochs", "replog_indexes", "replog_batches")
