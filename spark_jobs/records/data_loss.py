@@ -11,8 +11,6 @@ def report_data_loss(fail: bool, message: str) -> None:
     """Raise OFFSET_OUT_OF_RANGE if `failOnDataLoss`; else log a warning."""
     if fail:
         raise ReplogError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{message}. Retention may have deleted them, or somebody the topic. To go on without them, set the option "
-            "failOnDataLoss to false",
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{message}; to go on all the same, set the option failOnDataLoss to false"
         )
-    logger.warning("%s; failOnDataLoss is false: going on without them", message)
+    logger.warning("%s; failOnDataLoss is false: going on", message)

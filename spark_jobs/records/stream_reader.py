@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 what = "was deleted and made anew" if topic in now.topic_ids else "was deleted"
             else:
                 what = "is not subscribed to any more"
-            self._lost(f"topic {topic!r} {what}: whatever of it was not read yet is gone")
+            self._lost(f"topic {topic!r} {what}: what was not read yet is left out")
 
     async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Where each partition of `end` goes on: as `start` says, or at its first record if it is new."""

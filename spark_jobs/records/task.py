@@ -16,6 +16,7 @@ from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange
 
 POLL_S = 1.0
+ANSWER_S = 10.0  # of the leader, to whether its log ends before the range
 UNKNOWN_S = 10.0  # a topic that is not known for so long may be gone
 
 
@@ -42,6 +43,7 @@ class _Reading:
         self._wanted = wanted
         self._partition = TopicPartition(wanted.topic, wanted.partition)
         self._position = wanted.start
+        self._end = wanted.end  # less once the log turns out to end before
 
     async def open(self) -> None:
         self.consumer = Consumer(self._options.bootstrap, auto_offset_reset="error", **self._options.consumer)
@@ -52,20 +54,20 @@ class _Reading:
         """The next batches; None when the range is read, or the rest of it lost."""
         loop = asyncio.get_running_loop()
         started = known = loop.time()
-        while self._position < self._wanted.end:
+        while self._position < self._end:
             try:
                 fetched = await self.consumer.fetch_decoded(checked_batches, POLL_S)
             except ReplogError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                await self._skip_to_what_is_there()
+                await self._narrow()
                 continue
             topic_id = self.consumer.topic_id(self._wanted.topic)
             if topic_id is not None:
                 known = loop.time()
             another = topic_id is not None and self._wanted.topic_id not in ("", topic_id.hex())
             if (another or loop.time() - known > UNKNOWN_S) and await self._is_gone():
-                self._lost_rest("its topic was deleted" + " and made anew" * another)
+                self._lose(self._position, self._end, "its topic was deleted" + " and made anew" * another)
                 return None
             if another:  # what one broker told, and others do not: what was fetched is not of the topic
                 self.consumer.seek(self._partition, self._position)
@@ -73,43 +75,47 @@ class _Reading:
                 self._position = fetched.next_offset
                 return fetched
             if loop.time() - started > self._options.poll_timeout_s:
-                if not await self._ends_before():
-                    raise ReplogError(
-                        ErrorCode.REQUEST_TIMED_OUT,
-                        f"{self._partition}: nothing came from offset {self._position} on in "
-                        f"{self._options.poll_timeout_s:g} s; is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
-                    )
-                self._lost_rest("the log was truncated")
+                await self._check_end()
+                started = loop.time()
         return None
 
-    async def _ends_before(self) -> bool:
-        """Whether the leader's log ends before the range does: what was a high watermark once is out of it then."""
-        self.consumer.seek(self._partition, self._wanted.end)
+    async def _check_end(self) -> None:
+        """Nothing came: raise REQUEST_TIMED_OUT, unless the leader's log ends before the range does.
+
+        Its log end tells, not its high watermark, which may be behind for long after an election.
+        """
+        self.consumer.seek(self._partition, self._end)
         try:
-            await self.consumer.fetch_decoded(checked_batches, POLL_S)
+            await self.consumer.fetch_decoded(checked_batches, ANSWER_S)
         except ReplogError as error:
-            return error.code is ErrorCode.OFFSET_OUT_OF_RANGE
-        return False
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            await self._narrow()
+            return
+        raise ReplogError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{self._partition}: nothing came from offset {self._position} on in {self._options.poll_timeout_s:g} s; "
+            "is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
+        )
+
+    async def _narrow(self) -> None:
+        """Leave out what the log does not hold: it starts after the position, or ends before the range does."""
+        log_start = (await self.consumer.beginning_offsets([self._partition]))[self._partition]
+        high_watermark = (await self.consumer.end_offsets([self._partition]))[self._partition]
+        if log_start > self._position:
+            first = min(log_start, self._end)
+            self._lose(self._position, first, f"the log starts at offset {log_start}")
+            self._position = first
+        else:
+            end = max(self._position, min(high_watermark, self._end))
+            self._lose(end, self._end, "the log was truncated")
+            self._end = end
+        self.consumer.seek(self._partition, self._position)
 
     async def _is_gone(self) -> bool:
         async with cluster.admin(self._options) as client:
             return await cluster.is_gone(client, self._wanted.topic, self._wanted.topic_id)
 
-    async def _skip_to_what_is_there(self) -> None:
-        """The log starts after the position, or ends before it."""
-        log_start = (await self.consumer.beginning_offsets([self._partition]))[self._partition]
-        if log_start <= self._position:
-            self._lost_rest("the log was truncated")
-            return
-        end = min(log_start, self._wanted.end)
-        self._lost(end, f"the log starts at offset {log_start}")
-        self._position = end
-        self.consumer.seek(self._partition, end)
-
-    def _lost_rest(self, why: str) -> None:
-        self._lost(self._wanted.end, why)
-        self._position = self._wanted.end
-
-    def _lost(self, end: int, why: str) -> None:
-        message = f"{self._partition}: the records from offset {self._position} to before {end} are gone: {why}"
+    def _lose(self, first: int, end: int, why: str) -> None:
+        message = f"{self._partition}: the records from offset {first} to before {end} are gone: {why}"
         report_data_loss(self._options.fail_on_data_loss, message)

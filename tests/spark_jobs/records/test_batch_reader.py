@@ -12,6 +12,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import task
 from spark_jobs.records.cluster import Assigned, ranges
+from spark_jobs.records.planning import OffsetRange
 from tests.cluster.broker.conftest import eventually
 from tests.replog.client.test_read_committed import with_transactions
 from tests.spark_jobs.records.conftest import (
@@ -133,7 +134,7 @@ async def test_records_that_are_gone_fail_the_query_or_are_warned_of(
             await planned(cluster, subscribe="t", **bounds)
         with caplog.at_level(logging.WARNING):
             rows = await batch_query(cluster, subscribe="t", failOnDataLoss="false", **bounds)
-        assert "going on without them" in caplog.text
+        assert "failOnDataLoss is false: going on" in caplog.text
         caplog.clear()
         of_0 = {} if bounds in (from_31, before_10) else {0: (15, 29)}
         assert spans(rows) == {**of_0, 1: (0, 19)}
@@ -192,6 +193,22 @@ async def test_a_log_that_is_truncated_after_the_planning_fails_the_task_in_time
         await asyncio.to_thread(read_all, strict, ranges)
     assert spans(await asyncio.to_thread(read_all, lenient, ranges)) == {0: (0, 9)}
     assert "from offset 10 to before 20 are gone: the log was truncated" in caplog.text
+
+
+async def test_what_is_left_of_a_truncated_log_is_read_however_late_it_comes(
+    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    await two_partitions(cluster)
+    options = batch_options(cluster, subscribe="t", failOnDataLoss="false")
+    reading = task._Reading(options, OffsetRange("t", 1, "", 5, 40))
+    await reading.open()
+    await reading._check_end()  # as when nothing has come in time
+    assert "t-1: the records from offset 20 to before 40 are gone: the log was truncated" in caplog.text
+    ends = []
+    while (fetched := await reading.fetch()) is not None:
+        ends.append(fetched.next_offset)
+    await reading.consumer.close()
+    assert ends[-1:] == [20], ends
 
 
 async def test_no_partition_ends_before_it_starts_though_its_log_moves_on_while_it_is_planned(
@@ -268,8 +285,11 @@ async def test_a_task_goes_on_with_another_leader(cluster: InProcessCluster) -> 
     assert spans(rows) == {0: (0, 199)}
 
 
-async def test_a_task_that_nobody_answers_says_so_in_time(cluster: InProcessCluster) -> None:
+async def test_a_task_that_nobody_answers_says_so_in_time(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await two_partitions(cluster)
+    monkeypatch.setattr(task, "ANSWER_S", 0.5)
     reader = batch_reader(cluster, assign='{"t":[0]}', kafkaConsumer_pollTimeoutMs="500")
     ranges = list(await asyncio.to_thread(reader.partitions))
     await cluster.crash_broker(1)
