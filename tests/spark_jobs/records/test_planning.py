@@ -46,6 +46,7 @@ def test_tasks_read_every_offset_once(
         assert edges[-1] == wanted.end or (wanted.size == 0 and not own)
         assert all(part.size > 0 for part in own)
         assert max_records is None or all(part.size <= max_records for part in own)
+    assert min_partitions is None or len(found) >= min(min_partitions, sum(size for _, size in backlogs))
 
 
 def test_more_tasks_than_partitions_are_made_where_so_many_are_wanted() -> None:
