@@ -11,6 +11,7 @@ from typing import Any
 
 from replog.client.metadata import parse_bootstrap
 from replog.client.offsets import EARLIEST, LATEST
+from replog.client.records import codec_id
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition, validate_topic_name
 from spark_jobs.records.offsets import Bound, parse_partitions
@@ -49,7 +50,7 @@ _SOURCE = (
     "minPartitions",
     "kafkaConsumer.pollTimeoutMs",
 )
-_SINK = ("topic", "checkpointLocation")
+_SINK = ("topic", "includeHeaders", "checkpointLocation", "queryName")  # the last two are Spark's own
 _SERVERS = "kafka.bootstrap.servers"
 POLL_TIMEOUT_MS = 120_000
 
@@ -59,12 +60,12 @@ class Subscription:
     """One of the three."""
 
     topics: tuple[str, ...] = ()
-    pattern: str | None = None  # matches whole names
+    pattern: str | None = None  # occurs in names
     partitions: tuple[TopicPartition, ...] = ()
 
     def wants(self, topic: str) -> bool:
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return re.search(self.pattern, topic) is not None
         return topic in self.topics or any(topic == partition.topic for partition in self.partitions)
 
 
@@ -145,8 +146,10 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         if name in given and given[name].lower() not in values:
             raise _refused(name, given[name], f"the sink promises {values[0]}; leave it out")
     given.refuse_unknown("sink", (*_SINK, *promised), _PRODUCER)
-    topic = given.get("topic", "")
-    return SinkOptions(given.bootstrap(), validate_topic_name(topic) if topic else None, given.client(_PRODUCER))
+    topic = validate_topic_name(given["topic"].strip()) if "topic" in given else None
+    producer = given.client(_PRODUCER)
+    codec_id(producer.get("compression", "none"))
+    return SinkOptions(given.bootstrap(), topic, producer)
 
 
 class _Given:
@@ -190,10 +193,10 @@ class _Given:
         for option, (argument, kind) in known.items():
             name = f"kafka.{option}"
             if name in self:
-                try:
-                    arguments[argument] = kind(self[name])
-                except ValueError:
-                    raise _refused(name, self[name], "give a whole number") from None
+                text = self[name]
+                if kind is int and not (text.isdecimal() and int(text) < 2**31):
+                    raise _refused(name, text, "give a whole number below 2^31")
+                arguments[argument] = kind(text)
         return arguments
 
 
@@ -222,11 +225,13 @@ def _subscription(given: _Given) -> Subscription:
         return Subscription(topics=topics)
     if ways[0] == "assign":
         return Subscription(partitions=_assigned(text))
+    if not text.strip():
+        raise _refused("subscribePattern", text, "it is empty, and would match every topic")
     try:
-        re.compile(text)
+        re.compile(text.strip())
     except re.error as error:
         raise _refused("subscribePattern", text, f"not a regular expression of Python's: {error}") from None
-    return Subscription(pattern=text)
+    return Subscription(pattern=text.strip())
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
+from pyspark.sql.types import StructType
 
 from replog.client import Delivery, Producer
 from replog.errors import ErrorCode, ReplogError
@@ -15,12 +15,12 @@ from spark_jobs.records.loop import run
 from spark_jobs.records.options import SinkOptions
 from spark_jobs.records.schema import HEADERS
 
-_TYPES: dict[str, tuple[DataType, ...]] = {
-    "topic": (StringType(),),
-    "key": (StringType(), BinaryType()),
-    "value": (StringType(), BinaryType()),
-    "headers": (HEADERS,),
-    "partition": (IntegerType(),),
+_TYPES: dict[str, tuple[str, ...]] = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": (HEADERS.simpleString(),),
+    "partition": ("int",),
 }
 UNSETTLED = 100_000  # deliveries that a task keeps before it looks at the oldest ones' outcomes
 
@@ -40,45 +40,33 @@ class _Row(NamedTuple):
     partition: int | None
 
 
-class BatchWriter(DataSourceArrowWriter):
+class _Writer:
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self._options = options
+        _check_columns(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _write(self._options, iterator)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
     """At least once: what a task wrote before it failed, and what its next attempt writes again, are other records."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._options = options
-        _check_columns(options, schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(self._options, iterator)
-
-
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """The same for each micro-batch."""
-
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._options = options
-        _check_columns(options, schema)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(self._options, iterator)
 
 
 def _check_columns(options: SinkOptions, schema: StructType) -> None:
-    """Raises INVALID_CONFIG for columns that a record does not have, or that have the wrong type."""
-    there = {field.name: field.dataType for field in schema.fields}
-    for name, kind in there.items():
-        if name not in _TYPES:
-            raise _refused(f"column {name!r} is none of a record's: {', '.join(_TYPES)}; select what shall be written")
-        if not any(_plain(kind) == _plain(wanted) for wanted in _TYPES[name]):
-            wanted = " or ".join(kind.simpleString() for kind in _TYPES[name])
-            raise _refused(f"column {name!r} is of type {kind.simpleString()}; it must be {wanted}; cast it")
+    """Raises INVALID_CONFIG where one is missing, or of the wrong type. Others are not written."""
+    there = {field.name: field.dataType.simpleString() for field in schema.fields}  # nullability is no matter here
+    for name, wanted in _TYPES.items():
+        if name in there and there[name] not in wanted:
+            raise _refused(f"column {name!r} is of type {there[name]}; it must be {' or '.join(wanted)}; cast it")
     if "value" not in there:
         raise _refused("there is no column 'value'")
     if options.topic is None and "topic" not in there:
         raise _refused("no topic is given; set the option topic, or add a column 'topic'")
-
-
-def _plain(kind: DataType) -> str:
-    return kind.simpleString()  # nullability is no matter here
 
 
 def _refused(message: str) -> ReplogError:

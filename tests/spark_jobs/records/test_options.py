@@ -55,11 +55,18 @@ def test_names_are_taken_without_regard_to_case() -> None:
     assert options.read_committed
 
 
-def test_partitions_can_be_assigned_and_topics_matched() -> None:
+def test_partitions_can_be_assigned() -> None:
     options = source_options({**SERVERS, "assign": '{"flights":[1,0,1]}'}, streaming=False)
     assert options.subscription == Subscription(partitions=(A, B))
-    wanted = source_options({**SERVERS, "subscribePattern": "fl.*s"}, streaming=False).subscription
-    assert [topic for topic in ("flights", "flight", "my-flights") if wanted.wants(topic)] == ["flights"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [("fl.*s", ["flights", "my-flights"]), (" ^fl ", ["flights", "flight"]), ("^flight$", ["flight"])],
+)
+def test_a_pattern_is_found_anywhere_in_a_name(pattern: str, matched: list[str]) -> None:
+    wanted = source_options({**SERVERS, "subscribePattern": pattern}, streaming=False).subscription
+    assert [topic for topic in ("flights", "flight", "my-flights", "other") if wanted.wants(topic)] == matched
 
 
 def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first() -> None:
@@ -126,6 +133,8 @@ def test_offsets_must_name_every_partition_and_no_other() -> None:
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0: give a whole number greater than 0"),
         ({"minPartitions": "two"}, "minPartitions=two"),
         ({"kafka.fetch.max.bytes": "1MB"}, "kafka.fetch.max.bytes=1MB: give a whole number"),
+        ({"kafka.fetch.max.bytes": "2147483648"}, "give a whole number below 2^31"),
+        ({"kafka.fetch.min.bytes": "-1"}, "kafka.fetch.min.bytes=-1: give a whole number"),
         ({"kafka.isolation.level": "all"}, "choose read_committed or read_uncommitted"),
         ({"kafka.bootstrap.servers": "nowhere"}, "bootstrap address"),
     ],
@@ -134,6 +143,12 @@ def test_what_cannot_be_right_is_refused_by_name(options: dict[str, str], compla
     with pytest.raises(ReplogError) as caught:
         source(**options)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(("text", "complaint"), [(" ", "match every topic"), ("a(", "not a regular expression")])
+def test_a_pattern_that_cannot_be_meant_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(ReplogError, match=complaint):
+        source_options({**SERVERS, "subscribePattern": text}, streaming=False)
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", '{"flights":0}', '{"flights":["0"]}', '{"flights":[-1]}', "flights"])
@@ -158,8 +173,10 @@ def test_the_sinks_options_are_the_producers() -> None:
     options = sink_options(
         {
             **SERVERS,
-            "topic": "flights",
+            "topic": " flights ",
+            "includeHeaders": "true",
             "checkpointLocation": "/tmp/x",
+            "queryName": "x",
             "kafka.acks": "all",
             "kafka.enable.idempotence": "true",
             "kafka.linger.ms": "5",
@@ -178,6 +195,8 @@ def test_the_sinks_options_are_the_producers() -> None:
         ({"kafka.enable.idempotence": "false"}, "the sink promises true"),
         ({"subscribe": "x"}, "the sink knows no option subscribe"),
         ({"topic": "a/b"}, "a/b"),
+        ({"topic": ""}, "topic name '' is empty"),
+        ({"kafka.compression.type": "bzip2"}, "choose one of none, gzip, snappy, lz4, zstd"),
     ],
 )
 def test_a_sink_refuses_what_it_cannot_keep(options: dict[str, str], complaint: str) -> None:
