@@ -46,7 +46,7 @@ from spark_jobs.audit.rows import fault_of, interval_of, mismatch_of, own_fault
 from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
 from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, RECORDS, ChecksSource
 from spark_jobs.replicas.counting import CountingStore
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, VANISHED
+from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
 ATTEMPTS = 3  # at a partition that changes while it is read

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from spark_jobs.audit.compare import MAX_RESULTS, committed, compare_batches, keyed
 from spark_jobs.replicas.cleaned import ABORTED, BEYOND, COMMITTED, TOMBSTONE
-from spark_jobs.replicas.scan import GAP
+from spark_jobs.replicas.faults import GAP
 
 _KEY = ["topic", "partition"]
 _VIEW = (

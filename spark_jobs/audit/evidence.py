@@ -24,8 +24,8 @@ from replog.log.files import (
 )
 from replog.topic import TopicPartition
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
-from spark_jobs.replicas.scan import Damage, LogFile, entries_from_end, open_log
-from spark_jobs.replicas.ticks import LAYOUTS
+from spark_jobs.replicas.index_files import LAYOUTS, last_indexed
+from spark_jobs.replicas.scan import Damage, LogFile, open_log
 
 WINDOW = 192  # bytes of a hex dump
 BEFORE = 48  # of them before the first difference
@@ -144,14 +144,7 @@ def _extent(files: PartitionFiles) -> str:
 
 def find_batch(segment: Segment, log: LogFile, offset: int) -> int | None:
     """Where the batch that has `offset` begins, from the last index entry below it that tells the truth."""
-    start = 0
-    for indexed, position in entries_from_end(segment):
-        try:
-            if indexed < offset and log.header(position).last_offset <= indexed:
-                start = position
-                break
-        except CorruptRecord:
-            continue
+    start = last_indexed(segment, log, offset)
     for item in log.walk(start, []):
         if isinstance(item, Damage):
             return None if item.cut_short else item.position
@@ -251,7 +244,7 @@ def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
     segment = _segment_named(files, evidence) if files is not None else None
     if segment is None:
         return {**shown, "note": "the segment is gone since the audit"}
-    layout, _ = LAYOUTS[suffix]
+    layout = LAYOUTS[suffix]
     slot = (evidence["position"] or 0) // layout.size
     first = max(0, slot - NEIGHBOURS)
     try:

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from spark_jobs.audit.terminal import Writer, table_of
 from spark_jobs.audit.text import blamed, many, name_of, printable
-from spark_jobs.replicas.files import UNREADABLE
+from spark_jobs.replicas.faults import UNREADABLE
 
 TIMES = ("baseTimestamp", "maxTimestamp")
 

@@ -5,8 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE
+from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, UNREADABLE
 
 LEVELS = ("digest", "index", "batches", "deep")  # each sees what those before it see
 

@@ -3,7 +3,6 @@
 Knows no Spark; costs a few small reads a replica.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +10,8 @@ from typing import Any
 from replog.errors import ReplogError
 from replog.log.errors import CorruptRecord
 from replog.log.files import LOG_SUFFIX
-from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.topic import TopicPartition
 from spark_jobs.audit.evidence import find_batch
-from spark_jobs.replicas.brokers import BrokerStore
-from spark_jobs.replicas.counting import CountingStore
-from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore
 from spark_jobs.replicas.scan import LogFile
 
@@ -100,7 +95,7 @@ def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
     epochs = tuple(entry for entry in checkpoint.entries if entry[1] < offset)
     try:
         batch = _batch_below(files, offset) if files.log_start < offset else None
-        topic_id, directory = _identity(files)
+        topic_id, directory = files.store.identity(files.partition)
     except (OSError, ReplogError) as error:
         return f"cannot be read: {error}"
     if batch is None and files.log_start < offset:
@@ -123,16 +118,3 @@ def _batch_below(files: PartitionFiles, offset: int) -> Batch | None:
         except CorruptRecord:
             return None
     return header.base_offset, header.last_offset, header.leader_epoch, header.crc
-
-
-def _identity(files: PartitionFiles) -> tuple[str, str]:
-    """Topic id and directory. One that was moved aside and copied anew is another, even under the same inode number."""
-    store = files.store.counted if isinstance(files.store, CountingStore) else files.store
-    if isinstance(store, BrokerStore):
-        return format_topic_id(store.topic_ids.get(files.partition.topic, b"")), ""
-    if not isinstance(store, DirectoryStore):
-        raise TypeError(f"a replica store of another kind: {store}")
-    directory = store.directory / files.partition.directory_name
-    topic_id = read_topic_id(directory)
-    written = os.stat(directory / PARTITION_METADATA).st_mtime_ns if topic_id is not None else 0
-    return "" if topic_id is None else format_topic_id(topic_id), f"{os.stat(directory).st_ino}-{written}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import Finding, Replica
 from spark_jobs.audit.text import number
-from spark_jobs.replicas.files import UNREADABLE
+from spark_jobs.replicas.faults import UNREADABLE
 
 OK, LAGGING, FAULT, UNREAD, ABSENT = "ok", "lagging", "fault", "unreadable", "absent"
 STATES = (FAULT, UNREAD, LAGGING, OK, ABSENT)  # the worst first

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from spark_jobs.audit.text import number, printable
-from spark_jobs.replicas.files import UNREADABLE
+from spark_jobs.replicas.faults import UNREADABLE
 
 WIDTH, LEFT, RIGHT = 960, 118, 136  # of every plot, and what labels take of it; the unit is a pixel at full size
 _APART = 14  # finding marks closer than this are drawn as one

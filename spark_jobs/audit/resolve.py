@@ -24,8 +24,7 @@ from spark_jobs.audit.findings import (
     Replica,
 )
 from spark_jobs.replicas.digests import NO_DIGESTS
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, REPEATED
+from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, REPEATED, UNREADABLE
 
 
 @dataclass

@@ -3,11 +3,14 @@
 | Looking for | File |
 |---|---|
 | the data sources `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs` | `sources.py` |
+| what all data sources share: options, input partitions, Arrow batches | `readers.py` |
 | what a replica holds, and the store that it is read through | `files.py` |
 | the store of a log directory, ours or Apache Kafka's | `directories.py` |
 | the store of a running broker, over gRPC | `brokers.py` |
 | what is said of a whole replica | `describe.py` |
-| windowed reads of one log or index file | `scan.py` |
+| classes of faults | `faults.py` |
+| windowed reads of one log | `scan.py` |
+| the entries of index files | `index_files.py` |
 | every batch of a segment, against indexes and epochs | `segment_check.py`, `ticks.py` |
 | the same in parts, for segments that are large | `parts.py` |
 | why what moves while it is read is no damage | `moving.py` |

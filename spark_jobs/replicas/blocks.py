@@ -19,8 +19,9 @@ from replog.log.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BA
 from replog.log.digest import MODULUS_MASK
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import EpochCheckpoint, Segment, SegmentFile
-from spark_jobs.replicas.scan import Fault, LogFile
+from spark_jobs.replicas.scan import LogFile
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
 

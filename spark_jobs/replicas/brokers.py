@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from random import Random
 from typing import Any
 
@@ -20,14 +21,15 @@ from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.partition_metadata import format_topic_id
 from replog.rpc.methods import Inspection, Log, Method
 from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.status import from_rpc_error
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
+from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (
-    UNREADABLE,
     EpochCheckpoint,
     Listed,
     PartitionFiles,
@@ -45,7 +47,6 @@ _FILES = {
     TIME_INDEX_SUFFIX: pb.TIME_INDEX,
     DIGEST_SUFFIX: pb.DIGEST_INDEX,
 }
-_GONE = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _TRY_AGAIN = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
@@ -93,7 +94,9 @@ def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadat
 
 
 class _Connection:
-    """Calls to one broker. Errors are OSErrors, FileNotFoundError for what the broker does not have."""
+    """Calls to one broker. Errors are OSErrors: FileNotFoundError for a file that the broker does not have, Vanished
+    for a replica.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -116,7 +119,8 @@ class _Connection:
             held += sum(map(len, answer.records))
             if held > most or len(found) > 1 + most // HEADER_SIZE:
                 answers.cancel()
-                raise OSError(errno.EPROTO, f"{self._address} sent {held} bytes in answer to a call for {most}")
+                sent = f"{len(found) + 1} answers with {held} bytes"
+                raise OSError(errno.EPROTO, f"{self._address} sent {sent} to a call for {most} bytes")
             found.append(answer)
         return found
 
@@ -133,8 +137,12 @@ class _Connection:
             if failure.code not in _TRY_AGAIN or attempt == TRIES:
                 break
             time.sleep(backoff.next_s())
-        number = errno.ENOENT if failure.code in _GONE else errno.EIO
-        raise OSError(number, f"{self._address}: {failure.message}")  # FileNotFoundError, if that is its number
+        message = f"{self._address}: {failure.message}"
+        if failure.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise Vanished(message)
+        if failure.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise FileNotFoundError(errno.ENOENT, message)
+        raise OSError(errno.EIO, message)
 
 
 @dataclass
@@ -173,41 +181,44 @@ class BrokerStore:
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         """As `ReplicaStore` says, all bounds of a partition as of one moment. One call for each topic."""
         found = []
-        wanted = [partition for partition in self.assigned if not topics or partition.topic in topics]
-        for topic in dict.fromkeys(partition.topic for partition in wanted):
-            described: dict[TopicPartition, PartitionFiles] = {}
+        for topic, partitions in groupby(self.assigned, key=lambda partition: partition.topic):
+            if topics and topic not in topics:
+                continue
+            described: dict[TopicPartition, pb.ReplicaDescription] = {}
             missing = "the broker has no replica of it"
             try:
-                described = self._describe(topic)
+                described = self._describe(topic, digests=True)
             except OSError as error:
                 missing = str(error)
-            for partition in wanted:
-                if partition.topic == topic:
-                    found.append(described.get(partition) or PartitionFiles(self, partition, error=missing))
+            for partition in partitions:
+                if partition in described:
+                    found.append(self._files(partition, described[partition]))
+                else:
+                    found.append(PartitionFiles(self, partition, error=missing))
         return found
 
-    def _describe(self, topic: str) -> dict[TopicPartition, PartitionFiles]:
-        request = pb.DescribeReplicasRequest(topic=topic, digests=True)
+    def _describe(self, topic: str, *, digests: bool) -> dict[TopicPartition, pb.ReplicaDescription]:
+        request = pb.DescribeReplicasRequest(topic=topic, digests=digests)
         response = self.connection().call(Inspection["describe_replicas"], request)
         if response.broker_id != self.replica:
             raise OSError(errno.ENXIO, f"{self.address} is broker {response.broker_id}, not {self.replica}")
-        return {
-            TopicPartition(described.topic, described.partition): self._files(described)
-            for described in response.replicas
-        }
+        return {TopicPartition(described.topic, described.partition): described for described in response.replicas}
 
-    def _files(self, described: pb.ReplicaDescription) -> PartitionFiles:
-        partition = TopicPartition(described.topic, described.partition)
+    def _files(self, partition: TopicPartition, described: pb.ReplicaDescription) -> PartitionFiles:
         listed = [
             Listed(segment.base_offset, segment.size, segment.digest if segment.HasField("digest") else None)
             for segment in described.segments
         ]
+        try:
+            segments = segments_of(self, partition, listed, described.cleaned_to)
+        except OSError as error:
+            return PartitionFiles(self, partition, error=str(error))
         return PartitionFiles(
             self,
             partition,
             described.log_start_offset,
             described.high_watermark,
-            segments_of(self, partition, listed, described.cleaned_to),
+            segments,
             log_end=described.log_end_offset,
             leads=described.is_leader,
             leader_epoch=described.leader_epoch,
@@ -226,10 +237,13 @@ class BrokerStore:
         return epoch_checkpoint(raw, path)
 
     def log_start(self, partition: TopicPartition) -> int:
-        found = self._describe(partition.topic).get(partition)
-        if found is None:
+        described = self._describe(partition.topic, digests=False).get(partition)
+        if described is None:
             raise Vanished(f"{self.place} has no replica of {partition} any more")
-        return found.log_start
+        return described.log_start_offset
+
+    def identity(self, partition: TopicPartition) -> tuple[str, str]:
+        return format_topic_id(self.topic_ids.get(partition.topic, b"")), ""
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> "Iterator[_RemoteFile]":

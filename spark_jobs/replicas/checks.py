@@ -1,4 +1,4 @@
-"""`replog_checks`: the data source of the audit. One pass over segments, as one of four kinds of check.
+"""`replog_checks`: the data source of the audit. One pass over segments, as one of five kinds of check.
 
 Options, beside those of all sources: `pass` = blocks, digests, indexes, batches or records; `crc` = false to read no
 payload (blocks and batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON
@@ -17,55 +17,51 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.config import MAX_LONG
-from replog.log.files import LOG_SUFFIX
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.files import UNREADABLE, VANISHED, PartitionFiles, Segment, Vanished
+from spark_jobs.replicas.faults import Fault
+from spark_jobs.replicas.files import PartitionFiles, Segment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
-from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.moving import unread
+from spark_jobs.replicas.readers import ReplicaSource, Row, SegmentReader, packed, place_of, signed
 from spark_jobs.replicas.segment_check import Batch, check_segment
-from spark_jobs.replicas.sources import MAX_SEGMENTS, PACKED_BYTES, ReplicaReader, ReplicaSource
 
 BLOCKS, DIGESTS, INDEXES, BATCHES, RECORDS = "blocks", "digests", "indexes", "batches", "records"
 
+_COMPARED = "position long, base_offset long, last_offset long, leader_epoch int, crc long, size long"  # of a `Batch`
+_RECORD = "key binary, producer long, flags int"  # what else there is of a `CleanedRecord`
 CHECKS_SCHEMA = (
-    "replica int, topic string, partition int, segment long, position long, base_offset long, last_offset long, "
-    "leader_epoch int, crc long, size long, kind string, slot int, value long, number long, cell int, batches long, "
-    "read long, fault string, file string, detail string, key binary, producer long, flags int"
+    f"replica int, topic string, partition int, segment long, {_COMPARED}, {_RECORD}, kind string, slot int, "
+    "value long, number long, cell int, batches long, read long, fault string, file string, detail string"
 )
+_UNSET = (None,) * len(CHECKS_SCHEMA.split(", "))
 _last = itemgetter(1)
-_COLUMNS = [column.split()[0] for column in CHECKS_SCHEMA.split(", ")][4:]  # after the place
-_NOTHING = (None,) * len(_COLUMNS)
 
 _Item = Block | Point | Batch | CleanedRecord | Fault
 
 
-class _Work(NamedTuple):
+class CheckWork(NamedTuple):
     """A segment to check, and what its partition's replicas are to be compared by."""
 
     segment: Segment
     log_start: int
     cells: Cells
 
-
-@dataclass
-class WorkPartition(InputPartition):
-    """Segments to check: one, or several small ones."""
-
-    work: list[_Work] = field(default_factory=list)
+    @property
+    def size(self) -> int:
+        return self.segment.size
 
 
 class ChecksSource(ReplicaSource):
@@ -82,7 +78,7 @@ class ChecksSource(ReplicaSource):
         return _ChecksReader(self)
 
 
-class _ChecksReader(ReplicaReader):
+class _ChecksReader(SegmentReader):
     def __init__(self, source: ChecksSource) -> None:
         super().__init__(source)
         self._pass = source.options["pass"]
@@ -95,49 +91,28 @@ class _ChecksReader(ReplicaReader):
         self._starts = {(topic, partition): start for topic, partition, start in starts}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each segment, but small ones share: a task costs more than reading a few MiB."""
-        listed = self._listed()
+        listed = self.listed()
         cells = cells_of(listed, self._bounds, self._starts)
-        packed: list[WorkPartition] = []
-        room = -1
-        for files in listed:
-            place = (files.replica, *files.partition)
-            for segment in files.segments:
-                if place not in cells or not self._is_wanted(segment):
-                    continue
-                if segment.next_base is not None and segment.next_base <= cells[place].begin:
-                    continue
-                if self._pass == RECORDS and segment.base > cells[place].cleaned_to:
-                    continue
-                if segment.size > room or len(packed[-1].work) == MAX_SEGMENTS:
-                    packed.append(WorkPartition())
-                    room = PACKED_BYTES
-                packed[-1].work.append(_Work(segment, files.log_start, cells[place]))
-                room -= segment.size
-        return packed or [WorkPartition()]  # Spark would make up one of its own
+        return packed(
+            CheckWork(segment, files.log_start, cells[place])
+            for files in listed
+            if (place := (files.replica, *files.partition)) in cells
+            for segment in files.segments
+            if self._is_wanted(segment, cells[place])
+        )
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, WorkPartition)
-        return self._batches(row for work in partition.work for row in self._rows(work))
-
-    def _rows(self, work: _Work) -> Iterator[tuple[Any, ...]]:
+    def rows(self, work: CheckWork) -> Iterator[Row]:
         store = CountingStore(work.segment.store)
         segment = replace(work.segment, store=store, cleaned_to=work.cells.cleaned_to)
-        place = (segment.replica, segment.topic, segment.partition, segment.base)
         try:
             for item in self._check(segment, work):
                 if _is_compared(item, work.cells):
-                    yield (*place, *_columns(item))
+                    yield self._row_of(segment, item)
         except OSError as error:
-            last = segment.base if segment.next_base is None else segment.next_base - 1
-            kind = VANISHED if isinstance(error, Vanished) else UNREADABLE
-            fault = Fault(kind, LOG_SUFFIX, 0, segment.base, last, -1, str(error))
-            yield (*place, *_columns(fault))
-        finally:
-            store.close()
-        yield (*place, *_row(read=store.bytes_read))
+            yield self.fault_row(segment, unread(segment, error))
+        yield self.row(**place_of(segment), read=store.bytes_read)
 
-    def _check(self, segment: Segment, work: _Work) -> Iterator[_Item]:
+    def _check(self, segment: Segment, work: CheckWork) -> Iterator[_Item]:
         if self._pass == RECORDS:
             return cleaned_records(segment, max(work.log_start, work.cells.begin))
         if self._pass == BLOCKS:
@@ -148,18 +123,48 @@ class _ChecksReader(ReplicaReader):
             return index_points(segment, work.log_start, list(work.cells.cuts))
         if self._pass == INDEXES:
             return index_blocks(segment, work.log_start, work.cells)
-        return self._wanted(segment, check_segment(segment, work.log_start, crc=self._crc))
+        return self._in_ranges(segment, check_segment(segment, work.log_start, crc=self._crc))
 
-    def _wanted(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
+    def _in_ranges(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
         ranges = self._ranges_of(segment)
         return (item for item in items if isinstance(item, Fault) or ranges.overlap(item.base_offset, item.last_offset))
 
-    def _is_wanted(self, segment: Segment) -> bool:
+    def _is_wanted(self, segment: Segment, cells: Cells) -> bool:
         last = MAX_LONG if segment.next_base is None else segment.next_base - 1
+        if last < cells.begin or (self._pass == RECORDS and segment.base > cells.cleaned_to):
+            return False
         return self._ranges is None or self._ranges_of(segment).overlap(segment.base, last)
 
     def _ranges_of(self, segment: Segment) -> "Ranges":
         return (self._ranges or {}).get((segment.topic, segment.partition), Ranges([]))
+
+    def _row_of(self, segment: Segment, item: _Item) -> Row:
+        if isinstance(item, Fault):
+            return self.fault_row(segment, item)
+        place = place_of(segment)
+        if isinstance(item, Block):
+            return self.row(
+                **place,
+                base_offset=item.first,
+                last_offset=item.last,
+                size=item.size,
+                value=signed(item.digest),
+                number=item.number,
+                cell=item.cell,
+                batches=item.batches,
+            )
+        if isinstance(item, Point):
+            return self.row(
+                **place,
+                position=item.position,
+                base_offset=item.offset,
+                last_offset=item.offset,
+                kind=item.kind,
+                slot=item.slot,
+                value=signed(item.value),
+            )
+        begun = (*place.values(), *item)  # both are columns as they are
+        return (*begun, *_UNSET[len(begun) :])
 
 
 class Ranges:
@@ -221,42 +226,3 @@ def _is_compared(item: _Item, cells: Cells) -> bool:
     if isinstance(item, Point):
         return item.offset + 1 >= cells.cleaned_to
     return not isinstance(item, Batch) or item.base_offset >= cells.cleaned_to
-
-
-def _columns(item: _Item) -> tuple[Any, ...]:
-    if isinstance(item, Block):
-        return _row(
-            base_offset=item.first,
-            last_offset=item.last,
-            size=item.size,
-            value=_signed(item.digest),
-            number=item.number,
-            cell=item.cell,
-            batches=item.batches,
-        )
-    if isinstance(item, Point):
-        at = (item.position, item.offset, item.offset, None, None, None)
-        return (*at, item.kind, item.slot, _signed(item.value), *_NOTHING[9:])
-    if isinstance(item, Batch):
-        return (*item, *_NOTHING[6:])
-    if isinstance(item, CleanedRecord):
-        return (*item[:6], *_NOTHING[9:], *item[6:])
-    return _row(
-        position=item.position,
-        base_offset=item.first,
-        last_offset=item.last,
-        leader_epoch=item.epoch,
-        fault=item.fault,
-        file=item.file,
-        detail=item.detail,
-    )
-
-
-def _row(**values: Any) -> tuple[Any, ...]:
-    """The columns after the place."""
-    return tuple(map(values.get, _COLUMNS))
-
-
-def _signed(value: int | None) -> int | None:
-    """A 64-bit digest as Spark's signed long; differences stay right modulo 2^64."""
-    return value if value is None or value < 2**63 else value - 2**64

@@ -14,9 +14,10 @@ from replog.log.compression import decompress
 from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
 from replog.log.producers.control import marker_or_none
-from spark_jobs.replicas.files import UNREADABLE, Segment
-from spark_jobs.replicas.scan import Damage, Fault, capped, open_log
-from spark_jobs.replicas.ticks import read_index
+from spark_jobs.replicas.faults import UNREADABLE, Fault, capped
+from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.index_files import read_index
+from spark_jobs.replicas.scan import Damage, open_log
 
 TOMBSTONE, COMMITTED, ABORTED, BEYOND = 1, 2, 4, 8  # flags: of a record; of a transaction's marker (two); see below
 KEY_BYTES = 16  # of a hash

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.scan import HEADER_WINDOW
@@ -18,11 +17,6 @@ class CountingStore:
         self.bytes_read = 0
 
     @property
-    def counted(self) -> ReplicaStore:
-        """The other one."""
-        return self._store
-
-    @property
     def replica(self) -> int:
         return self._store.replica
 
@@ -34,16 +28,16 @@ class CountingStore:
         return self
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
-        return [
-            replace(files, store=self, segments=tuple(replace(segment, store=self) for segment in files.segments))
-            for files in self._store.partitions(topics)
-        ]
+        return [files.through(self) for files in self._store.partitions(topics)]
 
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         return self._store.epochs(partition)
 
     def log_start(self, partition: TopicPartition) -> int:
         return self._store.log_start(partition)
+
+    def identity(self, partition: TopicPartition) -> tuple[str, str]:
+        return self._store.identity(partition)
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> Iterator[SegmentFile]:

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from replog.log.errors import CorruptRecord
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, UNREADABLE, EpochCheckpoint, PartitionFiles, Segment
-from spark_jobs.replicas.scan import Damage, entries_from_end, open_log
+from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
+from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, Segment
+from spark_jobs.replicas.index_files import last_indexed
+from spark_jobs.replicas.scan import Damage, open_log
 
 _WINDOW = 4096  # bytes read at once near the log end
 
@@ -31,7 +32,9 @@ class Description(NamedTuple):
 
 def describe(files: PartitionFiles) -> Description:
     """A replica that cannot be read is described as UNREADABLE."""
-    epochs = EpochCheckpoint() if files.error else files.epochs()  # before the log: no entry begins beyond its end
+    epochs = (
+        files.epochs() if files.error is None else EpochCheckpoint()
+    )  # before the log: no entry begins beyond its end
     described = _bounds(files)
     if described.fault is not None:
         return described
@@ -81,15 +84,7 @@ def _log_end(segment: Segment) -> int:
     """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
     next_offset = segment.base
     with open_log(segment, _WINDOW) as log:
-        start = 0
-        for offset, position in entries_from_end(segment):
-            try:
-                if log.header(position).last_offset == offset:
-                    start = position
-                    break
-            except CorruptRecord:
-                continue
-        for item in log.walk(start, []):
+        for item in log.walk(last_indexed(segment, log), []):
             if not isinstance(item, Damage):
                 next_offset = item[1].next_offset
     return next_offset

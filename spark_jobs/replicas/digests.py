@@ -10,15 +10,16 @@ from replog.log.batch import HEADER_SIZE
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
-from spark_jobs.replicas.files import UNREADABLE, Segment, SegmentFile, Vanished
+from spark_jobs.replicas.faults import GAP, UNREADABLE, Fault
+from spark_jobs.replicas.files import Segment, SegmentFile, Vanished
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
-from spark_jobs.replicas.scan import GAP, REPEATED, Damage, Fault, open_log
-from spark_jobs.replicas.ticks import LAYOUTS, read_index
+from spark_jobs.replicas.index_files import LAYOUTS, read_index
+from spark_jobs.replicas.scan import Damage, gap_behind, open_log
 
 NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else: use --level batches"
 
-_layout = LAYOUTS[DIGEST_SUFFIX][0]
-_positions = LAYOUTS[INDEX_SUFFIX][0]
+_layout = LAYOUTS[DIGEST_SUFFIX]
+_positions = LAYOUTS[INDEX_SUFFIX]
 
 
 def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Iterator[Point | Fault]:
@@ -71,14 +72,12 @@ class _Digests:
         offset, digest, _ = self._at(next_base)
         yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
         last = self._entry(self._count - 1)[0]
-        if (missing := self._segment.missing_from(offset + 1, next_base)) < next_base:
-            detail = f"the segment ends with offset {offset}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, self._segment.size, missing, next_base - 1, -1, detail)
+        if (gap := gap_behind(self._segment, self._segment.size, offset + 1)) is not None:
+            yield gap
         elif last != offset:  # then the digests of later segments are not known either
             yield Fault(UNREADABLE, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, NO_DIGESTS)
-        if last >= next_base:
-            detail = f"{REPEATED}: the segment ends with offset {last}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, self._segment.size, next_base, last, -1, detail)
+        if last >= next_base and (gap := gap_behind(self._segment, self._segment.size, last + 1)) is not None:
+            yield gap
 
     def _entry(self, slot: int) -> tuple[int, int]:
         """Offset and digest; (-1, 0) is what comes before the first batch."""

@@ -1,12 +1,11 @@
 """Replicas in a broker's log directory, ours or Apache Kafka's, read without trusting any of it."""
 
-import contextlib
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
@@ -29,11 +28,12 @@ from replog.log.files import (
     read_regular,
     segment_file_name,
 )
+from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.log.scan import BatchReader
-from replog.log.verify.names import replica_name
-from replog.topic import TopicPartition, parse_directory_name
+from replog.topic import SET_ASIDE, TopicPartition, parse_directory_name
+from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (
-    UNREADABLE,
+    NO_PARTITION,
     EpochCheckpoint,
     Listed,
     PartitionFiles,
@@ -43,6 +43,7 @@ from spark_jobs.replicas.files import (
     segments_of,
 )
 
+LISTINGS = 5  # of a directory whose files go while it is listed
 KRAFT_METADATA = "__cluster_metadata"
 FAR = 12 * 1024  # bytes between headers from which on the system does not read ahead as far as the next one
 
@@ -59,7 +60,7 @@ class _OpenFile:
 
     def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
         found: list[tuple[int, BatchHeader]] = []
-        with contextlib.suppress(CorruptRecord):
+        with suppress(CorruptRecord):
             found.extend(islice(BatchReader(self._fd, self.size).headers(position), count))
         return found
 
@@ -67,7 +68,7 @@ class _OpenFile:
         self.will_read(positions)
         found = []
         for position in positions:
-            with contextlib.suppress(CorruptRecord):
+            with suppress(CorruptRecord):
                 found.append((position, parse_header(self.read(position, HEADER_SIZE))))
         return found
 
@@ -112,16 +113,18 @@ class DirectoryStore:
             marks = OffsetCheckpoint(self.directory / HIGH_WATERMARK_CHECKPOINT).read()
             starts = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read()
             cleaned = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read()
-            names = sorted(entry.name for entry in os.scandir(self.directory) if entry.is_dir())
+            with os.scandir(self.directory) as entries:
+                names = sorted(entry.name for entry in entries if _may_be_directory(entry))
         except (OSError, LogStorageError) as error:
-            return [PartitionFiles(self, TopicPartition("", -1), error=str(error))]
+            return [PartitionFiles(self, NO_PARTITION, error=str(error))]
         found: dict[TopicPartition, PartitionFiles] = {}
         for name in names:
+            set_aside = SET_ASIDE.fullmatch(name)
             try:
-                partition = parse_directory_name(replica_name(name))
+                partition = parse_directory_name(name if set_aside is None else set_aside["replica"])
             except ValueError:
-                continue  # not a replica: on its way out ("-delete"), or somebody else's
-            if partition.directory_name != name:  # a copy in the making ("-future"): no replica yet
+                continue  # somebody else's
+            if set_aside is not None:  # by the broker, which knows: a copy in the making, or one on its way out
                 marks.pop(partition, None)
             elif partition.topic == KRAFT_METADATA and not topics:
                 continue  # Kafka's quorum copies it by Raft, and no disk says what of it is committed
@@ -143,25 +146,38 @@ class DirectoryStore:
             raise OSError(errno.EIO, error.message) from None
         return max(marked, min(bases, default=0))
 
-    def _list(self, partition: TopicPartition, log_start: int, mark: int | None, cleaned_to: int) -> PartitionFiles:
+    def identity(self, partition: TopicPartition) -> tuple[str, str]:
+        """One that was moved aside and copied anew is another, even under the same inode number."""
         directory = self.directory / partition.directory_name
+        topic_id = read_topic_id(directory)
+        inode = os.stat(directory).st_ino
+        if topic_id is None:
+            return "", f"{inode}-0"
+        return format_topic_id(topic_id), f"{inode}-{os.stat(directory / PARTITION_METADATA).st_mtime_ns}"
+
+    def _list(self, partition: TopicPartition, log_start: int, mark: int | None, cleaned_to: int) -> PartitionFiles:
         try:
-            bases = sorted(base for base, _ in files_by_offset(directory, LOG_SUFFIX))
-            sizes = [os.stat(directory / segment_file_name(base, LOG_SUFFIX)).st_size for base in bases]
-            following = [*bases[1:], None]
-            digests = (
-                None if after is None else self._digest(partition, base, after)
-                for base, after in zip(bases, following, strict=True)
-            )
-            segments = segments_of(self, partition, list(map(Listed, bases, sizes, digests)), cleaned_to)
+            segments = segments_of(self, partition, self._listed(partition), cleaned_to)
         except OSError as error:
             return PartitionFiles(self, partition, log_start, mark, error=str(error))
-        start = max(log_start, bases[0]) if bases else log_start
+        start = max(log_start, segments[0].base) if segments else log_start
         return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to)
 
-    def _digest(self, partition: TopicPartition, base: int, next_base: int) -> int | None:
-        name = segment_file_name(base, DIGEST_SUFFIX)
-        return sealed_digest(self.directory / partition.directory_name / name, base, next_base)
+    def _listed(self, partition: TopicPartition) -> list[Listed]:
+        """Lists again what retention takes from while it is listed."""
+        for _ in range(LISTINGS - 1):
+            with suppress(FileNotFoundError):
+                return self._listed_once(partition)
+        return self._listed_once(partition)
+
+    def _listed_once(self, partition: TopicPartition) -> list[Listed]:
+        directory = self.directory / partition.directory_name
+        bases = sorted(base for base, _ in files_by_offset(directory, LOG_SUFFIX))
+        sizes = [os.stat(directory / segment_file_name(base, LOG_SUFFIX)).st_size for base in bases]
+        digests = [
+            sealed_digest(directory / segment_file_name(at, DIGEST_SUFFIX), at, end) for at, end in pairwise(bases)
+        ]
+        return list(map(Listed, bases, sizes, [*digests, None]))
 
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
@@ -172,3 +188,10 @@ class DirectoryStore:
         except OSError as error:
             return EpochCheckpoint((), UNREADABLE, str(error), str(path))
         return epoch_checkpoint(raw, str(path))
+
+
+def _may_be_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True  # a link to itself, say: whoever lists it is told why not

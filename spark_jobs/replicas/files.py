@@ -6,7 +6,7 @@ A store is pickled into Spark's tasks: it opens what it needs when it is first a
 import errno
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -16,12 +16,10 @@ from replog.log.checkpoint import DamagedCheckpoint, parse_entries, parse_number
 from replog.log.digest import add_digests
 from replog.log.files import LOG_SUFFIX
 from replog.topic import TopicPartition
-
-UNREADABLE = "UNREADABLE"
-VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
-EPOCH_CACHE_LIE = "EPOCH_CACHE_LIE"
+from spark_jobs.replicas.faults import EPOCH_CACHE_LIE
 
 MAX_HEADERS = 4096  # that are asked for at once
+NO_PARTITION = TopicPartition("", -1)
 
 
 class Vanished(OSError):
@@ -74,6 +72,12 @@ class ReplicaStore(Protocol):
     def log_start(self, partition: TopicPartition) -> int:
         """The partition's log start offset as it is now."""
 
+    def identity(self, partition: TopicPartition) -> tuple[str, str]:
+        """Topic id and directory, each empty if nobody knows: of a replica that took the place of another, others.
+
+        Raises ReplogError too.
+        """
+
     def open(self, segment: "Segment", suffix: str) -> AbstractContextManager[SegmentFile]:
         """One of the segment's files: `.log`, `.index`, `.timeindex` or `.digest`. FileNotFoundError if it has none."""
 
@@ -125,7 +129,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class PartitionFiles:
-    """One replica of one partition. `error` says why it could not be listed."""
+    """One replica of one partition. `error` says why it could not be listed.
+
+    A store that cannot be listed at all is one of `NO_PARTITION`.
+    """
 
     store: ReplicaStore
     partition: TopicPartition
@@ -144,7 +151,12 @@ class PartitionFiles:
 
     @property
     def place(self) -> str:
-        return f"{self.store.place}/{self.partition.directory_name}"
+        return f"{self.store.place}/{self.partition}" if self.partition.topic else self.store.place
+
+    def through(self, store: ReplicaStore) -> "PartitionFiles":
+        """The same, to be read from another store."""
+        segments = tuple(replace(segment, store=store) for segment in self.segments)
+        return replace(self, store=store, segments=segments)
 
     def epochs(self) -> "EpochCheckpoint":
         return self.store.epochs(self.partition)
@@ -198,7 +210,8 @@ def segments_of(
             not 0 <= base < (MAX_BASE_OFFSET if next_base is None else next_base)
             or not 0 <= size <= MAX_LONG - bytes_before
         ):
-            raise OSError(errno.EINVAL, f"{partition} cannot have a segment {base} of {size} bytes before {next_base}")
+            before = "" if next_base is None else f" before segment {next_base}"
+            raise OSError(errno.EINVAL, f"{partition} cannot have a segment {base} of {size} bytes{before}")
         segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before, cleaned_to))
         bytes_before += size
         digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)

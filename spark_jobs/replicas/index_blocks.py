@@ -16,9 +16,10 @@ from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas.blocks import Block, Cells
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment, SegmentFile
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
-from spark_jobs.replicas.scan import Damage, Fault, LogFile
+from spark_jobs.replicas.scan import Damage, LogFile
 from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
 
 MAX_STRAYS = 16  # entries beside no offset entry; the last one of a sealed segment is

@@ -14,10 +14,11 @@ from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from spark_jobs.replicas.faults import BIT_ROT, GAP, Fault, capped
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
-from spark_jobs.replicas.scan import BIT_ROT, GAP, INDEX_LIE, REPEATED, Damage, Fault, LogFile, Rows, capped, open_log
+from spark_jobs.replicas.index_files import Rows, ends_with, lie, read_indexes
+from spark_jobs.replicas.scan import Damage, LogFile, gap_behind, open_log
 from spark_jobs.replicas.segment_check import EpochCheck
-from spark_jobs.replicas.ticks import LAYOUTS, ends_with, read_index
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -51,7 +52,7 @@ class _IndexCheck:
         self._segment = segment
         self._log_start = log_start
         # Read before the log, which a live broker writes first.
-        self._indexes = {suffix: read_index(segment, suffix) for suffix in LAYOUTS}
+        self._indexes = read_indexes(segment)
         self._epochs = EpochCheck(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound = Rows()  # entries of the offset index that tell the truth
@@ -83,7 +84,7 @@ class _IndexCheck:
         try:
             header = log.header(0)
         except CorruptRecord as error:
-            if self._indexes[INDEX_SUFFIX].rows:  # if not, the tail begins here, and says so
+            if self._indexes.offsets.rows:  # if not, the tail begins here, and says so
                 yield Fault(BIT_ROT, LOG_SUFFIX, 0, base, base, -1, error.message)
             return
         first = header.base_offset
@@ -94,7 +95,7 @@ class _IndexCheck:
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries = self._indexes[INDEX_SUFFIX]
+        entries = self._indexes.offsets
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
         for number, (slot, offset, position) in enumerate(entries.rows):
@@ -109,16 +110,12 @@ class _IndexCheck:
                     yield Fault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
                 else:
                     lies |= {slot} & entries.disordered.keys()
-                    detail = f"entry {slot}: {offset} → {position}: {error.message}"
-                    yield Fault(
-                        INDEX_LIE, INDEX_SUFFIX, slot * LAYOUTS[INDEX_SUFFIX][0].size, offset, offset, -1, detail
-                    )
+                    yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: {error.message}")
                 continue
             first = log.header(position)  # of an append of several batches (SG-2)
             if self._sound and first.base_offset <= self._sound[-1][1]:
                 before, said, start = self._sound[-1]
-                detail = f"entry {before}: {said} → {start}: that would run into the batch at {position}"
-                yield Fault(INDEX_LIE, INDEX_SUFFIX, before * LAYOUTS[INDEX_SUFFIX][0].size, said, said, -1, detail)
+                yield lie(INDEX_SUFFIX, before, said, f"{said} → {start}: that would run into the batch at {position}")
             yield from self._epochs.see(position, first)
             if at != position:
                 yield from self._epochs.see(at, header)
@@ -164,7 +161,7 @@ class _IndexCheck:
         return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
 
     def _times(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries = self._indexes[TIME_INDEX_SUFFIX]
+        entries = self._indexes.times
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
         self._near = 0
@@ -177,16 +174,13 @@ class _IndexCheck:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
                 lies |= {slot} & entries.disordered.keys()
-                detail = f"entry {slot}: {timestamp} → {offset}: {error.message}"
-                yield Fault(
-                    INDEX_LIE, TIME_INDEX_SUFFIX, slot * LAYOUTS[TIME_INDEX_SUFFIX][0].size, offset, offset, -1, detail
-                )
+                yield lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: {error.message}")
                 continue
             yield Point(TIME, slot, offset, self._near, timestamp)
         yield from entries.out_of_order(lies)
 
     def _digests(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries = self._indexes[DIGEST_SUFFIX]
+        entries = self._indexes.digests
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
         self._digest_rows = entries.rows if entries.present else None
@@ -196,8 +190,7 @@ class _IndexCheck:
                 self._batch_ending(log, offset)
             except CorruptRecord as error:
                 lies |= {slot} & entries.disordered.keys()
-                detail = f"entry {slot}: offset {offset}: {error.message}"
-                yield Fault(INDEX_LIE, DIGEST_SUFFIX, slot * LAYOUTS[DIGEST_SUFFIX][0].size, offset, offset, -1, detail)
+                yield lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: {error.message}")
             yield Point(DIGEST, slot, offset, -1, self._whole_digest(digest))
         yield from entries.out_of_order(lies)
 
@@ -244,14 +237,8 @@ class _IndexCheck:
             if digest is not None:
                 yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
             last = max(last, header.last_offset)
-        last = max(last, self._segment.base - 1)
-        next_base = self._segment.next_base
-        if next_base is not None and (missing := self._segment.missing_from(last + 1, next_base)) < next_base:
-            detail = f"the segment ends with offset {last}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, log.size, missing, next_base - 1, -1, detail)
-        if next_base is not None and last >= next_base:
-            detail = f"{REPEATED}: the segment ends with offset {last}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, log.size, next_base, last, -1, detail)
+        if (gap := gap_behind(self._segment, log.size, max(last + 1, self._segment.base))) is not None:
+            yield gap
 
     def _align(self, log: LogFile, offset: int) -> Iterator[Point]:
         """What ends below `offset`, as a point at the offset before it, or at the log's end if that comes first."""

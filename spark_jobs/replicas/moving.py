@@ -1,21 +1,18 @@
 """What moves while it is read is no damage: a fault counts if it is seen twice."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 from replog.log.files import LOG_SUFFIX
 from replog.topic import TopicPartition
-from spark_jobs.replicas.files import UNREADABLE, VANISHED, Segment, Vanished
-from spark_jobs.replicas.scan import Fault
-
-Item = TypeVar("Item")
+from spark_jobs.replicas.faults import UNREADABLE, VANISHED, Fault, Item
+from spark_jobs.replicas.files import Segment, Vanished
 
 
 def settled(look: Callable[[int], Iterator[Item | Fault]], segment: Segment, log_start: int) -> Iterator[Item | Fault]:
     """What `look`, given the log start offset, finds in a segment; faults last, and only those that it finds again.
 
     Where a second look no longer sees a fault, or the segment is gone or cut, there is one fault of class VANISHED.
-    What cannot be read is one of class UNREADABLE.
+    Where a file cannot be read there is one of class UNREADABLE, behind the faults that were found before it.
     """
     faults: dict[tuple[str, str, int, int], Fault] = {}
     try:
@@ -33,14 +30,19 @@ def settled(look: Callable[[int], Iterator[Item | Fault]], segment: Segment, log
             if len(kept) < len(faults):
                 yield _about(segment, VANISHED, "what was wrong here is not seen any more: the log has moved on")
     except Vanished as error:
-        yield _about(segment, VANISHED, str(error))
+        yield unread(segment, error)
     except OSError as error:
         yield from faults.values()
-        yield _about(segment, UNREADABLE, str(error))
+        yield unread(segment, error)
 
 
 def _same(fault: Fault) -> tuple[str, str, int, int]:
     return fault.fault, fault.file, fault.position, fault.first
+
+
+def unread(segment: Segment, error: OSError) -> Fault:
+    """What there is to say of a segment that could not be read to its end."""
+    return _about(segment, VANISHED if isinstance(error, Vanished) else UNREADABLE, str(error))
 
 
 def _about(segment: Segment, kind: str, detail: str) -> Fault:

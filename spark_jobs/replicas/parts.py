@@ -7,17 +7,18 @@ part before it reads on.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
 from replog.config import MAX_INT
 from replog.log.batch import HEADER_SIZE
 from replog.log.errors import CorruptRecord
-from spark_jobs.replicas.files import EpochCheckpoint, Segment
-from spark_jobs.replicas.scan import WINDOW, Fault, LogFile, capped, open_log
+from spark_jobs.replicas.faults import Fault, capped
+from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.index_files import Indexes, read_indexes
+from spark_jobs.replicas.scan import WINDOW, LogFile, open_log
 from spark_jobs.replicas.segment_check import Batch, Walk, check_segment
-from spark_jobs.replicas.ticks import Indexes, read_indexes
 
 PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
 MAX_TRIES = 8  # entries that are tried as a border
@@ -27,7 +28,8 @@ _offset, _position = itemgetter(1), itemgetter(2)
 
 
 class Part(NamedTuple):
-    """Number `number` of `count` parts, each of `size` bytes; the last one has what is left, and what is appended."""
+    """One `of` so many parts, `number` 0 is the first, of `size` bytes each; the last one has what is left, and what is
+    appended."""
 
     number: int
     of: int
@@ -59,7 +61,9 @@ def check_part(segment: Segment, log_start: int, part: Part, *, crc: bool) -> It
 def _check(segment: Segment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | Fault]:
     indexes = read_indexes(segment)
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
-        borders = _Borders(segment, log_start, indexes, segment.epochs(), log, crc)
+        # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+        checkpoint = segment.epochs()
+        borders = _Borders(segment, indexes, log, lambda: Walk(segment, log_start, indexes, checkpoint, crc=crc))
         begin = borders.find(part)
         if begin is None:
             return  # read with the part before
@@ -82,21 +86,17 @@ class Border(NamedTuple):
 
 
 class _Borders:
-    def __init__(
-        self, segment: Segment, log_start: int, indexes: Indexes, checkpoint: EpochCheckpoint, log: LogFile, crc: bool
-    ) -> None:
+    def __init__(self, segment: Segment, indexes: Indexes, log: LogFile, new_walk: Callable[[], Walk]) -> None:
         self._segment = segment
-        self._log_start = log_start
         self._indexes = indexes
         self._entries = indexes.offsets.rows
-        self._checkpoint = checkpoint
         self._log = log
-        self._crc = crc
+        self._new_walk = new_walk
 
     def find(self, part: Part) -> Border | None:
         """Where the part begins. The same for all who ask: it depends on nothing but the files around it."""
         if part.number == 0:
-            return Border(0, [0, 0, 0], self._walk())
+            return Border(0, [0, 0, 0], self._new_walk())
         first = part.number * part.size
         end = first + part.size if part.number + 1 < part.of else self._segment.size
         slot = bisect_left(self._entries, first, key=_position)
@@ -105,9 +105,6 @@ class _Borders:
             if border is not None:
                 return border
         return None
-
-    def _walk(self) -> Walk:
-        return Walk(self._segment, self._log_start, self._indexes, self._checkpoint, crc=self._crc)
 
     def _try(self, slot: int) -> Border | None:
         """The border at an entry of the offset index, if a walk comes there with nothing to complain of."""
@@ -120,7 +117,7 @@ class _Borders:
         at = self._entries[start][2] if start >= 0 else 0
         if position - at > MAX_WARM_UP:
             return None
-        walk = self._walk()
+        walk = self._new_walk()
         if start >= 0:
             if not self._log.is_landmark(self._entries[start]):
                 return None

@@ -9,19 +9,11 @@ from replog.config import MAX_LONG
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replicas.files import EPOCH_CACHE_LIE, EpochCheckpoint, Segment
-from spark_jobs.replicas.scan import (
-    BIT_ROT,
-    GAP,
-    REPEATED,
-    WINDOW,
-    Damage,
-    Fault,
-    LogFile,
-    capped,
-    open_log,
-)
-from spark_jobs.replicas.ticks import Indexes, Ticks, read_indexes
+from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, REPEATED, Fault, capped
+from spark_jobs.replicas.files import EpochCheckpoint, Segment
+from spark_jobs.replicas.index_files import Indexes, read_indexes
+from spark_jobs.replicas.scan import WINDOW, Damage, LogFile, gap_behind, open_log
+from spark_jobs.replicas.ticks import Ticks
 
 _start = itemgetter(1)
 
@@ -114,7 +106,7 @@ class Walk:
     ) -> None:
         self._segment = segment
         self._landmarks = indexes.offsets.rows
-        self._indexes = Ticks(indexes, segment)
+        self._ticks = Ticks(indexes, segment)
         self._epochs = EpochCheck(checkpoint, log_start)
         self._crc = crc
         self._expected = segment.base
@@ -123,15 +115,15 @@ class Walk:
     def begin(self, slot: int, offset: int) -> None:
         """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
         self._expected = offset
-        self._indexes.begin(slot, offset)
+        self._ticks.begin(slot, offset)
 
     def has_come_to(self, offset: int) -> bool:
         """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
-        return self._expected == offset and self._epochs.settled and self._indexes.known
+        return self._expected == offset and self._epochs.settled and self._ticks.known
 
     def own(self, following: list[int]) -> None:
         """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
-        self._indexes.own(following)
+        self._ticks.own(following)
 
     def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
         """The batches from `position` to `end`."""
@@ -140,21 +132,14 @@ class Walk:
 
     def leave(self, following: list[int]) -> Iterator[Fault]:
         """Where somebody else goes on, who begins with the entries `following`."""
-        return self._indexes.leave(following)
+        return self._ticks.leave(following)
 
     def finish(self, log: LogFile) -> Iterator[Fault]:
         """At the end of the segment."""
-        next_base = self._segment.next_base
         yield from self._epochs.finish()
-        yield from self._indexes.finish()
-        if next_base is not None and (missing := self._segment.missing_from(self._expected, next_base)) < next_base:
-            detail = f"the segment ends with offset {self._expected - 1}, the next one begins with {next_base}"
-            yield Fault(GAP, LOG_SUFFIX, log.size, missing, next_base - 1, -1, detail)
-        if next_base is not None and self._expected > next_base:
-            detail = (
-                f"{REPEATED}: the segment ends with offset {self._expected - 1}, the next one begins with {next_base}"
-            )
-            yield Fault(GAP, LOG_SUFFIX, log.size, next_base, self._expected - 1, -1, detail)
+        yield from self._ticks.finish()
+        if (gap := gap_behind(self._segment, log.size, self._expected)) is not None:
+            yield gap
 
     def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
         if header.base_offset != self._expected:
@@ -163,23 +148,16 @@ class Walk:
                 detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
                 yield _rot(position, repaired, detail)
                 self._expected = repaired.next_offset
-                self._indexes.lost(repaired.last_offset, position + header.size)
+                self._ticks.lost(repaired.last_offset, position + header.size)
                 return
-            missing = self._segment.missing_from(self._expected, header.base_offset)
-            if missing < header.base_offset:
-                detail = f"the offset jumps from {self._expected} to {header.base_offset}"
-                yield Fault(GAP, LOG_SUFFIX, position, missing, header.base_offset - 1, header.leader_epoch, detail)
-            elif header.base_offset < self._expected:
-                first, last = header.base_offset, self._expected - 1
-                detail = f"{REPEATED}: the offset goes back from {last + 1} to {first}"
-                yield Fault(GAP, LOG_SUFFIX, position, first, last, header.leader_epoch, detail)
-            if missing != header.base_offset:
-                self._indexes.lost(header.base_offset - 1)
+            if (gap := self._gap_before(position, header)) is not None:
+                yield gap
+                self._ticks.lost(header.base_offset - 1)
         self._expected = header.next_offset
         doubtful = self._crc or not self._fits(self._following(log, position + header.size))
         rot = self._rot_at(log, position, header) if doubtful else None
-        interval = self._indexes.interval
-        lies = [] if rot else list(self._indexes.see(position, header))
+        interval = self._ticks.interval
+        lies = [] if rot else list(self._ticks.see(position, header))
         if lies and not doubtful:
             rot = self._rot_at(log, position, header)
         if rot:
@@ -188,6 +166,16 @@ class Walk:
         yield from lies if self._crc else self._by_rot(log, lies, interval, position)
         yield from self._epochs.see(position, header)
         yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
+
+    def _gap_before(self, position: int, header: BatchHeader) -> Fault | None:
+        expected, first = self._expected, header.base_offset
+        if (missing := self._segment.missing_from(expected, first)) < first:
+            detail = f"the offset jumps from {expected} to {first}"
+            return Fault(GAP, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
+        if first < expected:
+            detail = f"{REPEATED}: the offset goes back from {expected} to {first}"
+            return Fault(GAP, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
+        return None
 
     def _fits(self, following: int | None) -> bool:
         """Whether that may come next (`_following`)."""
@@ -209,7 +197,7 @@ class Walk:
         if following is not None and following > header.base_offset:
             header = header._replace(last_offset_delta=following - 1 - header.base_offset)
         self._expected, self._rot_end = header.next_offset, end
-        self._indexes.lost(header.last_offset, end)
+        self._ticks.lost(header.last_offset, end)
         return _rot(position, header, _wrong_crc(header, computed))
 
     def _by_rot(self, log: LogFile, lies: list[Fault], interval: int, position: int) -> list[Fault]:
@@ -218,7 +206,7 @@ class Walk:
         kept = []
         rot: dict[int, Fault] = {}
         for lie in lies:
-            suspects = [self._indexes.newest] if lie.file == TIME_INDEX_SUFFIX and self._indexes.newest else []
+            suspects = [self._ticks.newest] if lie.file == TIME_INDEX_SUFFIX and self._ticks.newest else []
             if lie.file == DIGEST_SUFFIX:
                 suspects = [item for item in log.walk(interval, [], position) if not isinstance(item, Damage)]
             found = {at: _rot(at, header, _wrong_crc(header, crc)) for at, header, crc in _rotten(log, suspects)}
@@ -237,7 +225,7 @@ class Walk:
         if damage.resume is not None:
             next_offset = log.header(damage.resume).base_offset
         else:
-            self._indexes.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
+            self._ticks.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
         if damage.resume is None and damage.cut_short:
             return  # the log ends here: what is missing shows as a gap, or as the log end offset
         last = first if next_offset is None else next_offset - 1
@@ -245,7 +233,7 @@ class Walk:
             yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
         self._expected = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
         if damage.resume is not None:
-            self._indexes.lost(self._expected - 1, damage.resume)
+            self._ticks.lost(self._expected - 1, damage.resume)
 
 
 def _rotten(log: LogFile, batches: list[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader, int]]:

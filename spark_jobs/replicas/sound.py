@@ -9,7 +9,7 @@ import numpy as np
 
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas.files import EpochCheckpoint, Segment
-from spark_jobs.replicas.scan import read_index_file
+from spark_jobs.replicas.index_files import read_index_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

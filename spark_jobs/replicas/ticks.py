@@ -1,66 +1,23 @@
-"""The entries of a segment's indexes, and what is wrong with them as its batches go by."""
+"""The entries of a segment's indexes, ticked off as its batches go by."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import NamedTuple
 
 from replog.config import MAX_LONG
 from replog.log.batch import BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
+from spark_jobs.replicas.faults import MAX_FAULTS, Fault
 from spark_jobs.replicas.files import Segment
-from spark_jobs.replicas.scan import INDEX_LIE, MAX_FAULTS, Entries, Fault, read_entries
+from spark_jobs.replicas.index_files import LAYOUTS, Indexes, ends_with, lie
 
 _first = itemgetter(1)
 _second = itemgetter(2)
 
-LAYOUTS = {
-    INDEX_SUFFIX: (OffsetIndex.layout, 0),
-    TIME_INDEX_SUFFIX: (TimeIndex.layout, 1),
-    DIGEST_SUFFIX: (DigestIndex.layout, 0),
-}
-
-
-def read_index(segment: Segment, suffix: str) -> Entries:
-    """The entries of one of the segment's indexes."""
-    layout, field = LAYOUTS[suffix]
-    return read_entries(segment, suffix, layout, field)
-
-
-def ends_with(header: BatchHeader, offset: int, segment: Segment) -> bool:
-    """Whether an index may call `offset` the batch's last: Kafka's cleaner calls that of the last kept record so."""
-    return offset == header.last_offset or header.base_offset <= offset < min(header.last_offset, segment.cleaned_to)
-
-
-class Indexes(NamedTuple):
-    """The entries of a segment's indexes."""
-
-    offsets: Entries
-    times: Entries
-    digests: Entries
-
-    def shape_faults(self) -> Iterator[Fault]:
-        for entries in self:
-            yield from entries.faults
-
-    def from_offset(self, slot: int, offset: int) -> list[int]:
-        """How many entries each index has before entry `slot` of the offset index, whose batch begins with `offset`."""
-        return [
-            slot,
-            bisect_left(self.times.rows, offset, key=_second),
-            bisect_left(self.digests.rows, offset, key=_first),
-        ]
-
-
-def read_indexes(segment: Segment) -> Indexes:
-    """To be called before the log is opened: a live broker writes it first."""
-    return Indexes(*(read_index(segment, suffix) for suffix in LAYOUTS))
-
 
 class Ticks:
-    """The entries of a segment's indexes, ticked off as its batches go by."""
+    """What is wrong with them, told of each as soon as it is known."""
 
     def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
@@ -155,7 +112,7 @@ class Ticks:
     def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
         if slot in self._disordered[suffix]:
             self._lies[suffix].add(slot)
-        return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix][0].size, offset, offset, -1, f"entry {slot}: {detail}")
+        return lie(suffix, slot, offset, detail)
 
     def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         rows = self._offsets

@@ -213,7 +213,20 @@ def _build_unequal(cluster: Cluster) -> None:
     cluster.write_checkpoints()
 
 
-def segments(cluster: Cluster) -> tuple[Segment, ...]:
-    """Those of broker 1, which has one partition."""
-    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
+def segments(cluster: Cluster, replica: int = 1) -> tuple[Segment, ...]:
+    """Those of a broker that has one partition."""
+    (files,) = DirectoryStore(replica, cluster.directories[replica]).partitions(frozenset())
+    assert files.error is None
     return files.segments
+
+
+def path_of(segment: Segment, suffix: str) -> Path:
+    assert isinstance(segment.store, DirectoryStore)
+    return segment.store.path(segment, suffix)
+
+
+def flip(path: Path, at: int, mask: int = 0x01) -> None:
+    """Change a byte; doing it again undoes it."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= mask
+    path.write_bytes(data)

@@ -12,7 +12,8 @@ from replog.log.checkpoint import write_entries
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import ATTEMPTS, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE
-from spark_jobs.replicas.checks import ChecksSource, WorkPartition
+from spark_jobs.replicas.checks import ChecksSource
+from spark_jobs.replicas.readers import SegmentPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch
 from tests.cluster.broker.conftest import cluster as running
 from tests.spark_jobs.log_directories import END, Cluster
@@ -91,7 +92,7 @@ def test_a_segment_that_goes_away_under_the_reader_has_vanished(cluster: Cluster
     rows = [row for partition in listed for found in reader.read(partition) for row in found.to_pylist()]
     faults = [(row["replica"], row["fault"]) for row in rows if row["fault"] not in (None, "EPOCH_CACHE_LIE")]
     assert faults == [(2, "VANISHED")]
-    segments = sum(len(partition.work) for partition in listed if isinstance(partition, WorkPartition))
+    segments = sum(len(partition.work) for partition in listed if isinstance(partition, SegmentPartition))
     assert len([row for row in rows if row["read"] is not None]) == segments
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from spark_jobs.audit.findings import Fault, Interval, Mismatch, Replica, View
 from spark_jobs.audit.resolve import resolve
 from spark_jobs.replicas.digests import NO_DIGESTS
-from spark_jobs.replicas.scan import REPEATED
+from spark_jobs.replicas.faults import REPEATED
 
 DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3)}
 

@@ -17,15 +17,15 @@ from spark_jobs.replicas.blocks import Cells, check_blocks
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.parts import check_part, parts_of
-from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import check_segment
 
-MEMORY = 768 << 20  # of address space, of which the interpreter with its libraries takes some 300 MiB
+MEMORY = 384 << 20  # of address space, beside what the interpreter with its libraries takes
 NAME = f"{0:020d}"
 SIDE = (".index", ".timeindex", ".digest")
 
@@ -166,7 +166,9 @@ def told(root: Path) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found = {}
     for case in CASES:
         directory = Path(sys.argv[1]) / case.__name__ / "t-0"

@@ -13,31 +13,13 @@ from replog.log.digest import add_digests, batch_digest
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas import blocks
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
-from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import Segment
-from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import check_segment
 from tests.replog.log.batches import append, client_batch, open_log
-from tests.spark_jobs.log_directories import Cluster
+from tests.spark_jobs.log_directories import Cluster, flip, path_of, segments
 
 EVERYTHING = Cells(8, (), 2**62)
-
-
-def segments(cluster: Cluster, replica: int = 1) -> tuple[Segment, ...]:
-    (files,) = DirectoryStore(replica, cluster.directories[replica]).partitions(frozenset())
-    return files.segments
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path)
-    cluster.build(1, "t")
-    return cluster
-
-
-def path_of(segment: Segment, suffix: str) -> Path:
-    assert isinstance(segment.store, DirectoryStore)
-    return segment.store.path(segment, suffix)
 
 
 def summed(parts: tuple[Segment, ...], cells: Cells, *, crc: bool = True) -> dict[tuple[int, int], tuple[int, ...]]:
@@ -86,17 +68,11 @@ def test_batches_are_cut_exactly_where_the_cells_are(cluster: Cluster) -> None:
     assert {cell: batches for (_, cell), (batches, *_) in sums.items()} == {0: 5, 1: 15, 2: 5}
 
 
-def test_a_block_has_about_the_size_that_it_should(tmp_path: Path) -> None:
+def test_a_block_has_about_the_size_that_it_should() -> None:
     assert block_span(1 << 20, 1 << 30) == 1 << 16  # a MiB of offsets in a GiB: 64 MiB have 2^16
     assert block_span(1000, 10) >= 1000
     assert block_span(0, 0) == 1
     assert block_span(2**62, 1) == 2**62  # and fits 64 bits
-
-
-def flip(path: Path, at: int, mask: int = 0x01) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= mask
-    path.write_bytes(data)
 
 
 def ways_differ(segment: Segment, log_start: int, *, crc: bool) -> str | None:

@@ -7,17 +7,19 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
+from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
 from spark_jobs.replicas.brokers import BrokerStore, broker_stores
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import ReplicaStore, Segment, Vanished
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import settled
-from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.readers import SegmentPartition
 from spark_jobs.replicas.segment_check import check_segment
-from spark_jobs.replicas.sources import BatchesSource, SegmentPartition
+from spark_jobs.replicas.sources import BatchesSource
 from tests.cluster.broker.conftest import InProcessCluster, batch, cluster
 
 __all__ = ["cluster"]
@@ -31,7 +33,8 @@ async def filled(cluster: InProcessCluster, batches: int = 40) -> BrokerStore:
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1, **SMALL)
     for number in range(batches):
-        await cluster.produce(TP, batch(b"value %d" % number, b"x" * (number % 50)))
+        code, _, message = await cluster.produce(TP, batch(b"value %d" % number, b"x" * (number % 50)))
+        assert code == ErrorCode.NONE, message
     (store,) = await asyncio.to_thread(broker_stores, cluster.brokers[1].address)
     return store
 
@@ -70,6 +73,7 @@ async def test_a_running_broker_tells_what_its_directory_tells(cluster: InProces
         local = await asyncio.to_thread(everything, directory)
         if before == local:
             break
+    assert before == local, "it never stood still"
     assert len(local) > 10, local.keys()
     assert remote.keys() == local.keys()
     for name, value in local.items():
@@ -89,10 +93,13 @@ async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster
 
 async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster: InProcessCluster) -> None:
     store = await filled(cluster, batches=3)
+    hosted = cluster.brokers[1].manager.hosted[TP]
+    since = hosted.leader_epoch
     (files,) = await asyncio.to_thread(store.partitions, frozenset())
     described = await asyncio.to_thread(describe, files)
     assert described.leads is not None
-    assert described.leader_epoch == cluster.brokers[1].manager.hosted[TP].leader_epoch
+    assert described.leader_epoch is not None
+    assert since <= described.leader_epoch <= hosted.leader_epoch  # it may be elected anew at any time
     assert (described.log_start, described.high_watermark, described.log_end) == (0, 6, 6)
     assert described.fault is None, described
 

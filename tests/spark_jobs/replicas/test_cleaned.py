@@ -17,9 +17,9 @@ from spark_jobs.replicas.cleaned import ABORTED, BEYOND, TOMBSTONE, CleanedRecor
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import PartitionFiles
 from spark_jobs.replicas.index_check import index_points
-from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import cut_out, index_entries, set_index_entry

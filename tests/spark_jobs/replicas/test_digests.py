@@ -8,8 +8,8 @@ from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
 from replog.log.index import DigestIndex
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
+from spark_jobs.replicas.faults import REPEATED, Fault
 from spark_jobs.replicas.index_check import DIGEST, Point
-from spark_jobs.replicas.scan import REPEATED, Fault
 from tests.spark_jobs.log_directories import END, Cluster, segments
 
 

@@ -13,9 +13,9 @@ import pytest
 from replog.log.batch import HEADER_SIZE
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.parts import parts_of
-from spark_jobs.replicas.scan import Fault
 from tests.spark_jobs.replicas.hostile import NAME, a_log_beyond_all_positions, small
 
 BATCHES = 1000

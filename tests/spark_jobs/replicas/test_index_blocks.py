@@ -2,7 +2,6 @@
 
 import random
 import struct
-from pathlib import Path
 
 import pytest
 
@@ -11,28 +10,16 @@ from replog.log.checkpoint import write_entries
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from spark_jobs.replicas import index_blocks as module
 from spark_jobs.replicas.blocks import Block, Cells
-from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
-from spark_jobs.replicas.scan import Fault
+from spark_jobs.replicas.index_files import read_index
 from spark_jobs.replicas.sound import NotSound
-from spark_jobs.replicas.ticks import read_index
 from tests.audit.replica_files import overwrite
-from tests.spark_jobs.log_directories import Cluster, segments
+from tests.spark_jobs.log_directories import Cluster, flip, path_of, segments
 
 CELLS = Cells(8, (10, 30), 2**62)
-
-
-def path_of(segment: Segment, suffix: str) -> Path:
-    assert isinstance(segment.store, DirectoryStore)
-    return segment.store.path(segment, suffix)
-
-
-def flip(path: Path, at: int, mask: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= mask
-    path.write_bytes(data)
 
 
 def the_long_way(segment: Segment, log_start: int, monkeypatch: pytest.MonkeyPatch) -> list[Block | Point | Fault]:

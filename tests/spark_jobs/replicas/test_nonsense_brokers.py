@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -26,17 +28,11 @@ class Broker:
         self.described = pb.DescribeReplicasResponse(broker_id=1)
         self.pieces: Iterator[WithRecords[pb.ReadFileResponse]] = iter(())
         self.headers: Iterator[WithRecords[pb.ReadBatchHeadersResponse]] = iter(())
-        self.sent = 0
 
     def handler(self, name: str, answer: Callable[[], Any]) -> grpc.RpcMethodHandler:
         method = Inspection[name]
         make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
         return make(lambda request, context: answer(), method.decode_request, method.encode_response)
-
-    def counted(self) -> Iterator[Any]:
-        for piece in self.pieces:
-            self.sent += 1
-            yield piece
 
 
 @pytest.fixture
@@ -45,7 +41,7 @@ def broker() -> Iterator[tuple[Broker, BrokerStore]]:
     server = grpc.server(ThreadPoolExecutor(2))
     handlers = {
         "DescribeReplicas": broker.handler("describe_replicas", lambda: broker.described),
-        "ReadFile": broker.handler("read_file", broker.counted),
+        "ReadFile": broker.handler("read_file", lambda: broker.pieces),
         "ReadBatchHeaders": broker.handler("read_batch_headers", lambda: broker.headers),
     }
     service = Inspection["read_file"].path.split("/")[1]
@@ -78,9 +74,22 @@ def test_a_file_without_a_size_is_an_error(broker: tuple[Broker, BrokerStore], p
 def test_an_answer_without_end_is_cut_off(broker: tuple[Broker, BrokerStore], data: bytes) -> None:
     answers, store = broker
     answers.pieces = repeat(piece(0, 1 << 30, data))
-    with pytest.raises(OSError, match="bytes in answer to a call for 1"), segment(store).open(".index"):
+    with pytest.raises(OSError, match="to a call for 1 bytes"), segment(store).open(".index"):
         pass
-    assert answers.sent < 10_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [([60], "got 60 bytes"), ([61], "asked for 2 headers, got 1"), ([61] * 3, "to a call for 122 bytes")],
+)
+def test_headers_other_than_those_asked_for_are_an_error(
+    broker: tuple[Broker, BrokerStore], sizes: list[int], told: str
+) -> None:
+    answers, store = broker
+    answers.pieces = iter([piece(0, 1000)])
+    answers.headers = iter([WithRecords(pb.ReadBatchHeadersResponse(), (bytes(size),)) for size in sizes])
+    with segment(store).open(".log") as file, pytest.raises(OSError, match=told):
+        file.headers_at([0, 100])
 
 
 @pytest.mark.parametrize(
@@ -91,9 +100,13 @@ def test_segments_that_cannot_be_are_an_error_of_the_partition(
 ) -> None:
     answers, store = broker
     listed = [pb.SegmentDescription(base_offset=base, size=size) for base, size in segments]
-    answers.described.replicas.append(pb.ReplicaDescription(topic="t", partition=0, segments=listed))
-    (files,) = store.partitions(frozenset())
-    assert "cannot have a segment" in (files.error or "")
+    sound = [pb.SegmentDescription(base_offset=0, size=1)]
+    for partition, described in enumerate((listed, sound)):
+        answers.described.replicas.append(pb.ReplicaDescription(topic="t", partition=partition, segments=described))
+    with closing(replace(store, assigned=(TP, TopicPartition("t", 1)))) as both:
+        files, other = both.partitions(frozenset())
+    assert "t-0 cannot have a segment" in (files.error or ""), files
+    assert other.error is None, other
 
 
 def test_another_broker_at_the_address_is_told(broker: tuple[Broker, BrokerStore]) -> None:

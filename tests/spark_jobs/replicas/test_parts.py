@@ -14,9 +14,9 @@ from replog.log.batch import CRC_START, HEADER_SIZE, iterate_batches
 from replog.log.checkpoint import write_entries
 from spark_jobs.replicas import parts
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.parts import Part, check_part, parts_of
-from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.replog.log.batches import append, client_batch, open_log
 

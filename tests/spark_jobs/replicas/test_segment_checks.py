@@ -2,38 +2,27 @@
 
 import struct
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from replog.log.batch import iterate_batches
-from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import MAX_FAULTS, REPEATED, Fault, capped
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_check import BYTES, Point, index_points
-from spark_jobs.replicas.scan import MAX_FAULTS, REPEATED, Fault, capped
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.audit.replica_files import overwrite
-from tests.spark_jobs.log_directories import Cluster
+from tests.spark_jobs.log_directories import Cluster, path_of, segments
 
 
 @pytest.fixture
-def segment(tmp_path: Path) -> Segment:
+def segment(cluster: Cluster) -> Segment:
     """The middle segment of three."""
-    cluster = Cluster(tmp_path)
-    cluster.build(1, "t")
-    (files,) = DirectoryStore(1, cluster.directories[1]).partitions(frozenset())
-    assert files.error is None
-    return files.segments[1]
+    return segments(cluster)[1]
 
 
 def faults(segment: Segment) -> list[Fault]:
     found = [*check_segment(segment, 0, crc=True), *index_points(segment, 0, [])]
     return [item for item in found if isinstance(item, Fault)]
-
-
-def path_of(segment: Segment, suffix: str) -> Path:
-    assert isinstance(segment.store, DirectoryStore)
-    return segment.store.path(segment, suffix)
 
 
 def write_index(segment: Segment, entries: list[tuple[int, int]], rest: bytes = b"") -> None:

@@ -24,10 +24,10 @@ from spark_jobs.replicas import blocks, index_blocks
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_check import Point
 from spark_jobs.replicas.parts import check_part, parts_of
-from spark_jobs.replicas.scan import Fault
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.replog.log.batches import append, client_batch, open_log

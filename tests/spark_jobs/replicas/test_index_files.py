@@ -7,7 +7,7 @@ from replog.log.index import OffsetIndex
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import Segment
-from spark_jobs.replicas.scan import FIRST_ENTRIES, entries_from_end
+from spark_jobs.replicas.index_files import FIRST_ENTRIES, entries_from_end
 
 BASE = 1000
 COUNT = 3 * FIRST_ENTRIES  # more than a few windows hold

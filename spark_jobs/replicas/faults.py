@@ -1,0 +1,42 @@
+"""What can be wrong in one replica's own files, and how much of it is listed."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
+
+BIT_ROT = "BIT_ROT"
+GAP = "GAP"
+INDEX_LIE = "INDEX_LIE"
+EPOCH_CACHE_LIE = "EPOCH_CACHE_LIE"
+UNREADABLE = "UNREADABLE"
+VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
+
+REPEATED = "offsets that come twice"  # how the detail of such a GAP begins: nothing is missing
+MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to see what happened
+
+Item = TypeVar("Item")
+
+
+class Fault(NamedTuple):
+    """Something wrong in one replica's own files: offsets it concerns, where, and what was seen."""
+
+    fault: str  # its class
+    file: str  # suffix of the segment's file
+    position: int
+    first: int
+    last: int
+    epoch: int
+    detail: str
+
+
+def capped(items: Iterator[Item | Fault]) -> Iterator[Item | Fault]:
+    """`items` with no more than `MAX_FAULTS` faults of a class; the last one says that there may be more."""
+    counts: dict[str, int] = {}
+    for item in items:
+        if isinstance(item, Fault):
+            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
+            if seen > MAX_FAULTS:
+                continue
+            if seen == MAX_FAULTS:
+                yield item._replace(detail=f"{item.detail} (there may be more: this is the last that is listed here)")
+                continue
+        yield item

@@ -1,0 +1,211 @@
+"""What the data sources over replicas share: options, input partitions, and rows as Arrow batches."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from replog.config import MAX_INT
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.faults import UNREADABLE, Fault
+from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
+
+ROWS_PER_BATCH = 8192
+PACKED_BYTES = 32 << 20  # of small segments in one input partition
+MAX_SEGMENTS = 64  # in one input partition
+_COMMON = frozenset({"bootstrap.servers", "topic", "topics", "replicas"})  # options of all sources
+_ARROW_TYPES = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+}
+
+Row = Sequence[Any]
+
+
+class ReplicaSource(DataSource):
+    """What the sources share: their options. One that is not known, or makes no sense, is refused with a ValueError
+    that names it, lest it does nothing.
+    """
+
+    columns: str
+    own_options: frozenset[str] = frozenset()  # beside those of all
+
+    def schema(self) -> str:
+        return self.columns
+
+    def stores(self) -> list[ReplicaStore]:
+        """Where the options say that replicas are."""
+        directories = {key: self._names(key) for key in self.options if key.startswith("replica.")}
+        for key in self.options:
+            if key not in directories and key not in _COMMON | self.own_options:
+                known = ", ".join(sorted({"replica.<id>", *_COMMON, *self.own_options}))
+                raise ValueError(f"option {key}: {self.name()} does not know it, only {known}")
+        wanted = frozenset(_replica_id("replicas", name) for name in self._names("replicas"))
+        bootstrap = self.options.get("bootstrap.servers")
+        if (bootstrap is None) == (not directories):
+            raise ValueError(f"{self.name()}: give either bootstrap.servers or replica.<id> = a broker's log directory")
+        if bootstrap is not None:
+            from spark_jobs.replicas.brokers import broker_stores  # a third of all that a worker would import
+
+            return list(broker_stores(bootstrap, self.topics(), wanted))
+        found: list[ReplicaStore] = []
+        given: dict[str, str] = {}
+        for key, places in sorted(directories.items()):
+            replica = _replica_id(key, key.removeprefix("replica."))
+            if not places:
+                raise ValueError(f"option {key} is empty: name a broker's log directory")
+            for place in places:
+                if (other := given.setdefault(os.path.realpath(place), key)) != key:
+                    raise ValueError(
+                        f"options {other} and {key} are one directory, {place}: it would agree with itself"
+                    )
+            if not wanted or replica in wanted:
+                found += [DirectoryStore(replica, Path(place)) for place in dict.fromkeys(places)]
+        return found
+
+    def topics(self) -> frozenset[str]:
+        return frozenset([*self._names("topics"), *self._names("topic")])
+
+    def _names(self, option: str) -> list[str]:
+        return [name for name in map(str.strip, self.options.get(option, "").split(",")) if name]
+
+    def flag(self, option: str, default: str) -> bool:
+        value = self.options.get(option, default).lower()
+        if value not in ("true", "false"):
+            raise ValueError(f"option {option}: {value!r} is neither true nor false")
+        return value == "true"
+
+
+def _replica_id(option: str, name: str) -> int:
+    if not (name.isascii() and name.isdigit() and len(name) <= 10) or int(name) > MAX_INT:
+        raise ValueError(f"option {option}: {name!r} is not a replica id")
+    return int(name)
+
+
+class ReplicaReader(DataSourceReader):
+    """What all readers share: where replicas are, and rows as Arrow batches."""
+
+    def __init__(self, source: ReplicaSource) -> None:
+        self._stores = source.stores()
+        self._topics = source.topics()
+        self._columns = dict(column.split() for column in source.columns.split(", "))  # types by name
+
+    def row(self, **values: Any) -> Row:
+        """One with these columns set."""
+        return tuple(map(values.get, self._columns))
+
+    def batches(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+        """Rows as Arrow batches of bounded length."""
+        schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in self._columns.items()])
+        held: list[Row] = []
+        for row in rows:
+            held.append(row)
+            if len(held) == ROWS_PER_BATCH:
+                yield _record_batch(held, schema)
+                held = []
+        if held:
+            yield _record_batch(held, schema)
+
+
+def _record_batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.record_batch([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
+
+
+class Work(Protocol):
+    """Something to read of one segment, for one task."""
+
+    @property
+    def segment(self) -> Segment: ...
+
+    @property
+    def size(self) -> int:
+        """In bytes of its log."""
+
+
+@dataclass
+class SegmentPartition(InputPartition):
+    """What a task reads: one piece of work, or several small ones; and what could not be listed."""
+
+    work: list[Any]
+    unlisted: list[PartitionFiles] = field(default_factory=list)
+
+
+def packed(work: Iterable[Work]) -> list[SegmentPartition]:
+    """Input partitions. Small work shares them: a task costs more than reading a few MiB.
+
+    One at least: Spark would make up one of its own.
+    """
+    partitions = [SegmentPartition([])]
+    room = PACKED_BYTES
+    for item in work:
+        held = partitions[-1].work
+        if held and (item.size > room or len(held) == MAX_SEGMENTS):
+            partitions.append(SegmentPartition([]))
+            room = PACKED_BYTES
+        partitions[-1].work.append(item)
+        room -= item.size
+    return partitions
+
+
+class SegmentReader(ReplicaReader):
+    """A reader whose rows come of segments."""
+
+    def listed(self) -> list[PartitionFiles]:
+        """Every partition of every store."""
+        found = []
+        for store in self._stores:
+            light = store.for_segments()
+            try:
+                found += [files.through(light) for files in store.partitions(self._topics)]
+            finally:
+                store.close()
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SegmentPartition)
+        unlisted = map(self._unlisted, partition.unlisted)
+        try:
+            yield from self.batches(chain(unlisted, (row for work in partition.work for row in self.rows(work))))
+        finally:
+            for work in partition.work:
+                work.segment.store.close()
+
+    def rows(self, work: Any) -> Iterator[Row]:
+        raise NotImplementedError
+
+    def fault_row(self, segment: Segment, fault: Fault) -> Row:
+        return self.row(
+            **place_of(segment),
+            position=fault.position,
+            base_offset=fault.first,
+            last_offset=fault.last,
+            leader_epoch=fault.epoch,
+            fault=fault.fault,
+            file=fault.file,
+            detail=fault.detail,
+        )
+
+    def _unlisted(self, files: PartitionFiles) -> Row:
+        replica, (topic, partition) = files.replica, files.partition
+        told = {"fault": UNREADABLE, "file": files.place, "detail": files.error}
+        return self.row(replica=replica, topic=topic, partition=partition, **told)
+
+
+def place_of(segment: Segment) -> dict[str, Any]:
+    """The first columns of its rows."""
+    replica, topic, partition = segment.replica, segment.topic, segment.partition
+    return {"replica": replica, "topic": topic, "partition": partition, "segment": segment.base}
+
+
+def signed(value: int | None) -> int | None:
+    """A 64-bit digest as Spark's signed long; differences stay right modulo 2^64."""
+    return value if value is None or value < 2**63 else value - 2**64
