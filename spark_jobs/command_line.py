@@ -124,6 +124,10 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
             raise BadUse(f"--replica {argument}: not ID=DIR, such as 1=/var/lib/replog/1")
         if len(name) > 10 or int(name) > 2**31 - 1:
             raise BadUse(f"--replica {argument}: a broker's id is at most {2**31 - 1}")
+        if any("\udc80" <= character <= "\udcff" for character in listed):
+            raise BadUse(
+                f"--replica {argument!a}: not UTF-8, which Spark needs; give the directory a link of another name"
+            )
         if int(name) in directories:
             raise BadUse(
                 f"--replica {argument}: replica {int(name)} is given twice; give each broker's directories once, "

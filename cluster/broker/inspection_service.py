@@ -110,14 +110,14 @@ class InspectionService:
         hosted = self._hosted(topic, partition)
         if kind == pb.LEADER_EPOCH_CHECKPOINT:
             return hosted.log.directory / LEADER_EPOCH_CHECKPOINT
-        suffix = _SUFFIX.get(kind)
+        if kind not in _SUFFIX:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"file {kind}: a segment has no such file")
         for segment in hosted.log.segments:
-            if suffix is not None and segment.base_offset == base_offset:
-                return segment.path.with_suffix(suffix)
+            if segment.base_offset == base_offset:
+                return segment.path.with_suffix(_SUFFIX[kind])
         raise ReplogError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{hosted.topic_partition} has no segment {base_offset} with a file of kind {kind}; "
-            "describe the replica again",
+            f"{hosted.topic_partition} has no segment {base_offset}; describe the replica again",
         )
 
     def _hosted(self, topic: str, partition: int) -> HostedPartition:

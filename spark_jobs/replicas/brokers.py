@@ -120,7 +120,7 @@ class _Connection:
             if held > most or len(found) > 1 + most // HEADER_SIZE:
                 answers.cancel()
                 sent = f"{len(found) + 1} answers with {held} bytes"
-                raise OSError(errno.EPROTO, f"{self._address} sent {sent} to a call for {most} bytes")
+                raise OSError(f"{self._address} sent {sent} to a call for {most} bytes")
             found.append(answer)
         return found
 
@@ -137,12 +137,12 @@ class _Connection:
             if failure.code not in _TRY_AGAIN or attempt == TRIES:
                 break
             time.sleep(backoff.next_s())
-        message = f"{self._address}: {failure.message}"
+        message = failure.message if self._address in failure.message else f"{self._address}: {failure.message}"
         if failure.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise Vanished(message)
         if failure.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise FileNotFoundError(errno.ENOENT, message)
-        raise OSError(errno.EIO, message)
+            raise FileNotFoundError(message)
+        raise OSError(message)
 
 
 @dataclass
@@ -164,7 +164,7 @@ class BrokerStore:
 
     def connection(self) -> _Connection:
         if not self.address:
-            raise OSError(errno.EHOSTUNREACH, f"the cluster has no broker {self.replica}, or it never registered")
+            raise OSError(f"the cluster has no broker {self.replica}, or it never registered")
         if self._connection is None:
             self._connection = _Connection(self.address)
         return self._connection
@@ -201,7 +201,7 @@ class BrokerStore:
         request = pb.DescribeReplicasRequest(topic=topic, digests=digests)
         response = self.connection().call(Inspection["describe_replicas"], request)
         if response.broker_id != self.replica:
-            raise OSError(errno.ENXIO, f"{self.address} is broker {response.broker_id}, not {self.replica}")
+            raise OSError(f"{self.address} is broker {response.broker_id}, not {self.replica}")
         return {TopicPartition(described.topic, described.partition): described for described in response.replicas}
 
     def _files(self, partition: TopicPartition, described: pb.ReplicaDescription) -> PartitionFiles:
@@ -266,7 +266,7 @@ class _RemoteFile:
         """Ask for the size. Raises FileNotFoundError."""
         pieces = self._pieces(0, 1)
         if not pieces or pieces[0].head.file_size < 0:
-            raise OSError(errno.EPROTO, "asked for the size of a file, got none")
+            raise OSError("asked for the size of a file, got none")
         self.size = pieces[0].head.file_size
         return self.size
 
@@ -276,7 +276,7 @@ class _RemoteFile:
         data = bytearray()
         for piece in self._still_there(lambda: self._pieces(position, size)):
             if piece.head.position != position + len(data):
-                raise OSError(errno.EPROTO, f"asked for {position + len(data)}, got {piece.head.position}")
+                raise OSError(f"asked for {position + len(data)}, got {piece.head.position}")
             for records in piece.records:
                 data += records
         return bytes(data)
@@ -298,7 +298,7 @@ class _RemoteFile:
         request = pb.ReadBatchHeadersRequest(**self._segment, positions=positions)
         raw = self._headers(request, len(positions))
         if len(raw) < len(positions):
-            raise OSError(errno.EPROTO, f"asked for {len(positions)} headers, got {len(raw)}")
+            raise OSError(f"asked for {len(positions)} headers, got {len(raw)}")
         parsed = zip(positions, map(_parsed, raw), strict=True)
         return [(position, header) for position, header in parsed if header is not None]
 
@@ -311,7 +311,7 @@ class _RemoteFile:
         pieces = self._still_there(lambda: self._connection.stream(call, request, bytes_wanted))
         data = b"".join(bytes(records) for piece in pieces for records in piece.records)
         if len(data) % HEADER_SIZE:
-            raise OSError(errno.EPROTO, f"asked for {most} headers, got {len(data)} bytes")
+            raise OSError(f"asked for {most} headers, got {len(data)} bytes")
         return [data[at : at + HEADER_SIZE] for at in range(0, len(data), HEADER_SIZE)]
 
     def _pieces(self, position: int, size: int) -> list[Any]:

@@ -32,16 +32,15 @@ class Description(NamedTuple):
 
 def describe(files: PartitionFiles) -> Description:
     """A replica that cannot be read is described as UNREADABLE."""
-    epochs = (
-        files.epochs() if files.error is None else EpochCheckpoint()
-    )  # before the log: no entry begins beyond its end
+    # Read before the log: no entry begins beyond its end.
+    epochs = files.epochs() if files.error is None else EpochCheckpoint()
     described = _bounds(files)
-    if described.fault is not None:
-        return described
     if files.log_end is not None and epochs.entries and epochs.entries[-1][1] > described.log_end:
         # A running broker was asked for its bounds first. They may have moved.
         listed = files.store.partitions(frozenset({files.partition.topic}))
         described = _bounds(next((again for again in listed if again.partition == files.partition), files))
+    if described.fault is not None:
+        return described
     if epochs.fault is None and not epochs.entries and described.log_end > described.log_start:
         epochs = files.epochs()  # a live broker may have written it meanwhile
     if epochs.fault is not None:

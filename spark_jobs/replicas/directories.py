@@ -1,6 +1,5 @@
 """Replicas in a broker's log directory, ours or Apache Kafka's, read without trusting any of it."""
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from replog.log.checkpoint import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
     MAX_CHECKPOINT_BYTES,
+    DamagedCheckpoint,
     OffsetCheckpoint,
 )
 from replog.log.digest import sealed_digest
@@ -110,10 +110,11 @@ class DirectoryStore:
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         """As `ReplicaStore` says; costs a stat a segment and one small read for each digest index."""
         try:
-            marks = OffsetCheckpoint(self.directory / HIGH_WATERMARK_CHECKPOINT).read()
-            starts = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read()
-            cleaned = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read()
             with os.scandir(self.directory) as entries:
+                # Read before the names: a replica that has a mark is there, or set aside.
+                marks = _marks(self.directory / HIGH_WATERMARK_CHECKPOINT)
+                starts = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read()
+                cleaned = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read()
                 names = sorted(entry.name for entry in entries if _may_be_directory(entry))
         except (OSError, LogStorageError) as error:
             return [PartitionFiles(self, NO_PARTITION, error=str(error))]
@@ -143,7 +144,7 @@ class DirectoryStore:
         except FileNotFoundError as error:
             raise Vanished(f"the partition is gone: {error}") from None
         except LogStorageError as error:
-            raise OSError(errno.EIO, error.message) from None
+            raise OSError(error.message) from None
         return max(marked, min(bases, default=0))
 
     def identity(self, partition: TopicPartition) -> tuple[str, str]:
@@ -172,7 +173,11 @@ class DirectoryStore:
 
     def _listed_once(self, partition: TopicPartition) -> list[Listed]:
         directory = self.directory / partition.directory_name
-        bases = sorted(base for base, _ in files_by_offset(directory, LOG_SUFFIX))
+        named = sorted(files_by_offset(directory, LOG_SUFFIX))
+        for base, name in named:
+            if name != segment_file_name(base, LOG_SUFFIX):
+                raise OSError(f"{name!r} is no name of a segment's log; if nothing needs it, move it away")
+        bases = [base for base, _ in named]
         sizes = [os.stat(directory / segment_file_name(base, LOG_SUFFIX)).st_size for base in bases]
         digests = [
             sealed_digest(directory / segment_file_name(at, DIGEST_SUFFIX), at, end) for at, end in pairwise(bases)
@@ -188,6 +193,17 @@ class DirectoryStore:
         except OSError as error:
             return EpochCheckpoint((), UNREADABLE, str(error), str(path))
         return epoch_checkpoint(raw, str(path))
+
+
+def _marks(path: Path) -> dict[TopicPartition, int]:
+    """High watermarks. Raises LogStorageError, also for one of what can be no partition: it would become a row."""
+    marks = OffsetCheckpoint(path).read()
+    for partition in marks:
+        try:
+            parse_directory_name(partition.directory_name)
+        except ValueError as error:
+            raise DamagedCheckpoint(f"{path}: {error}") from None
+    return marks
 
 
 def _may_be_directory(entry: os.DirEntry[str]) -> bool:

@@ -3,7 +3,6 @@
 A store is pickled into Spark's tasks: it opens what it needs when it is first asked, and `close` lets go of it.
 """
 
-import errno
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -211,7 +210,7 @@ def segments_of(
             or not 0 <= size <= MAX_LONG - bytes_before
         ):
             before = "" if next_base is None else f" before segment {next_base}"
-            raise OSError(errno.EINVAL, f"{partition} cannot have a segment {base} of {size} bytes{before}")
+            raise OSError(f"{partition} cannot have a segment {base} of {size} bytes{before}")
         segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before, cleaned_to))
         bytes_before += size
         digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)

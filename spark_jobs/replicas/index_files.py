@@ -1,6 +1,5 @@
 """The index files of one segment: their entries, and what is wrong with them whatever the log holds."""
 
-import errno
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -173,7 +172,7 @@ def read_index_file(segment: Segment, suffix: str) -> bytes | None:
 
 def _size(file: SegmentFile, suffix: str) -> int:
     if file.size > MAX_INDEX_BYTES:
-        raise OSError(errno.EFBIG, f"{file.size} bytes are more than an index of one segment can need", suffix)
+        raise OSError(f"{suffix} has {file.size} bytes, more than an index of one segment can need")
     return file.size
 
 

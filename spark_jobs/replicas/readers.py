@@ -31,8 +31,8 @@ Row = Sequence[Any]
 
 
 class ReplicaSource(DataSource):
-    """What the sources share: their options. One that is not known, or makes no sense, is refused with a ValueError
-    that names it, lest it does nothing.
+    """What the sources share: their options. One that is not known, or makes no sense, is refused by its name, lest it
+    does nothing.
     """
 
     columns: str
@@ -42,33 +42,37 @@ class ReplicaSource(DataSource):
         return self.columns
 
     def stores(self) -> list[ReplicaStore]:
-        """Where the options say that replicas are."""
-        directories = {key: self._names(key) for key in self.options if key.startswith("replica.")}
+        """Where the options say that replicas are. Raises OSError if no broker answers, or a topic is not known."""
+        directories = sorted(key for key in self.options if key.startswith("replica."))
+        known = {"replica.<id>", *_COMMON, *self.own_options}
         for key in self.options:
-            if key not in directories and key not in _COMMON | self.own_options:
-                known = ", ".join(sorted({"replica.<id>", *_COMMON, *self.own_options}))
-                raise ValueError(f"option {key}: {self.name()} does not know it, only {known}")
-        wanted = frozenset(_replica_id("replicas", name) for name in self._names("replicas"))
+            if key not in directories and key not in known:
+                raise ValueError(f"option {key}: {self.name()} does not know it, only {', '.join(sorted(known))}")
         bootstrap = self.options.get("bootstrap.servers")
         if (bootstrap is None) == (not directories):
             raise ValueError(f"{self.name()}: give either bootstrap.servers or replica.<id> = a broker's log directory")
+        wanted = frozenset(_replica_id("replicas", name) for name in self._names("replicas"))
         if bootstrap is not None:
             from spark_jobs.replicas.brokers import broker_stores  # a third of all that a worker would import
 
             return list(broker_stores(bootstrap, self.topics(), wanted))
+        stores = self._directory_stores(directories)
+        return [store for store in stores if not wanted or store.replica in wanted]
+
+    def _directory_stores(self, keys: Iterable[str]) -> list[ReplicaStore]:
         found: list[ReplicaStore] = []
         given: dict[str, str] = {}
-        for key, places in sorted(directories.items()):
+        for key in keys:
             replica = _replica_id(key, key.removeprefix("replica."))
+            places = {os.path.realpath(place): place for place in self._names(key)}
             if not places:
                 raise ValueError(f"option {key} is empty: name a broker's log directory")
-            for place in places:
-                if (other := given.setdefault(os.path.realpath(place), key)) != key:
+            for real, place in places.items():
+                if (other := given.setdefault(real, key)) != key:
                     raise ValueError(
                         f"options {other} and {key} are one directory, {place}: it would agree with itself"
                     )
-            if not wanted or replica in wanted:
-                found += [DirectoryStore(replica, Path(place)) for place in dict.fromkeys(places)]
+            found += [DirectoryStore(replica, Path(place)) for place in places.values()]
         return found
 
     def topics(self) -> frozenset[str]:

@@ -34,6 +34,7 @@ def arguments(cluster: Cluster) -> list[str]:
         (["--replica", "1={dir}/1", "--replica", "1={dir}/2"], "replica 1 is given twice"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/1"], "this directory is given twice"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/missing"], "missing: No such file or directory"),
+        (["--replica", "1={dir}/1", "--replica", "2={dir}/\udcff"], "not UTF-8"),
         (["--replica", "1={dir}/1"], "give two or more"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "nope"], "they have: orders"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "a/b"], "characters other than"),

@@ -8,8 +8,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from spark_jobs.replicas import sources
-from spark_jobs.replicas.parts import parts_of
-from spark_jobs.replicas.sources import BatchesSource, EpochsSource, IndexesSource, ReplicaSource, ReplicasSource
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.parts import WHOLE, parts_of
+from spark_jobs.replicas.readers import MAX_SEGMENTS, PACKED_BYTES, ReplicaSource, packed
+from spark_jobs.replicas.sources import BatchesSource, EpochsSource, IndexesSource, PartWork, ReplicasSource
 from tests.spark_jobs.log_directories import Cluster
 
 
@@ -98,8 +101,22 @@ def test_options_that_make_no_sense_are_refused(wrong: dict[str, str], told: str
         BatchesSource(wrong).reader(StructType())
 
 
-def test_directories_may_have_blanks_around_them(cluster: Cluster) -> None:
-    places = f" {cluster.directories[1]} , {cluster.directories[2]}"
-    assert len(table(EpochsSource, {"replica.1": places, "topic": "t"})) == 2 * len(
-        table(EpochsSource, {"replica.1": str(cluster.directories[1]), "topic": "t"})
+def test_directories_may_have_blanks_around_them_and_two_names(cluster: Cluster) -> None:
+    first, second = cluster.directories[1], cluster.directories[2]
+    (first.parent / "link").symlink_to(first)
+    one = table(EpochsSource, {"replica.1": str(first), "topic": "t"})
+    assert len(table(EpochsSource, {"replica.1": f" {first} , {second}", "topic": "t"})) == 2 * len(one)
+    assert len(table(EpochsSource, {"replica.1": f"{first},{first}/,{first.parent / 'link'}", "topic": "t"})) == len(
+        one
     )
+
+
+def test_small_segments_share_an_input_partition_and_large_ones_do_not() -> None:
+    def sizes(*work: int) -> list[list[int]]:
+        given = (PartWork(Segment(DirectoryStore(1, Path()), "t", 0, 0, None, size, 0, 0), 0, WHOLE) for size in work)
+        return [[item.size for item in partition.work] for partition in packed(given)]
+
+    half = PACKED_BYTES // 2
+    assert sizes() == [[]]
+    assert sizes(2 * half + 1, 1, half, half, 2 * half) == [[2 * half + 1], [1, half], [half], [2 * half]]
+    assert sizes(*[1] * (MAX_SEGMENTS + 2)) == [[1] * MAX_SEGMENTS, [1, 1]]

@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 RECORDS = 2000
 NAMES = ("replog_replicas", "replog_epochs", "replog_indexes", "replog_batches")
+ATTEMPTS = 20  # a broker that is not heard of, on a busy machine, leaves its partitions to others, in new leader epochs
 # What a broker knows better than its directory: when it was last written down, who leads, and where its files are.
 CHANGING = ["high_watermark", "leads", "leader_epoch", "file", "read"]
 
@@ -39,17 +40,23 @@ def test_tables_of_a_running_cluster_are_those_of_its_directories(spark: SparkSe
         }
         for name in NAMES:
             drop = CHANGING if name == "replog_replicas" else []
-            remote, local = rows(spark, name, drop, **live), rows(spark, name, drop, **local_options)
+            for _ in range(ATTEMPTS):
+                remote, local = rows(spark, name, drop, **live), rows(spark, name, drop, **local_options)
+                if remote == local:
+                    break
             assert remote == local, name
-            assert all(row["fault"] is None for row in remote), name
+            assert [row for row in remote if row["fault"] is not None] == [], name
             assert {(row["topic"], row["replica"], row["partition"]) for row in remote} == {
                 ("t", replica, partition) for replica in (1, 2, 3) for partition in (0, 1)
             }, name
         headers = rows(spark, "replog_batches", [], **live, crc="false")
         assert headers == rows(spark, "replog_batches", [], **live)
         assert {row["replica"] for row in rows(spark, "replog_epochs", [], **live, replicas="1,3")} == {1, 3}
-        described = spark.read.format("replog_replicas").options(**live).load().collect()
-        leads = [(row["partition"], row["replica"]) for row in described if row["leads"]]
-        assert sorted(partition for partition, _ in leads) == [0, 1], described
+        for _ in range(ATTEMPTS):
+            described = rows(spark, "replog_replicas", [], **live)
+            led = sorted(row["partition"] for row in described if row["leads"])
+            if led == [0, 1]:
+                break
+        assert led == [0, 1], described
     finally:
         cluster.down()

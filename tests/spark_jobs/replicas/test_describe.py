@@ -1,0 +1,27 @@
+"""What is said of a whole replica, and what it costs."""
+
+from pathlib import Path
+
+from replog.log.batch import iterate_batches
+from replog.log.index import OffsetIndex
+from spark_jobs.replicas.counting import CountingStore
+from spark_jobs.replicas.describe import describe
+from spark_jobs.replicas.directories import DirectoryStore
+from tests.replog.log.batches import append, client_batch, open_log
+
+
+def test_the_log_end_is_found_near_the_end_where_entries_are_for_appends_of_several_batches(tmp_path: Path) -> None:
+    """SG-2: the offset of the last batch with the position of the first, as in many of a follower of Kafka's."""
+    log = open_log(tmp_path / "t-0", segment_bytes=1 << 20)
+    for number in range(1000):
+        append(log, client_batch(bytes(number % 100)), epoch=1)
+    log.close()
+    path = tmp_path / "t-0" / f"{0:020d}.log"
+    batches = list(iterate_batches(path.read_bytes()))
+    entries = [(batches[n + 2][1].last_offset, batches[n][0]) for n in range(10, 990, 10)]
+    path.with_suffix(".index").write_bytes(b"".join(OffsetIndex.layout.pack(*entry) for entry in entries))
+    store = CountingStore(DirectoryStore(1, tmp_path))
+    (files,) = store.partitions(frozenset())
+    described = describe(files)
+    assert (described.log_end, described.fault) == (1000, None), described
+    assert store.bytes_read < 5 * 4096 < path.stat().st_size, store.bytes_read
