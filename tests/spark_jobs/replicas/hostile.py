@@ -25,7 +25,7 @@ from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.parts import check_part, parts_of
 from spark_jobs.replicas.segment_check import check_segment
 
-MEMORY = 384 << 20  # of address space, beside what the interpreter with its libraries takes
+MEMORY = 160 << 20  # of address space, beside what the interpreter with its libraries takes
 NAME = f"{0:020d}"
 SIDE = (".index", ".timeindex", ".digest")
 
