@@ -146,17 +146,17 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         if name in given and given[name].lower() not in values:
             raise _refused(name, given[name], f"the sink promises {values[0]}; leave it out")
     given.refuse_unknown("sink", (*_SINK, *promised), _PRODUCER)
-    topic = validate_topic_name(given["topic"].strip()) if "topic" in given else None
+    topic = validate_topic_name(given["topic"]) if "topic" in given else None
     producer = given.client(_PRODUCER)
     codec_id(producer.get("compression", "none"))
     return SinkOptions(given.bootstrap(), topic, producer)
 
 
 class _Given:
-    """The options as they were given, found without regard to case."""
+    """The options as they were given, found without regard to case, and to space around them."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {name.lower(): value for name, value in options.items()}
+        self._options = {name.lower(): value.strip() for name, value in options.items()}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._options
@@ -225,13 +225,13 @@ def _subscription(given: _Given) -> Subscription:
         return Subscription(topics=topics)
     if ways[0] == "assign":
         return Subscription(partitions=_assigned(text))
-    if not text.strip():
+    if not text:
         raise _refused("subscribePattern", text, "it is empty, and would match every topic")
     try:
-        re.compile(text.strip())
+        re.compile(text)
     except re.error as error:
         raise _refused("subscribePattern", text, f"not a regular expression of Python's: {error}") from None
-    return Subscription(pattern=text.strip())
+    return Subscription(pattern=text)
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:

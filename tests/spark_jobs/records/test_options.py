@@ -33,11 +33,12 @@ def test_a_streaming_query_starts_at_the_end_unless_told_otherwise() -> None:
     assert options.starting == Bound("startingOffsets", everywhere=LATEST)
 
 
-def test_names_are_taken_without_regard_to_case() -> None:
+def test_names_are_taken_without_regard_to_case_and_values_without_space_around_them() -> None:
     options = source_options(
         {
             "KAFKA.Bootstrap.Servers": "a:1",
             "SUBSCRIBE": "flights",
+            "startingOffsets": " Earliest ",
             "failondataloss": "FALSE",
             "includeHeaders": "True",
             "MaxOffsetsPerTrigger": "10",
@@ -49,6 +50,7 @@ def test_names_are_taken_without_regard_to_case() -> None:
         },
         streaming=True,
     )
+    assert options.starting.everywhere == EARLIEST
     assert (options.fail_on_data_loss, options.headers, options.max_offsets_per_trigger) == (False, True, 10)
     assert (options.min_partitions, options.max_records_per_partition, options.poll_timeout_s) == (3, 7, 1.5)
     assert options.consumer == {"isolation_level": "read_committed", "fetch_max_bytes": 4096}
