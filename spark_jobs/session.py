@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.java import find_java_home, put, shim_java_home
 
 LOCAL = "local[*]"
+_ADAPTIVE = "org.apache.spark.sql.execution.adaptive"
 # Short-lived JVMs gain more from quick start than from the best machine code.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 _LOG4J = """\
@@ -46,6 +47,8 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
         "spark.python.worker.reuse": "true",
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",  # groups in memory; 128 means sorting
         "spark.sql.session.timeZone": "UTC",
+        # It cuts out stages that brought no rows, and what was counted in them.
+        "spark.sql.adaptive.optimizer.excludedRules": f"{_ADAPTIVE}.AQEPropagateEmptyRelation",
     }
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started us: Java runs, and is set up as its user wants it
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -144,6 +144,7 @@ def _describe(hosted: HostedPartition, cleaned_to: int) -> pb.ReplicaDescription
         segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in log.segments],
         epochs=[pb.EpochEntry(epoch=epoch, start_offset=start) for epoch, start in log.epochs.entries],
         cleaned_to=cleaned_to,
+        topic_id=hosted.topic_id,
     )
 
 

@@ -33,10 +33,13 @@ from spark_jobs.audit.findings import (
     Finding,
     Interval,
     Mismatch,
+    Place,
     Replica,
     change_of,
     cleaned_ends,
     compared,
+    deleted_below,
+    strangers,
     unsettled,
     verdict,
 )
@@ -101,6 +104,10 @@ class _Seen:
         items: list[Fault | Mismatch | Interval] = [*self.faults, *self.mismatches, *self.intervals]
         return {(item.topic, item.partition) for item in items}
 
+    def forget(self, starts: Mapping[Place, int]) -> None:
+        """What those replicas had below these offsets, and have deleted meanwhile."""
+        self.faults = [f for f in self.faults if f.last >= starts.get((f.topic, f.partition, f.replica), 0)]
+
     def without(self, keys: set[Key]) -> "_Seen":
         def kept(items: Iterable[Any]) -> list[Any]:
             return [item for item in items if (item.topic, item.partition) not in keys]
@@ -157,8 +164,6 @@ class _Run:
     def run(self) -> Audit:
         result = self._result
         result.replicas = self._describe()
-        if not result.directories:  # a running cluster's
-            result.directories = {n: (Path(f"broker-{n}"),) for n in sorted({r.replica for r in result.replicas})}
         taken, verified = self._take_over()
         seen = self._passes(result.replicas)
         moved: dict[Key, str] = {}
@@ -170,11 +175,16 @@ class _Run:
             seen.add(self._passes([replica for replica in result.replicas if _key(replica) in moved]))
         else:
             moved = self._moved(seen)
-        settled = seen.without(set(moved))
+        if not result.directories:  # a running cluster's
+            result.directories = {n: (Path(f"broker-{n}"),) for n in sorted({r.replica for r in result.replicas})}
+        apart = [finding for finding in strangers(result.replicas) if _key(finding) not in moved]
+        unknown = {*moved, *map(_key, apart)}
+        settled = seen.without(unknown)
         faults = list(dict.fromkeys(settled.faults))  # more than one pass may see them
-        replicas = [replica for replica in result.replicas if _key(replica) not in moved]
+        replicas = [replica for replica in result.replicas if _key(replica) not in unknown]
         result.findings = [
             *resolve(result.directories, replicas, faults, settled.mismatches, settled.intervals),
+            *apart,
             *(unsettled(*key, why) for key, why in sorted(moved.items())),
         ]
         if result.findings:
@@ -218,15 +228,19 @@ class _Run:
         Brings the descriptions of those up to date.
         """
         suspects = seen.keys() | {_key(replica) for replica in self._result.replicas if replica.suspect}
+        suspects |= set(map(_key, strangers(self._result.replicas)))
         if not suspects:
             return {}
-        vanished = {(f.topic, f.partition): f.detail for f in seen.faults if f.kind == VANISHED}
         before = {(*_key(r), r.replica): r for r in self._result.replicas if _key(r) in suspects}
         described = self._describe()
         after = {(*_key(r), r.replica): r for r in described if _key(r) in suspects}
-        moved = dict(vanished)
+        deleted = deleted_below(before, after)
+        seen.forget(deleted)
+        unexplained = seen.keys()
+        moved = {(fault.topic, fault.partition): fault.detail for fault in seen.faults if fault.kind == VANISHED}
         for place in sorted(before.keys() | after.keys()):
-            if (change := change_of(before.get(place), after.get(place))) is not None:
+            change = change_of(before.get(place), after.get(place))
+            if change is not None and (place not in deleted or place[:2] in unexplained):
                 moved.setdefault(place[:2], f"replica {place[2]}: {change}")
         kept = [replica for replica in self._result.replicas if _key(replica) not in moved]
         self._result.replicas = kept + [replica for replica in described if _key(replica) in moved]
@@ -362,8 +376,8 @@ def _wrong(result: Audit) -> set[TopicPartition]:
     return {TopicPartition(item.topic, item.partition) for item in concerned}
 
 
-def _key(replica: Replica) -> Key:
-    return replica.topic, replica.partition
+def _key(item: Replica | Finding) -> Key:
+    return item.topic, item.partition
 
 
 def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:

@@ -2,8 +2,8 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, UNREADABLE
 
@@ -14,6 +14,9 @@ EPOCH_MISMATCH = "EPOCH_MISMATCH"
 COMMITTED_LOSS = "COMMITTED_LOSS"
 
 CONSISTENT, DIVERGED, INCONCLUSIVE = "CONSISTENT", "DIVERGED", "INCONCLUSIVE"
+Place = tuple[str, int, int]
+"""Topic, partition and replica."""
+
 EXIT_CODES = {CONSISTENT: 0, DIVERGED: 1, INCONCLUSIVE: 3}
 
 MEANINGS = {
@@ -67,6 +70,7 @@ class Replica:
     detail: str | None = None
     leader_epoch: int | None = None  # None: its directory does not say
     cleaned_to: int = 0  # below it compaction may have taken offsets out
+    topic_id: str | None = None  # None: nobody says
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -186,10 +190,37 @@ def unsettled(topic: str, partition: int, why: str) -> Finding:
     return Finding(UNREADABLE, topic, partition, (), None, None, None, told, remedy)
 
 
+def strangers(replicas: Iterable[Replica]) -> list[Finding]:
+    """Of partitions whose replicas belong to different topics of that name, so that nothing can be compared."""
+    held: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for replica in replicas:
+        if replica.topic_id is not None:
+            held[replica.topic, replica.partition][replica.topic_id].append(replica.replica)
+    found = []
+    for key, topics in sorted(held.items()):
+        if len(topics) > 1:
+            told = "; ".join(f"{replica_names(numbers)} of topic id {name}" for name, numbers in topics.items())
+            why = f"the replicas belong to different topics of this name: {told}"
+            remedy = "Start all brokers: they delete what is left of a topic that was deleted. Then audit again."
+            concerned = tuple(sorted(number for numbers in topics.values() for number in numbers))
+            found.append(Finding(UNREADABLE, *key, concerned, None, None, None, why, remedy))
+    return found
+
+
+def replica_names(replicas: Iterable[int]) -> str:
+    """`replica 1`, or `replicas 1 and 2`."""
+    names = [str(replica) for replica in sorted(replicas)]
+    if len(names) == 1:
+        return f"replica {names[0]}"
+    return f"replicas {', '.join(names[:-1])} and {names[-1]}"
+
+
 def change_of(before: Replica | None, after: Replica | None) -> str | None:
     """What of a replica is not as it was, if that may make an audit see what is not so."""
     if before is None or after is None:
         return "it was removed" if after is None else "it was added"
+    if after.topic_id != before.topic_id:
+        return f"it belonged to topic id {before.topic_id}, then to {after.topic_id}"
     if after.log_start != before.log_start:
         return f"its log start moved from {before.log_start} to {after.log_start}"
     if after.log_end < before.log_end:
@@ -201,6 +232,20 @@ def change_of(before: Replica | None, after: Replica | None) -> str | None:
     if (after.fault, after.detail) != (before.fault, before.detail):
         return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
     return None
+
+
+def deleted_below(before: Mapping[Place, Replica], after: Mapping[Place, Replica]) -> dict[Place, int]:
+    """Where logs start now, of partitions of which nothing else has changed: retention went on, and that is all."""
+    deleted, otherwise = {}, set()
+    for place in before.keys() | after.keys():
+        was, now = before.get(place), after.get(place)
+        if change_of(was, now) is None:
+            continue
+        if was and now and now.log_start > was.log_start and not change_of(replace(was, log_start=now.log_start), now):
+            deleted[place] = now.log_start
+        else:
+            otherwise.add(place[:2])
+    return {place: start for place, start in deleted.items() if place[:2] not in otherwise}
 
 
 def cleaned_ends(replicas: Iterable[Replica]) -> dict[tuple[str, int], int]:

@@ -22,6 +22,7 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     Replica,
+    replica_names,
 )
 from spark_jobs.replicas.digests import NO_DIGESTS
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, REPEATED, UNREADABLE
@@ -131,7 +132,7 @@ class _Resolver:
                 continue
             first = max(hole.first, min(r.log_start for r in holders))
             last = min(hole.last, committed - 1, max(r.log_end for r in holders) - 1)
-            names = _names(r.replica for r in holders)
+            names = replica_names(r.replica for r in holders)
             why = f"{hole.detail}; {names} {'has' if len(holders) == 1 else 'have'} these offsets"
             yield self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
 
@@ -296,7 +297,7 @@ class _Resolver:
         if len(mismatch.pairs) > 1 and len(common) == 1:
             wrong = common.pop()
             others = {replica for pair in mismatch.pairs for replica in pair} - {wrong}
-            return wrong, f"{_names(others)} agree, {_names([wrong])} is alone"
+            return wrong, f"{replica_names(others)} agree, {replica_names([wrong])} is alone"
         groups = Counter((view.last_offset, view.epoch, view.crc, view.size) for view in mismatch.views)
         most = groups.most_common()
         if most[0][1] > (most[1][1] if len(most) > 1 else 0):
@@ -308,7 +309,7 @@ class _Resolver:
             agree = [view.replica for view in mismatch.views if view.replica not in outvoted]
             return outvoted[
                 0
-            ], f"{_names(agree)} agree, {_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
+            ], f"{replica_names(agree)} agree, {replica_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
         epochs = {view.epoch for view in mismatch.views}
         oldest = [view.replica for view in mismatch.views if view.epoch == min(epochs)]
         if len(epochs) > 1 and len(oldest) == 1:
@@ -401,11 +402,3 @@ def _explains(finding: Finding, lie: Fault) -> bool:
         return True
     shifted = finding.kind in (COMMITTED_LOSS, GAP) or lie.file == DIGEST_SUFFIX
     return lie.kind == INDEX_LIE and shifted and finding.first <= lie.last
-
-
-def _names(replicas: Iterable[int]) -> str:
-    """`replica 1`, or `replicas 1 and 2`."""
-    names = [str(replica) for replica in sorted(replicas)]
-    if len(names) == 1:
-        return f"replica {names[0]}"
-    return f"replicas {', '.join(names[:-1])} and {names[-1]}"

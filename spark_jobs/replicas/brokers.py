@@ -40,14 +40,15 @@ from spark_jobs.replicas.files import (
 )
 
 CALL_TIMEOUT_S = 20.0  # of one call; the longest reads an index file
-TRIES = 6  # of one call, over some 8 s
+TRIES = 6  # of one call, if the broker cannot be reached
+FIRST_WAIT_S = 2.0  # for one of several brokers that can answer
 _FILES = {
     LOG_SUFFIX: pb.LOG,
     INDEX_SUFFIX: pb.OFFSET_INDEX,
     TIME_INDEX_SUFFIX: pb.TIME_INDEX,
     DIGEST_SUFFIX: pb.DIGEST_INDEX,
 }
-_TRY_AGAIN = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+_NO_ANSWER = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def broker_stores(
@@ -79,37 +80,56 @@ def broker_stores(
 
 
 def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadataResponse:
-    failures = []
-    for address in addresses:
-        connection = _Connection(address)
-        try:
-            request = log_pb2.GetMetadataRequest(topics=topics)
-            response: log_pb2.GetMetadataResponse = connection.call(Log["get_metadata"], request)
-            return response
-        except OSError as error:
-            failures.append(str(error))
-        finally:
-            connection.close()
+    """From the first that answers. None is waited for long while there are others; each time longer."""
+    request = log_pb2.GetMetadataRequest(topics=topics)
+    backoff = Backoff(Random())
+    for attempt in range(TRIES):
+        failures = []
+        for address in addresses:
+            connection = _Connection(address)
+            try:
+                wait_s = min(FIRST_WAIT_S * 2**attempt, CALL_TIMEOUT_S)
+                response: log_pb2.GetMetadataResponse = connection.call_once(Log["get_metadata"], request, wait_s)
+                return response
+            except OSError as error:
+                failures.append(str(error))
+            finally:
+                connection.close()
+        time.sleep(backoff.next_s())
     raise OSError(errno.EHOSTUNREACH, f"no broker answers; is bootstrap.servers right? ({'; '.join(failures)})")
 
 
 class _Connection:
     """Calls to one broker. Errors are OSErrors: FileNotFoundError for a file that the broker does not have, Vanished
     for a replica.
+
+    A broker that gave no answer is not asked again: else each of a task's segments would wait for it.
     """
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel: grpc.Channel | None = None
+        self._silent: str | None = None  # no answer came, and why
+
+    def _open(self) -> grpc.Channel:
+        if self._channel is None:
+            self._channel = grpc.insecure_channel(self._address, options=CHANNEL_OPTIONS)
+        return self._channel
 
     def call(self, method: Method, request: Any) -> Any:
-        call = self._channel.unary_unary(method.path, method.encode_request, method.decode_response)
-        return self._tried(lambda: call(request, timeout=CALL_TIMEOUT_S))
+        return self._tried(lambda: self._unary(method, request, CALL_TIMEOUT_S), TRIES)
+
+    def call_once(self, method: Method, request: Any, timeout_s: float) -> Any:
+        return self._tried(lambda: self._unary(method, request, timeout_s), 1)
+
+    def _unary(self, method: Method, request: Any, timeout_s: float) -> Any:
+        call = self._open().unary_unary(method.path, method.encode_request, method.decode_response)
+        return call(request, timeout=timeout_s)
 
     def stream(self, method: Method, request: Any, most: int) -> list[Any]:
         """All answers. Raises OSError if there are more than `most` bytes of records in them."""
-        call = self._channel.unary_stream(method.path, method.encode_request, method.decode_response)
-        found: list[Any] = self._tried(lambda: self._bounded(call(request, timeout=CALL_TIMEOUT_S), most))
+        call = self._open().unary_stream(method.path, method.encode_request, method.decode_response)
+        found: list[Any] = self._tried(lambda: self._bounded(call(request, timeout=CALL_TIMEOUT_S), most), TRIES)
         return found
 
     def _bounded(self, answers: Any, most: int) -> list[Any]:
@@ -125,16 +145,21 @@ class _Connection:
         return found
 
     def close(self) -> None:
-        self._channel.close()
+        """May be used again."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
-    def _tried(self, call: Callable[[], Any]) -> Any:
+    def _tried(self, call: Callable[[], Any], tries: int) -> Any:
+        if self._silent is not None:
+            raise OSError(self._silent)
         backoff = Backoff(Random())
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, tries + 1):
             try:
                 return call()
             except grpc.RpcError as error:
                 failure = from_rpc_error(error, self._address)
-            if failure.code not in _TRY_AGAIN or attempt == TRIES:
+            if failure.code is not ErrorCode.NETWORK_EXCEPTION or attempt == tries:
                 break
             time.sleep(backoff.next_s())
         message = failure.message if self._address in failure.message else f"{self._address}: {failure.message}"
@@ -142,6 +167,7 @@ class _Connection:
             raise Vanished(message)
         if failure.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise FileNotFoundError(message)
+        self._silent = message if failure.code in _NO_ANSWER else None
         raise OSError(message)
 
 
@@ -172,7 +198,6 @@ class BrokerStore:
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-            self._connection = None
 
     def for_segments(self) -> "BrokerStore":
         """As `ReplicaStore` says, without what else is assigned to the broker."""
@@ -223,6 +248,7 @@ class BrokerStore:
             leads=described.is_leader,
             leader_epoch=described.leader_epoch,
             cleaned_to=described.cleaned_to,
+            topic_id=format_topic_id(described.topic_id) or None,
         )
 
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:

@@ -85,6 +85,8 @@ class _ChecksReader(SegmentReader):
         self._crc = source.flag("crc", "true")
         self._entries = source.flag("entries", "false")
         self._bounds = [tuple(row) for row in json.loads(source.options["bounds"])]
+        named = {replica for _, _, replica, *_ in self._bounds}
+        self._stores = [store for store in self._stores if store.replica in named]  # others may be down
         ranges = json.loads(source.options.get("ranges", "null"))
         self._ranges = None if ranges is None else _by_partition(ranges)
         starts = json.loads(source.options.get("starts", "[]"))

@@ -24,6 +24,7 @@ class Description(NamedTuple):
     leads: bool | None  # None, for a directory: not known
     leader_epoch: int | None
     cleaned_to: int  # below it compaction may have taken offsets out; 0: nowhere
+    topic_id: str | None  # None: not known
     fault: str | None = None
     file: str | None = None
     detail: str | None = None
@@ -75,6 +76,7 @@ def _bounds(files: PartitionFiles) -> Description:
         files.leads,
         files.leader_epoch,
         min(files.cleaned_to, end),
+        files.topic_id,
         *((UNREADABLE, files.place, error) if error is not None else ()),
     )
 

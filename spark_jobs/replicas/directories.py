@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from replog.log.checkpoint import (
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.digest import sealed_digest
 from replog.log.errors import CorruptRecord, LogStorageError
 from replog.log.files import (
@@ -162,7 +163,11 @@ class DirectoryStore:
         except OSError as error:
             return PartitionFiles(self, partition, log_start, mark, error=str(error))
         start = max(log_start, segments[0].base) if segments else log_start
-        return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to)
+        topic_id = None
+        with suppress(LogStorageError):
+            topic_id = read_topic_id(self.directory / partition.directory_name)
+        told = None if topic_id is None else format_topic_id(topic_id)
+        return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to, topic_id=told)
 
     def _listed(self, partition: TopicPartition) -> list[Listed]:
         """Lists again what retention takes from while it is listed."""
@@ -192,7 +197,11 @@ class DirectoryStore:
             raw = b""
         except OSError as error:
             return EpochCheckpoint((), UNREADABLE, str(error), str(path))
-        return epoch_checkpoint(raw, str(path))
+        found = epoch_checkpoint(raw, str(path))
+        if not found.entries or (self.directory / CLEAN_SHUTDOWN).exists():
+            return found
+        # A broker that runs, or was killed, notes log starts once a minute.
+        return replace(found, begin=found.entries[0][1])
 
 
 def _marks(path: Path) -> dict[TopicPartition, int]:

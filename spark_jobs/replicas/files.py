@@ -143,6 +143,7 @@ class PartitionFiles:
     leads: bool | None = None  # None: nobody says
     leader_epoch: int | None = None
     cleaned_to: int = 0  # below it compaction may have taken offsets out, in this replica
+    topic_id: str | None = None  # None: nobody says
 
     @property
     def replica(self) -> int:
@@ -163,12 +164,16 @@ class PartitionFiles:
 
 @dataclass(frozen=True)
 class EpochCheckpoint:
-    """The entries of a `leader-epoch-checkpoint`; `fault` is a class of fault, `detail` says more."""
+    """The entries of a `leader-epoch-checkpoint`; `fault` is a class of fault, `detail` says more.
+
+    They were cut off below the log start (EP-5), which may be `begin` already where nobody says.
+    """
 
     entries: tuple[tuple[int, int], ...] = ()
     fault: str | None = None
     detail: str = ""
     path: str = field(default="", compare=False)
+    begin: int = 0
 
 
 def epoch_checkpoint(raw: bytes, path: str) -> EpochCheckpoint:

@@ -35,7 +35,7 @@ class EpochCheck:
     def __init__(self, checkpoint: EpochCheckpoint, log_start: int) -> None:
         self._entries = checkpoint.entries if checkpoint.fault is None else ()
         self._usable = checkpoint.fault is None and bool(checkpoint.entries)
-        self._log_start = log_start
+        self._log_start = max(log_start, checkpoint.begin)
         self._run: Fault | None = None
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:

@@ -50,6 +50,7 @@ def check_epochs(checkpoint: EpochCheckpoint, log_start: int, epochs: Array, bas
     """The epochs of batches from their bases to their lasts against the epoch checkpoint (INV-15)."""
     if checkpoint.fault is not None or not checkpoint.entries:
         return
+    log_start = max(log_start, checkpoint.begin)
     known, starts = np.array(checkpoint.entries, np.int64).T
     hidden = lasts < log_start
     for offsets in (np.maximum(bases, log_start), lasts):

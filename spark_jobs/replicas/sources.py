@@ -32,7 +32,7 @@ _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
 REPLICAS_SCHEMA = (
     f"{_PLACE}, log_start long, high_watermark long, log_end long, size long, segments int, "
-    f"leads boolean, leader_epoch int, cleaned_to long, {_FAULT}, read long"
+    f"leads boolean, leader_epoch int, cleaned_to long, topic_id string, {_FAULT}, read long"
 )
 EPOCHS_SCHEMA = f"{_PLACE}, leader_epoch int, start_offset long, {_FAULT}"
 INDEXES_SCHEMA = (

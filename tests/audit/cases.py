@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.topic import TopicPartition
 from tests.audit.replica_files import Entry, Place, lacks_digests, logs, places, write_log
 
@@ -319,6 +320,7 @@ def write_checkpoints(directories: dict[int, Path], cases: list[Case]) -> None:
         starts = {partition: one.log_start for partition, one in held.items() if one.start_named}
         OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write(marks)
         OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write(starts)
+        (directory / CLEAN_SHUTDOWN).touch()
 
 
 def all_cases(seeds: Iterator[int] | range | list[int], root: Path) -> tuple[dict[int, Path], list[Case]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from replog.log.batch import CONTROL, CRC_START, HEADER, HEADER_SIZE, BatchHeader, iterate_batches
 from replog.log.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.errors import LogUncleanable
 from replog.log.log import Log
 from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker
@@ -383,6 +384,7 @@ def compacted_cases(seeds: range | list[int], root: Path) -> tuple[dict[int, Pat
     for replica, directory in directories.items():
         held = {TopicPartition(case.topic, 0): case.held[replica] for case in cases if replica in case.held}
         OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write({tp: one.mark for tp, one in held.items()})
+        (directory / CLEAN_SHUTDOWN).touch()
         cleaned = {tp: one.cleaned_to for tp, one in held.items() if one.cleaned_to}
         OffsetCheckpoint(directory / CLEANER_CHECKPOINT).write(cleaned)
     return directories, cases

@@ -8,6 +8,7 @@ from typing import Any
 
 from replog.log.batch import HEADER_SIZE
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.log import Log
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
@@ -113,6 +114,7 @@ class Cluster:
         for replica, directory in self.directories.items():
             OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write(self.marks[replica])
             OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write(self.starts[replica])
+            (directory / CLEAN_SHUTDOWN).touch()
 
     def locate(self, replica: int, topic: str, offset: int) -> tuple[Path, int, int]:
         """The `.log` file, position and size of the batch that begins with `offset`."""

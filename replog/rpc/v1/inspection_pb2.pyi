@@ -37,7 +37,7 @@ class DescribeReplicasResponse(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[ReplicaDescription, _Mapping]]] = ...) -> None: ...
 
 class ReplicaDescription(_message.Message):
-    __slots__ = ("topic", "partition", "is_leader", "leader_epoch", "log_start_offset", "high_watermark", "log_end_offset", "size", "segments", "epochs", "cleaned_to")
+    __slots__ = ("topic", "partition", "is_leader", "leader_epoch", "log_start_offset", "high_watermark", "log_end_offset", "size", "segments", "epochs", "cleaned_to", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     IS_LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +49,7 @@ class ReplicaDescription(_message.Message):
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     CLEANED_TO_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     is_leader: bool
@@ -60,7 +61,8 @@ class ReplicaDescription(_message.Message):
     segments: _containers.RepeatedCompositeFieldContainer[SegmentDescription]
     epochs: _containers.RepeatedCompositeFieldContainer[EpochEntry]
     cleaned_to: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., is_leader: _Optional[bool] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[SegmentDescription, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[EpochEntry, _Mapping]]] = ..., cleaned_to: _Optional[int] = ...) -> None: ...
+    topic_id: bytes
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., is_leader: _Optional[bool] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size: _Optional[int] = ..., segments: _Optional[_Iterable[_Union[SegmentDescription, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[EpochEntry, _Mapping]]] = ..., cleaned_to: _Optional[int] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class SegmentDescription(_message.Message):
     __slots__ = ("base_offset", "size", "digest")

@@ -96,6 +96,14 @@ def test_a_level_names_class_replica_and_offsets_of_what_it_sees(
     assert places(found) == EXPECTED[level][topic], found
 
 
+def test_topics_that_nobody_has_written_to_are_consistent(spark: SparkSession, tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    for replica in (1, 2, 3):
+        cluster.build(replica, "empty", batches=0, mark=0)
+    for level in LEVELS:
+        assert audit(spark, cluster.directories, level=level).verdict == CONSISTENT
+
+
 def test_digest_level_says_what_to_do_without_digest_indexes(audits: dict[str, Audit]) -> None:
     findings = of_topic(audits["digest"], "gap")
     assert [(finding.kind, finding.wrong) for finding in findings] == [("UNREADABLE", n) for n in (1, 2, 3)], findings

@@ -1,6 +1,8 @@
-"""What is said of the cleaned part of compacted topics, and what counts as compared (CL-10)."""
+"""What is said of the cleaned part of compacted topics, what counts as compared (CL-10), and what as another topic."""
 
-from spark_jobs.audit.findings import LEVELS, Replica, compared, told_of_cleaned
+from dataclasses import replace
+
+from spark_jobs.audit.findings import LEVELS, Replica, change_of, compared, deleted_below, strangers, told_of_cleaned
 
 
 def replica(number: int, partition: int, cleaned_to: int, mark: int = 100) -> Replica:
@@ -25,3 +27,27 @@ def test_a_partition_of_which_a_level_compares_nothing_does_not_count() -> None:
         assert compared(level, [*cleaned, replica(1, 1, 0), replica(2, 1, 0)]) == (2 if level == "deep" else 1)
         assert compared(level, [replica(1, 0, 0, mark=0), replica(2, 0, 0, mark=0)]) == 1
         assert compared(level, [replica(1, 0, 0)]) == 0
+
+
+def test_replicas_of_different_topics_of_one_name_are_not_compared() -> None:
+    old, new, unread = (
+        replace(replica(2, 0, 0), topic_id="OLD"),
+        replace(replica(1, 0, 0), topic_id="NEW"),
+        replica(4, 0, 0),
+    )
+    assert strangers([new, replace(new, replica=3), unread]) == []
+    (finding,) = strangers([new, old, replace(new, replica=3), unread])
+    assert (finding.kind, finding.replicas) == ("UNREADABLE", (1, 2, 3))
+    assert "replicas 1 and 3 of topic id NEW; replica 2 of topic id OLD" in finding.why
+    assert change_of(old, replace(old, topic_id="NEW")) == "it belonged to topic id OLD, then to NEW"
+
+
+def test_retention_explains_what_it_deleted_if_nothing_else_has_changed() -> None:
+    before = {("t", partition, number): replica(number, partition, 0) for partition in (0, 1) for number in (1, 2)}
+    retention = before | {("t", 0, 1): replace(replica(1, 0, 0), log_start=40)}
+    assert deleted_below(before, before) == {}
+    assert deleted_below(before, retention) == {("t", 0, 1): 40}
+    assert deleted_below(retention, before) == {}, "a log that starts lower is another one"
+    for other in (replica(2, 0, 7), replace(replica(2, 0, 0), log_end=119), replace(replica(2, 0, 0), leader_epoch=3)):
+        assert deleted_below(before, retention | {("t", 0, 2): other}) == {}
+    assert deleted_below(before, {place: found for place, found in retention.items() if place != ("t", 0, 2)}) == {}

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replog.log.checkpoint import write_entries
+from replog.log.partition_metadata import write_topic_id
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import ATTEMPTS, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE
@@ -17,6 +18,7 @@ from spark_jobs.replicas.readers import SegmentPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch
 from tests.cluster.broker.conftest import cluster as running
 from tests.spark_jobs.log_directories import END, Cluster
+from tests.spark_jobs.log_directories import batch as batch_of
 
 __all__ = ["running"]
 
@@ -72,6 +74,19 @@ def test_a_partition_that_changes_each_time_is_inconclusive(spark: SparkSession,
     assert (finding.kind, finding.topic) == ("UNREADABLE", "t"), "the other topic is settled"
     assert "its log start moved from 4 to 6" in finding.why
     assert "Audit it again" in finding.remedy
+
+
+def test_what_is_left_of_a_topic_that_was_made_anew_is_not_compared(spark: SparkSession, cluster: Cluster) -> None:
+    """As on the disk of a broker that was down meanwhile; what it has is another history."""
+    cluster.add("anew")
+    cluster.build(2, "anew", changed=lambda number: batch_of(number, b"older"))
+    for replica in (1, 2, 3):
+        write_topic_id(cluster.path(replica, "anew"), b"the older topic." if replica == 2 else b"the newer topic.")
+    for level in ("digest", "deep"):
+        result = audit(spark, cluster.directories, ["anew"], level)
+        (finding,) = result.findings
+        assert result.verdict == INCONCLUSIVE
+        assert "the replicas belong to different topics of this name: replicas 1 and 3 of topic id" in finding.why
 
 
 def test_nobody_knows_anything_to_be_committed(spark: SparkSession, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.checkpoint import LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import Fault
@@ -100,6 +101,21 @@ def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster: Cluster) -> Non
     found = [item for item in looked(first) if isinstance(item, Fault)]
     assert "VANISHED" in [item.fault for item in found]
     assert all(item.last >= 10 for item in found if item.fault == "EPOCH_CACHE_LIE"), found
+
+
+def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_begin(cluster: Cluster) -> None:
+    """EP-5: a broker cuts the epochs off at once when records are deleted, and notes the log start within a minute."""
+    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
+    (cluster.path(1, "t") / "leader-epoch-checkpoint").write_text("0\n1\n2 10\n")
+    first = next(segment for segment in segments(cluster) if (segment.next_base or 0) > 10)
+    marker = cluster.directories[1] / CLEAN_SHUTDOWN
+    assert "EPOCH_CACHE_LIE" in classes(looked(first))
+    marker.unlink()
+    told = [item.first for item in looked(first) if isinstance(item, Fault)]
+    assert all(offset >= 10 for offset in told), told
+    lie = cluster.path(1, "t") / "leader-epoch-checkpoint"
+    lie.write_text("0\n2\n2 10\n3 12\n")
+    assert "EPOCH_CACHE_LIE" in classes(looked(first)), "behind the first one they are judged"
 
 
 def test_what_cannot_be_read_is_unreadable(cluster: Cluster) -> None:

@@ -1,5 +1,6 @@
-"""A broker that answers nonsense is told as an OSError, in bounded memory. Real gRPC."""
+"""A broker that answers nonsense, or nothing, is told as an OSError, in bounded memory. Real gRPC."""
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -11,10 +12,12 @@ import grpc
 import pytest
 
 from replog.rpc.codec import WithRecords
-from replog.rpc.methods import Inspection
+from replog.rpc.methods import Inspection, Log, Method
 from replog.rpc.v1 import inspection_pb2 as pb
+from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
-from spark_jobs.replicas.brokers import BrokerStore
+from spark_jobs.replicas import brokers
+from spark_jobs.replicas.brokers import BrokerStore, broker_stores
 from spark_jobs.replicas.files import Segment
 
 TP = TopicPartition("t", 0)
@@ -25,12 +28,12 @@ class Broker:
     """Answers what it is told to."""
 
     def __init__(self) -> None:
+        self.metadata = log_pb2.GetMetadataResponse()
         self.described = pb.DescribeReplicasResponse(broker_id=1)
         self.pieces: Iterator[WithRecords[pb.ReadFileResponse]] = iter(())
         self.headers: Iterator[WithRecords[pb.ReadBatchHeadersResponse]] = iter(())
 
-    def handler(self, name: str, answer: Callable[[], Any]) -> grpc.RpcMethodHandler:
-        method = Inspection[name]
+    def handler(self, method: Method, answer: Callable[[], Any]) -> grpc.RpcMethodHandler:
         make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
         return make(lambda request, context: answer(), method.decode_request, method.encode_response)
 
@@ -39,13 +42,16 @@ class Broker:
 def broker() -> Iterator[tuple[Broker, BrokerStore]]:
     broker = Broker()
     server = grpc.server(ThreadPoolExecutor(2))
-    handlers = {
-        "DescribeReplicas": broker.handler("describe_replicas", lambda: broker.described),
-        "ReadFile": broker.handler("read_file", lambda: broker.pieces),
-        "ReadBatchHeaders": broker.handler("read_batch_headers", lambda: broker.headers),
-    }
-    service = Inspection["read_file"].path.split("/")[1]
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    answers: list[tuple[Method, Callable[[], Any]]] = [
+        (Log["get_metadata"], lambda: broker.metadata),
+        (Inspection["describe_replicas"], lambda: broker.described),
+        (Inspection["read_file"], lambda: broker.pieces),
+        (Inspection["read_batch_headers"], lambda: broker.headers),
+    ]
+    for method, answer in answers:
+        _, service, name = method.path.split("/")
+        handler = grpc.method_handlers_generic_handler(service, {name: broker.handler(method, answer)})
+        server.add_generic_rpc_handlers((handler,))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     store = BrokerStore(1, f"127.0.0.1:{port}", (TP,))
@@ -114,3 +120,35 @@ def test_another_broker_at_the_address_is_told(broker: tuple[Broker, BrokerStore
     answers.described.broker_id = 5
     (files,) = store.partitions(frozenset())
     assert "is broker 5, not 1" in (files.error or "")
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and says nothing, as a process does that was stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_silent_broker_is_waited_for_once(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many topics and segments it has."""
+    waits: list[float] = []
+    monkeypatch.setattr(brokers, "CALL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(brokers.time, "sleep", waits.append)
+    topics = [TopicPartition(f"t{number}", 0) for number in range(20)]
+    store = BrokerStore(1, silent, tuple(topics))
+    listed = store.partitions(frozenset())
+    assert [files.partition for files in listed] == topics
+    assert all("did not answer in time" in (files.error or "") for files in listed)
+    with pytest.raises(OSError, match="did not answer in time"):
+        store.log_start(topics[0])
+    assert waits == [], "what timed out once is not tried again"
+
+
+def test_one_silent_broker_does_not_keep_another_from_being_asked(
+    silent: str, broker: tuple[Broker, BrokerStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "FIRST_WAIT_S", 0.3)
+    told, store = broker
+    told.metadata.brokers.add(broker_id=1, address=store.address)
+    told.metadata.topics.add(topic="t").partitions.add(partition=0, replicas=[1])
+    assert [found.address for found in broker_stores(f"{silent},{store.address}")] == [store.address]
