@@ -11,7 +11,7 @@ from spark_jobs.records.offsets import Bound
 from spark_jobs.records.options import SourceOptions
 
 TIMEOUT_MS = 60_000
-ONE_BROKER_TIMEOUT_MS = 3000
+ONE_BROKER_TIMEOUT_MS = 10_000
 
 
 class Assigned(NamedTuple):

@@ -111,7 +111,7 @@ def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(
         sink = source.load().select("key", "value").writeStream.format("replog").option("topic", "out")
         sink = sink.option("kafka.bootstrap.servers", local.bootstrap).queryName("copy")
         query = sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        assert query.awaitTermination(200), "the query did not end"
+        assert query.awaitTermination(400), "the query did not end"
         return query
 
     sizes = [progress["numInputRows"] for progress in run().recentProgress if progress["numInputRows"]]
@@ -130,7 +130,7 @@ def flights(local: LocalCluster, given: list[bytes], go_on: threading.Event) -> 
         async with Producer(local.bootstrap, linger_ms=20, batch_size=64 << 10) as producer:
             for number, row in enumerate(given):
                 if number == len(given) // 2:
-                    assert await asyncio.to_thread(go_on.wait, 200)
+                    assert await asyncio.to_thread(go_on.wait, 400)
                 await producer.send("flights", row)
 
     thread = threading.Thread(target=lambda: asyncio.run(sent()))
@@ -158,12 +158,12 @@ def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(
     killed = threading.Event()
     producing = flights(local, given, killed)
     try:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 400
         while (seen := counted_so_far(query)) == 0 and time.monotonic() < deadline:
             time.sleep(0.05)
         local.kill(2)
         killed.set()
-        producing.join(200)
+        producing.join(400)
         assert not producing.is_alive()
         query.processAllAvailable()
     finally:
