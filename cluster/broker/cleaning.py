@@ -18,7 +18,7 @@ from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
-from replog.log.compaction.cleaning import Cleaning
+from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.directories import LogDirectories
 from replog.log.errors import CorruptRecord, storage_error
 from replog.log.files import fsync_directory
@@ -96,11 +96,8 @@ class LogCleaner:
             if not found.compaction.is_void(task):
                 raise
             replaced = False  # segments were cut while they were read
-        if not replaced or self._logs.get(tp) is not found or found.compaction.is_void(task):
+        if not replaced or not await self._note(tp, found, task, cleaning.end_offset):
             return False
-        cleaned_offsets = self._logs.cleaned_offsets(tp)
-        cleaned_offsets.raise_to(tp, cleaning.end_offset)
-        await in_thread(cleaned_offsets.write)
         log.info(
             "cleaned",
             partition=str(tp),
@@ -113,7 +110,7 @@ class LogCleaner:
         return True
 
     async def _replace(self, tp: TopicPartition, found: Log, cleaning: Cleaning) -> bool:
-        """Each group of segments by a clean one; False as soon as what is to be replaced is gone."""
+        """Each group of segments by a clean one, and note that; False as soon as what is to be replaced is gone."""
         await self._off_loop(cleaning.map_keys)
         for group in cleaning.groups():
             swap = await self._off_loop(partial(cleaning.rewrite, group))
@@ -125,6 +122,21 @@ class LogCleaner:
             if self._logs.get(tp) is not found or not found.compaction.finish_swap(swap):
                 return False
             await in_thread(partial(fsync_directory, found.directory))
+            clean_to = min(group[-1].next_offset, cleaning.end_offset)
+            if not await self._note(tp, found, cleaning.task, clean_to):
+                return False
+        return True
+
+    async def _note(self, tp: TopicPartition, found: Log, task: CleanTask, offset: int) -> bool:
+        """Have the checkpoint say that the log is clean up to `offset`, if it is beyond what was; False if the task is
+        void. Also of a part of the task: whoever reads the files, after a crash too, knows where offsets may be missing
+        (CL-8), and what is below holds no key twice, as the keys of all that was dirty were mapped."""
+        if self._logs.get(tp) is not found or found.compaction.is_void(task):
+            return False
+        if offset > task.first_dirty:
+            cleaned_offsets = self._logs.cleaned_offsets(tp)
+            cleaned_offsets.raise_to(tp, offset)
+            await in_thread(cleaned_offsets.write)
         return True
 
     async def _off_loop(self, work: Callable[[], T]) -> T:

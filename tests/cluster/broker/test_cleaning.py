@@ -10,6 +10,9 @@ from cluster.broker import cleaning
 from cluster.broker.cleaning import LogCleaner
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
+from replog.log.compaction.cleaning import Source
+from replog.log.compaction.swap import Swap
+from replog.log.errors import CorruptRecord
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.topic import TopicPartition
 from tests.replog.log.compaction.compacting import latest_of, records_of
@@ -122,6 +125,33 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
     assert len(records_of(log)) == 101
     assert not list(log.directory.glob("*.cleaned"))
     assert not cluster.brokers[1].failed
+
+
+async def test_each_segment_that_was_cleaned_is_noted_at_once(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash in the midst of a cleaning leaves no hole above the checkpoint (CL-8), and what comes next is right."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    latest = await fill(cluster, 40)
+    log, rewrite, noted = cluster.log(1, TP), cleaning.Cleaning.rewrite, []
+
+    def noting(task: cleaning.Cleaning, group: list[Source]) -> Swap | None:
+        path = checkpoint(cluster, 1)
+        noted.append((group[0].base_offset, path.read_text().split()[-1] if path.exists() else "0"))
+        if len(noted) == 3:
+            raise CorruptRecord("a crash, as far as the checkpoint goes")
+        return rewrite(task, group)
+
+    monkeypatch.setattr(cleaning.Cleaning, "rewrite", noting)
+    assert broker._logs is not None
+    assert not await LogCleaner(broker.manager, broker._logs)._clean_dirtiest()
+    assert [int(offset) for _, offset in noted] == [base for base, _ in noted], "clean up to where it goes on"
+    monkeypatch.setattr(cleaning.Cleaning, "rewrite", rewrite)
+    assert await LogCleaner(broker.manager, broker._logs)._clean_dirtiest()
+    assert latest_of(log) == latest
+    keys = [record.key for record in records_of(log) if record.offset < log.segments[-1].base_offset]
+    assert len(keys) == len(set(keys)), keys
 
 
 async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(
