@@ -145,7 +145,7 @@ def _extent(files: PartitionFiles) -> str:
 def find_batch(segment: Segment, log: LogFile, offset: int) -> int | None:
     """Where the batch that has `offset` begins, from the last index entry below it that tells the truth."""
     start = last_indexed(segment, log, offset)
-    for item in log.walk(start, []):
+    for item in log.walk(start):
         if isinstance(item, Damage):
             return None if item.cut_short else item.position
         position, header = item
@@ -295,7 +295,7 @@ def _headers(segment: Segment, log: LogFile, first: int, last: int) -> Iterator[
     start = find_batch(segment, log, first)
     if start is None:
         return
-    for item in log.walk(start, []):
+    for item in log.walk(start):
         if isinstance(item, Damage) or item[1].base_offset > last or item[0] - start > MAX_WALKED:
             return
         yield item[1]

@@ -262,19 +262,18 @@ class BrokerStore:
             return EpochCheckpoint((), UNREADABLE, str(error), path)
         return epoch_checkpoint(raw, path)
 
-    def log_start(self, partition: TopicPartition) -> int:
+    def again(self, partition: TopicPartition) -> PartitionFiles:
         described = self._describe(partition.topic, digests=False).get(partition)
         if described is None:
             raise Vanished(f"{self.place} has no replica of {partition} any more")
-        return described.log_start_offset
+        return self._files(partition, described)
 
     def identity(self, partition: TopicPartition) -> tuple[str, str]:
         return format_topic_id(self.topic_ids.get(partition.topic, b"")), ""
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> "Iterator[_RemoteFile]":
-        partition = TopicPartition(segment.topic, segment.partition)
-        file = _RemoteFile(self.connection(), *partition, segment.base, _FILES[suffix])
+        file = _RemoteFile(self.connection(), *segment.topic_partition, segment.base, _FILES[suffix])
         file.open()
         yield file
 

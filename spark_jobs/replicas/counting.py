@@ -33,8 +33,8 @@ class CountingStore:
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         return self._store.epochs(partition)
 
-    def log_start(self, partition: TopicPartition) -> int:
-        return self._store.log_start(partition)
+    def again(self, partition: TopicPartition) -> PartitionFiles:
+        return self._store.again(partition).through(self)
 
     def identity(self, partition: TopicPartition) -> tuple[str, str]:
         return self._store.identity(partition)

@@ -85,7 +85,7 @@ def _log_end(segment: Segment) -> int:
     """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
     next_offset = segment.base
     with open_log(segment, _WINDOW) as log:
-        for item in log.walk(last_indexed(segment, log), []):
+        for item in log.walk(last_indexed(segment, log)):
             if not isinstance(item, Damage):
                 next_offset = item[1].next_offset
     return next_offset

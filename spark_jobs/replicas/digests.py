@@ -107,7 +107,7 @@ class _Digests:
             return offset, digest, True
         reached = False
         with open_log(self._segment, HEADER_SIZE) as log:
-            for item in log.walk(self._position(low), []):
+            for item in log.walk(self._position(low)):
                 if isinstance(item, Damage):
                     break
                 header = item[1]

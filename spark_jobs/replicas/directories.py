@@ -94,8 +94,7 @@ class DirectoryStore:
         return str(self.directory)
 
     def path(self, segment: Segment, suffix: str) -> Path:
-        partition = TopicPartition(segment.topic, segment.partition)
-        return self.directory / partition.directory_name / segment_file_name(segment.base, suffix)
+        return self.directory / segment.topic_partition.directory_name / segment_file_name(segment.base, suffix)
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> Iterator[_OpenFile]:
@@ -138,15 +137,16 @@ class DirectoryStore:
                 found[partition] = PartitionFiles(self, partition, starts.get(partition, 0), mark)
         return [found[partition] for partition in sorted(found)]
 
-    def log_start(self, partition: TopicPartition) -> int:
+    def again(self, partition: TopicPartition) -> PartitionFiles:
+        directory = self.directory / partition.directory_name
+        if not directory.is_dir():
+            raise Vanished(f"{directory} is gone")
         try:
-            marked = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read().get(partition, 0)
-            bases = [base for base, _ in files_by_offset(self.directory / partition.directory_name, LOG_SUFFIX)]
-        except FileNotFoundError as error:
-            raise Vanished(f"the partition is gone: {error}") from None
+            log_start = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read().get(partition, 0)
+            cleaned_to = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read().get(partition, 0)
         except LogStorageError as error:
             raise OSError(error.message) from None
-        return max(marked, min(bases, default=0))
+        return self._list(partition, log_start, None, cleaned_to)
 
     def identity(self, partition: TopicPartition) -> tuple[str, str]:
         """One that was moved aside and copied anew is another, even under the same inode number."""

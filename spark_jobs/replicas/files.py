@@ -68,8 +68,8 @@ class ReplicaStore(Protocol):
     def epochs(self, partition: TopicPartition) -> "EpochCheckpoint":
         """The leader epoch checkpoint as it is now, checked for order (EP-1)."""
 
-    def log_start(self, partition: TopicPartition) -> int:
-        """The partition's log start offset as it is now."""
+    def again(self, partition: TopicPartition) -> "PartitionFiles":
+        """The partition as it is now; digests may be left out. Raises Vanished if it is gone."""
 
     def identity(self, partition: TopicPartition) -> tuple[str, str]:
         """Topic id and directory, each empty if nobody knows: of a replica that took the place of another, others.
@@ -102,6 +102,10 @@ class Segment:
     def replica(self) -> int:
         return self.store.replica
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
     def missing_from(self, first: int, end: int) -> int:
         """Of offsets from `first` to `end` that are not there, the first that no compaction explains; `end` if none."""
         return max(first, min(self.cleaned_to, end))
@@ -123,7 +127,17 @@ class Segment:
             yield file
 
     def epochs(self) -> "EpochCheckpoint":
-        return self.store.epochs(TopicPartition(self.topic, self.partition))
+        return self.store.epochs(self.topic_partition)
+
+    def again(self) -> "tuple[Segment, int]":
+        """The segment as it is listed now, and the log start offset. Raises Vanished if it is gone."""
+        files = self.store.again(self.topic_partition)
+        if files.error is not None:
+            raise OSError(files.error)
+        for segment in files.segments:
+            if segment.base == self.base:
+                return replace(segment, digest_before=self.digest_before), files.log_start
+        raise Vanished(f"{files.place} has no segment {self.base} any more")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Points remain where replicas are compared whatever their segments are: at the en
 either differs, `index_check` tells all entries as points.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -94,15 +94,10 @@ class _Sound:
             for cut in cells.cuts:
                 if segment.base < cut <= (segment.next_base or cut):
                     points += self._below(log, cut)
-        return [
-            *_hashed(cells, segment.base, self._offsets["offset"], ends.astype(np.uint64)),
-            *(
-                _hashed(cells, segment.base, self._digests["offset"], self._digests["digest"])
-                if segment.digest_before is not None
-                else ()
-            ),
-            *points,
-        ]
+        blocks = [*_hashed(cells, segment.base, self._offsets["offset"], ends.astype(np.uint64))]
+        if segment.digest_before is not None:
+            blocks += _hashed(cells, segment.base, self._digests["offset"], self._digests["digest"])
+        return [*blocks, *points]
 
     def _read_entries(self, file: SegmentFile) -> tuple[Array, Array]:
         """Where the batches of the offset entries end, and their greatest timestamps."""
@@ -151,11 +146,10 @@ class _Sound:
         indexed, start = self._offsets[slot].tolist() if slot >= 0 else (self._segment.base - 1, 0)
         digest = self._digest_at(indexed)
         position, found = -1, None
-        for item in log.walk(start, _NO_LANDMARKS):
+        for item in log.walk(start):
             if isinstance(item, Damage):
-                require(
-                    item.cut_short and item.position > self._offsets["position"].max(initial=-1)
-                )  # at the log's end
+                # Only at the log's end.
+                require(item.cut_short and item.position > self._offsets["position"].max(initial=-1))
                 break
             if item[1].last_offset >= below:
                 break
@@ -189,7 +183,7 @@ class _Sound:
         """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
         start = int(self._offsets["position"][-1]) if len(self._offsets) else 0
         expected = None
-        for item in log.walk(start, _NO_LANDMARKS):
+        for item in log.walk(start):
             if isinstance(item, Damage):
                 require(item.cut_short)
                 break
@@ -216,6 +210,3 @@ class _Sound:
             whole = None if before is None else add_digests(before, digest)
             points.append(Point(DIGEST, -1, last, position, whole))
         return points
-
-
-_NO_LANDMARKS: Sequence[tuple[int, int, int]] = ()

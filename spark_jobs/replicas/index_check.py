@@ -216,7 +216,7 @@ class _IndexCheck:
         header = None
         indexed, start = self._floor(MAX_LONG)
         digest = self._digest_at(indexed)
-        for item in log.walk(start, []):
+        for item in log.walk(start):
             if isinstance(item, Damage):
                 if not item.cut_short:
                     first = self._segment.base if header is None else header.next_offset
@@ -248,7 +248,7 @@ class _IndexCheck:
         indexed, start = self._floor(offset - 1)
         digest = self._digest_at(indexed)
         position, end, last = -1, 0, segment.base - 1
-        for item in log.walk(start, []):
+        for item in log.walk(start):
             if isinstance(item, Damage):
                 break
             if item[1].last_offset >= offset:

@@ -3,27 +3,29 @@
 from collections.abc import Callable, Iterator
 
 from replog.log.files import LOG_SUFFIX
-from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import UNREADABLE, VANISHED, Fault, Item
 from spark_jobs.replicas.files import Segment, Vanished
 
+Look = Callable[[Segment, int], Iterator[Item | Fault]]  # at a segment, given the log start offset
 
-def settled(look: Callable[[int], Iterator[Item | Fault]], segment: Segment, log_start: int) -> Iterator[Item | Fault]:
-    """What `look`, given the log start offset, finds in a segment; faults last, and only those that it finds again.
+
+def settled(look: Look[Item], segment: Segment, log_start: int) -> Iterator[Item | Fault]:
+    """What `look` finds in a segment; faults last, and only those that it finds again in the segment as it is then.
 
     Where a second look no longer sees a fault, or the segment is gone or cut, there is one fault of class VANISHED.
     Where a file cannot be read there is one of class UNREADABLE, behind the faults that were found before it.
     """
     faults: dict[tuple[str, str, int, int], Fault] = {}
     try:
-        for item in look(log_start):
+        for item in look(segment, log_start):
             if isinstance(item, Fault):
                 faults.setdefault(_same(item), item)
             else:
                 yield item
         if faults:
-            start = segment.store.log_start(TopicPartition(segment.topic, segment.partition))
-            again = {_same(item) for item in look(max(log_start, start)) if isinstance(item, Fault)}
+            now, start = segment.again()
+            again = {_same(item) for item in look(now, max(log_start, start)) if isinstance(item, Fault)}
+            _, start = segment.again()
             # Below a log start that has moved, the epoch checkpoint says nothing any more.
             kept = [f for key, f in faults.items() if key in again and not (f.last < start and start > log_start)]
             yield from kept

@@ -92,7 +92,7 @@ class LogFile:
             return self._file.read(position, size)
         return self._window[start : start + size]
 
-    def walk(self, position: int, landmarks: Landmarks, end: int | None = None) -> Iterator[Step]:
+    def walk(self, position: int, landmarks: Landmarks = (), end: int | None = None) -> Iterator[Step]:
         """Position and header of each whole batch from `position` on, up to the one that begins at `end`.
 
         `landmarks` are entries of the offset index. Where no batch can be read, a `Damage`; then the walk goes on at

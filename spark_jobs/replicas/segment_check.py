@@ -208,7 +208,7 @@ class Walk:
         for lie in lies:
             suspects = [self._ticks.newest] if lie.file == TIME_INDEX_SUFFIX and self._ticks.newest else []
             if lie.file == DIGEST_SUFFIX:
-                suspects = [item for item in log.walk(interval, [], position) if not isinstance(item, Damage)]
+                suspects = [item for item in log.walk(interval, end=position) if not isinstance(item, Damage)]
             found = {at: _rot(at, header, _wrong_crc(header, crc)) for at, header, crc in _rotten(log, suspects)}
             rot |= found
             kept += [] if found else [lie]

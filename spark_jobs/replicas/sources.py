@@ -96,7 +96,7 @@ class _PartReader(SegmentReader):
     def rows(self, work: PartWork) -> Iterator[Row]:
         segment = work.segment
         place = place_of(segment).values()
-        for item in settled(lambda start: self._items(work._replace(log_start=start)), segment, work.log_start):
+        for item in settled(lambda now, start: self._items(PartWork(now, start, work.part)), segment, work.log_start):
             if isinstance(item, Fault):
                 yield self.fault_row(segment, item)
             else:

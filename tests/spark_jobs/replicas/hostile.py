@@ -9,6 +9,7 @@ import resource
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import index_points
-from spark_jobs.replicas.moving import settled
+from spark_jobs.replicas.moving import Look, settled
 from spark_jobs.replicas.parts import check_part, parts_of
 from spark_jobs.replicas.segment_check import check_segment
 
@@ -135,22 +136,23 @@ CASES: list[Callable[[Path], None]] = [
 ]
 
 
-def looks(segment: Segment) -> dict[str, Callable[[int], Iterator[Any]]]:
-    cells = Cells(1 << 20, (3,), 2**62)
+CELLS = Cells(1 << 20, (3,), 2**62)
 
-    def in_parts(log_start: int) -> Iterator[Any]:
-        for part in parts_of(segment):
-            yield from check_part(segment, log_start, part, crc=True)
 
-    return {
-        "parts": in_parts,
-        "headers": lambda log_start: check_segment(segment, log_start, crc=False),
-        "blocks": lambda log_start: check_blocks(segment, log_start, cells, crc=True),
-        "header blocks": lambda log_start: check_blocks(segment, log_start, cells, crc=False),
-        "points": lambda log_start: index_points(segment, log_start, [3]),
-        "index blocks": lambda log_start: index_blocks(segment, log_start, cells),
-        "digests": lambda _: digest_points(segment, [3], entries=True),
-    }
+def in_parts(segment: Segment, log_start: int) -> Iterator[Any]:
+    for part in parts_of(segment):
+        yield from check_part(segment, log_start, part, crc=True)
+
+
+LOOKS: dict[str, Look[Any]] = {
+    "parts": in_parts,
+    "headers": partial(check_segment, crc=False),
+    "blocks": partial(check_blocks, cells=CELLS, crc=True),
+    "header blocks": partial(check_blocks, cells=CELLS, crc=False),
+    "points": partial(index_points, aligned=[3]),
+    "index blocks": partial(index_blocks, cells=CELLS),
+    "digests": lambda segment, _: digest_points(segment, [3], entries=True),
+}
 
 
 def told(root: Path) -> dict[str, list[str]]:
@@ -159,7 +161,7 @@ def told(root: Path) -> dict[str, list[str]]:
     for files in DirectoryStore(1, root).partitions(frozenset()):
         classes.setdefault("describe", set()).add(describe(files).fault or "sound")
         for segment in files.segments:
-            for name, look in looks(segment).items():
+            for name, look in LOOKS.items():
                 faults = {item.fault for item in settled(look, segment, files.log_start) if isinstance(item, Fault)}
                 classes.setdefault(name, set()).update(faults or {"sound"})
     return {name: sorted(found) for name, found in classes.items()}

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from functools import partial
 from typing import Any
 
 import pytest
@@ -108,16 +109,13 @@ async def test_a_segment_that_goes_while_it_is_read_vanished(cluster: InProcessC
     store = await filled(cluster)
     first, second, *_ = await asyncio.to_thread(segments, store)
 
-    def look(log_start: int) -> Any:
-        return check_segment(first, log_start, crc=True)
-
     def read_on() -> bytes:
         with second.open(".log") as file:
             cluster.brokers[1].manager.hosted[TP].log.directory.joinpath(f"{second.base:020d}.log").unlink()
             return file.read(0, 100)
 
     cluster.brokers[1].manager.hosted[TP].log.directory.joinpath(f"{first.base:020d}.log").unlink()
-    (fault,) = await asyncio.to_thread(lambda: list(settled(look, first, 0)))
+    (fault,) = await asyncio.to_thread(lambda: list(settled(partial(check_segment, crc=True), first, 0)))
     assert isinstance(fault, Fault)
     assert (fault.fault, fault.first, fault.last) == ("VANISHED", first.base, second.base - 1)
     with pytest.raises(Vanished):

@@ -4,6 +4,7 @@ import os
 import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def looked(segment: Segment, meanwhile: Callable[[], object] = lambda: None) -> 
     """What `settled` says, where `meanwhile` happens after the first look."""
     looks = 0
 
-    def look(log_start: int) -> Iterator[Batch | Fault]:
+    def look(segment: Segment, log_start: int) -> Iterator[Batch | Fault]:
         nonlocal looks
         looks += 1
         if looks == 2:
@@ -90,6 +91,15 @@ def test_a_log_that_is_cut_between_the_looks_vanished(cluster: Cluster) -> None:
     cluster.patch(1, "t", 54, HEADER_SIZE + 5, b"\xff")
     last = segments(cluster)[-1]
     assert classes(looked(last, lambda: os.truncate(path_of(last, ".log"), 0))) == ["VANISHED"]
+
+
+def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluster: Cluster) -> None:
+    """Where keys and sizes stay the same, the log that is put in its place may be as long as it was."""
+    first = segments(cluster)[0]
+    assert first.next_base is not None
+    before = replace(first, next_base=first.next_base - 2)
+    assert classes(list(check_segment(before, 0, crc=True))) == ["GAP"]
+    assert classes(looked(before)) == ["VANISHED"]
 
 
 def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster: Cluster) -> None:
