@@ -21,10 +21,8 @@ from pydantic import (
 )
 
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import MAX_PARTITIONS
-
-MAX_LONG = 2**63 - 1
-MAX_INT = 2**31 - 1
 
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
 _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
@@ -222,33 +220,3 @@ def parse_address(value: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
     return host, int(port)
-
-
-MAX_PROPERTIES_BYTES = 1 << 20
-
-
-def load_properties(path: Path) -> dict[str, str]:
-    """Read a Java-style `name=value` file: blank lines and lines that start with # or ! are skipped.
-
-    Raises INVALID_CONFIG, naming file and line, when it is missing, unreadable, too large or malformed.
-    """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_PROPERTIES_BYTES + 1)
-        text = raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
-    if len(raw) > MAX_PROPERTIES_BYTES:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path} is larger than {MAX_PROPERTIES_BYTES} bytes")
-    properties: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped[0] in "#!":
-            continue
-        name, equals, value = stripped.partition("=")
-        if not equals or not name.strip():
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}:{number}: {line!r} is not name=value")
-        if name.strip() in properties:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}:{number}: {name.strip()} is set twice")
-        properties[name.strip()] = value.strip()
-    return properties

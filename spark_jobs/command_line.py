@@ -20,9 +20,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
 
-from replog.config import load_properties
 from replog.errors import ReplogError
 from replog.log.meta_properties import META_PROPERTIES
+from replog.properties import load_properties
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import LEVELS
 

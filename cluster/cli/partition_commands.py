@@ -183,8 +183,8 @@ def reassign(
 
 def _brokers(text: str) -> list[int]:
     """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
-    from replog.config import MAX_INT
     from replog.errors import ErrorCode, ReplogError
+    from replog.properties import MAX_INT
 
     parts = [part.strip() for part in text.split(",")]
     for part in parts:

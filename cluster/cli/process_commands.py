@@ -17,7 +17,7 @@ Overrides = Annotated[
 
 
 def settings(config: Path | None, overrides: list[str] | None) -> dict[str, str]:
-    from replog.config import load_properties
+    from replog.properties import load_properties
 
     return {**(load_properties(config) if config else {}), **name_values(overrides or [], "--override")}
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 from cluster.controller.broker_events import Rules, restart
 from cluster.controller.records import Decision, broker_record
 from cluster.metadata_image import MetadataImage
-from replog.config import MAX_INT, parse_address
+from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import Broker
+from replog.properties import MAX_INT
 from replog.rpc.v1 import controller_pb2 as pb
 
 MAX_BROKERS = 1000

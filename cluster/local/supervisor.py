@@ -26,9 +26,9 @@ from cluster.local.processes import (
 )
 from cluster.local.state import CONTROLLER, ClusterState, Member
 from cluster.local.status import MemberStatus, member_status, out_of_sync
-from replog.config import load_properties
 from replog.errors import ErrorCode, ReplogError
 from replog.log.files import write_atomically
+from replog.properties import load_properties
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 40.0

@@ -4,10 +4,10 @@ import base64
 from pathlib import Path
 from uuid import UUID
 
-from replog.config import load_properties
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import storage_errors
 from replog.log.files import write_atomically
+from replog.properties import load_properties
 
 META_PROPERTIES = "meta.properties"
 

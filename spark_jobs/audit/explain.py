@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from replog.config import MAX_LONG
+from replog.properties import MAX_LONG
 from spark_jobs.audit.evidence import evidence_of
 from spark_jobs.audit.findings import MEANINGS
 from spark_jobs.audit.since import BadSaved, read_json

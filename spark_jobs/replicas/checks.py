@@ -25,7 +25,7 @@ from typing import NamedTuple
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from replog.config import MAX_LONG
+from replog.properties import MAX_LONG
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from replog.config import MAX_LONG
 from replog.log.batch import MAX_BASE_OFFSET, BatchHeader
 from replog.log.checkpoint import DamagedCheckpoint, parse_entries, parse_number
 from replog.log.digest import add_digests
 from replog.log.files import LOG_SUFFIX
+from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE
 

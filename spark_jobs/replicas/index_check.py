@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from replog.config import MAX_LONG
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import BIT_ROT, GAP, Fault, capped
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
 from spark_jobs.replicas.index_files import Rows, ends_with, lie, read_indexes

@@ -8,11 +8,11 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple, overload
 
-from replog.config import MAX_LONG
 from replog.log.batch import BatchHeader
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
+from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import INDEX_LIE, MAX_FAULTS, Fault
 from spark_jobs.replicas.files import Segment, SegmentFile
 from spark_jobs.replicas.scan import LogFile

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from replog.config import MAX_INT
 from replog.log.batch import HEADER_SIZE
 from replog.log.errors import CorruptRecord
+from replog.properties import MAX_INT
 from spark_jobs.replicas.faults import Fault, capped
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_files import Indexes, read_indexes

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from replog.config import MAX_INT
+from replog.properties import MAX_INT
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, Fault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from replog.config import MAX_LONG
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, REPEATED, Fault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, Segment
 from spark_jobs.replicas.index_files import Indexes, read_indexes

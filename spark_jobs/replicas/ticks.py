@@ -4,10 +4,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
-from replog.config import MAX_LONG
 from replog.log.batch import BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import MAX_FAULTS, Fault
 from spark_jobs.replicas.files import Segment
 from spark_jobs.replicas.index_files import LAYOUTS, Indexes, ends_with, lie

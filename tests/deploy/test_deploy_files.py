@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster.broker.broker import check_address
-from replog.config import BrokerConfig, ControllerConfig, load_properties
+from replog.config import BrokerConfig, ControllerConfig
+from replog.properties import load_properties
 from tests.deploy.commands import (
     DEPLOY,
     Command,

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import BrokerConfig, TopicConfig, load_properties, parse_address
+from replog.config import BrokerConfig, TopicConfig, parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import load_properties
 
 
 def test_defaults_are_kafkas_but_for_the_safe_ones() -> None:

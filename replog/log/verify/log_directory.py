@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.config import load_properties
 from replog.errors import ReplogError
 from replog.log.checkpoint import (
     CLEANER_CHECKPOINT,
@@ -22,6 +21,7 @@ from replog.log.verify.findings import Finding, Kind
 from replog.log.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name, replica_name
 from replog.log.verify.partition import Options, Surroundings, verify_partition
 from replog.log.verify.segment import Totals
+from replog.properties import load_properties
 from replog.topic import TopicPartition, parse_directory_name
 
 

@@ -16,7 +16,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from replog.client.records import decode_fetched
-from replog.config import TopicConfig, load_properties
+from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.batch import iterate_batches, parse_header, validate_crc
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
@@ -38,6 +38,7 @@ from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot
 from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.records import iterate_records
 from replog.log.validation import check_leader_batch, check_replicated_batches
+from replog.properties import load_properties
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.v1 import log_pb2
 from replog.topic import parse_directory_name
