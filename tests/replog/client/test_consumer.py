@@ -127,7 +127,7 @@ async def test_what_was_read_before_a_deletion_is_handed_out_before_the_reset(cl
     ):
         consumer.assign([TP])
         assert [record.offset for record in await consumer.fetch(60, max_records=1)] == [0]
-        await asyncio.sleep(0.1)  # as much is buffered as will be
+        await asyncio.sleep(0.8)  # as much is buffered as will be
         await admin.delete_records({TP: 25})
         await asyncio.sleep(1)  # the fetch behind the buffer is refused meanwhile
         offsets = [record.offset for record in await read(consumer, 6)]
