@@ -32,7 +32,7 @@ test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controll
 	$(PYTEST) -n 2 --dist loadfile -m "processes and not spark"
 
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
-	$(PYTEST) -m spark
+	$(PYTEST) -n 2 --dist loadfile -m spark
 
 FUZZ := tests/replog/fuzz tests/replog/log/test_log_machine.py tests/replog/log/test_producer_machine.py tests/replog/log/test_kill_machine.py
 EXAMPLES := 1000

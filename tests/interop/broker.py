@@ -30,6 +30,7 @@ offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+broker.session.timeout.ms=60000
 log.cleaner.backoff.ms=200
 log.cleaner.dedupe.buffer.size=4000000
 """

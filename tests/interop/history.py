@@ -158,7 +158,12 @@ def _compacted(broker: KafkaBroker) -> dict[str, str]:
 async def _abort(broker: KafkaBroker) -> None:
     """Transactions of ten records, every other one aborted; and one that stays open."""
     async with asyncio.timeout(200):
-        producer = AIOKafkaProducer(bootstrap_servers=broker.address, transactional_id="mine", compression_type="gzip")
+        producer = AIOKafkaProducer(
+            bootstrap_servers=broker.address,
+            transactional_id="mine",
+            transaction_timeout_ms=600_000,  # it must be open still when the broker crashes
+            compression_type="gzip",
+        )
         await producer.start()
         try:
             for number in range(TRANSACTIONS):
