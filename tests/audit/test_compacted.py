@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.timeout(0 if "REPLOG_COMPACTED_CASES" in os.environ else 900),
+    pytest.mark.timeout(0 if "REPLOG_COMPACTED_CASES" in os.environ else 1800),
 ]
 
 CASES = int(os.environ.get("REPLOG_COMPACTED_CASES", "100"))

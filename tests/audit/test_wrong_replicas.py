@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.timeout(0 if "REPLOG_AUDIT_CASES" in os.environ else 900),
+    pytest.mark.timeout(0 if "REPLOG_AUDIT_CASES" in os.environ else 1800),
 ]
 
 CASES = int(os.environ.get("REPLOG_AUDIT_CASES", "560"))
