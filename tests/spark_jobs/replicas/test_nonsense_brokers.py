@@ -140,7 +140,7 @@ def test_a_silent_broker_is_waited_for_once(silent: str, monkeypatch: pytest.Mon
     assert [files.partition for files in listed] == topics
     assert all("did not answer in time" in (files.error or "") for files in listed)
     with pytest.raises(OSError, match="did not answer in time"):
-        store.log_start(topics[0])
+        store.again(topics[0])
     assert waits == [], "what timed out once is not tried again"
 
 
