@@ -95,12 +95,12 @@ def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
     epochs = tuple(entry for entry in checkpoint.entries if entry[1] < offset)
     try:
         batch = _batch_below(files, offset) if files.log_start < offset else None
-        topic_id, directory = files.store.identity(files.partition)
+        directory = files.store.identity(files.partition)
     except (OSError, ReplogError) as error:
         return f"cannot be read: {error}"
     if batch is None and files.log_start < offset:
         return f"ends below {offset}, or was compacted there"
-    return Landmark(files.log_start, epochs, batch, topic_id, directory)
+    return Landmark(files.log_start, epochs, batch, files.topic_id or "", directory)
 
 
 def _batch_below(files: PartitionFiles, offset: int) -> Batch | None:

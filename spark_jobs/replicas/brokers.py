@@ -64,7 +64,6 @@ def broker_stores(
         raise OSError(errno.EINVAL, f"bootstrap.servers: {error.message}") from None
     found = _metadata(addressed, sorted(topics))
     addresses = {broker.broker_id: broker.address for broker in found.brokers}
-    topic_ids = {topic.topic: topic.topic_id for topic in found.topics}
     assigned: dict[int, list[TopicPartition]] = {}
     for topic in found.topics:
         if topic.error_code:
@@ -73,7 +72,7 @@ def broker_stores(
             for replica in partition.replicas:
                 assigned.setdefault(replica, []).append(TopicPartition(topic.topic, partition.partition))
     return [
-        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)), topic_ids)
+        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)))
         for replica, partitions in sorted(assigned.items())
         if not replicas or replica in replicas
     ]
@@ -178,7 +177,6 @@ class BrokerStore:
     replica: int
     address: str  # empty: the cluster has no such broker
     assigned: tuple[TopicPartition, ...] = field(repr=False)  # what it should have
-    topic_ids: dict[str, bytes] = field(default_factory=dict, repr=False)
     _connection: _Connection | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -201,7 +199,7 @@ class BrokerStore:
 
     def for_segments(self) -> "BrokerStore":
         """As `ReplicaStore` says, without what else is assigned to the broker."""
-        return replace(self, assigned=(), topic_ids={})
+        return replace(self, assigned=())
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         """As `ReplicaStore` says, all bounds of a partition as of one moment. One call for each topic."""
@@ -268,8 +266,8 @@ class BrokerStore:
             raise Vanished(f"{self.place} has no replica of {partition} any more")
         return self._files(partition, described)
 
-    def identity(self, partition: TopicPartition) -> tuple[str, str]:
-        return format_topic_id(self.topic_ids.get(partition.topic, b"")), ""
+    def identity(self, partition: TopicPartition) -> str:
+        return ""
 
     @contextmanager
     def open(self, segment: Segment, suffix: str) -> "Iterator[_RemoteFile]":

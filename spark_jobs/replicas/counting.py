@@ -36,7 +36,7 @@ class CountingStore:
     def again(self, partition: TopicPartition) -> PartitionFiles:
         return self._store.again(partition).through(self)
 
-    def identity(self, partition: TopicPartition) -> tuple[str, str]:
+    def identity(self, partition: TopicPartition) -> str:
         return self._store.identity(partition)
 
     @contextmanager

@@ -148,14 +148,13 @@ class DirectoryStore:
             raise OSError(error.message) from None
         return self._list(partition, log_start, None, cleaned_to)
 
-    def identity(self, partition: TopicPartition) -> tuple[str, str]:
+    def identity(self, partition: TopicPartition) -> str:
         """One that was moved aside and copied anew is another, even under the same inode number."""
         directory = self.directory / partition.directory_name
-        topic_id = read_topic_id(directory)
-        inode = os.stat(directory).st_ino
-        if topic_id is None:
-            return "", f"{inode}-0"
-        return format_topic_id(topic_id), f"{inode}-{os.stat(directory / PARTITION_METADATA).st_mtime_ns}"
+        written = 0
+        with suppress(FileNotFoundError):
+            written = os.stat(directory / PARTITION_METADATA).st_mtime_ns
+        return f"{os.stat(directory).st_ino}-{written}"
 
     def _list(self, partition: TopicPartition, log_start: int, mark: int | None, cleaned_to: int) -> PartitionFiles:
         try:

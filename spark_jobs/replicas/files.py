@@ -71,11 +71,8 @@ class ReplicaStore(Protocol):
     def again(self, partition: TopicPartition) -> "PartitionFiles":
         """The partition as it is now; digests may be left out. Raises Vanished if it is gone."""
 
-    def identity(self, partition: TopicPartition) -> tuple[str, str]:
-        """Topic id and directory, each empty if nobody knows: of a replica that took the place of another, others.
-
-        Raises ReplogError too.
-        """
+    def identity(self, partition: TopicPartition) -> str:
+        """Of the directory: one that takes its place has another. Empty if nobody knows."""
 
     def open(self, segment: "Segment", suffix: str) -> AbstractContextManager[SegmentFile]:
         """One of the segment's files: `.log`, `.index`, `.timeindex` or `.digest`. FileNotFoundError if it has none."""
