@@ -193,7 +193,7 @@ def _lines(done: "Round") -> list[str]:
     for finding in done.new:
         name = name_of(finding.topic, finding.partition)
         offsets = "" if finding.first is None else f" offsets {finding.first} to {finding.last}"
-        lines.append(f"  {finding.kind} {name}{offsets}: {blamed(finding.wrong, finding.why)}")
+        lines.append(f"  {finding.kind} {name}{offsets}: {blamed(finding.kind, finding.wrong, finding.why)}")
     return list(map(printable, lines))
 
 

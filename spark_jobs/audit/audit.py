@@ -52,7 +52,7 @@ from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
-ATTEMPTS = 3  # at a partition that changes while it is read
+ATTEMPTS = 4  # at a partition that changes while it is read
 
 Where = Mapping[int, Path | tuple[Path, ...]] | str
 """Replica id → a broker's log directory, or all of them; or the bootstrap servers of a running cluster."""

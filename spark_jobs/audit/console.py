@@ -122,7 +122,9 @@ class Console:
         name = name_of(finding.topic, finding.partition)
         self._writer.line(f"\n{number}. [bold red]{finding.kind}[/] {escape(name + offsets)}")
         paragraph = self._writer.paragraph
-        paragraph("wrong" if is_fault(finding) else "about", printable(blamed(finding.wrong, finding.why)))
+        paragraph(
+            "wrong" if is_fault(finding) else "about", printable(blamed(finding.kind, finding.wrong, finding.why))
+        )
         for evidence in finding.evidence:
             place = evidence.file + ("" if evidence.position is None else f" at byte {evidence.position}")
             told = finding.why.endswith(evidence.seen)  # once is enough

@@ -40,7 +40,7 @@ def print_explanation(shown: Json, of: int) -> None:
     batches = f" ({shown['batches']} batches)" if shown.get("batches", 1) > 1 else ""
     number = f", finding {shown['number']} of {of}"
     writer.line(f"[bold red]{_safe(shown['class'])}[/] {_safe(place + offsets + batches + number)}")
-    wrong = blamed(shown["wrong_replica"], shown["why"])
+    wrong = blamed(shown["class"], shown["wrong_replica"], shown["why"])
     writer.paragraph("means", shown["meaning"])
     writer.paragraph("about" if shown["class"] == UNREADABLE else "wrong", printable(wrong))
     writer.paragraph("remedy", printable(shown["remedy"]))

@@ -219,6 +219,8 @@ def change_of(before: Replica | None, after: Replica | None) -> str | None:
     """What of a replica is not as it was, if that may make an audit see what is not so."""
     if before is None or after is None:
         return "it was removed" if after is None else "it was added"
+    if (after.fault, after.detail) != (before.fault, before.detail):  # one that cannot be read has no bounds either
+        return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
     if after.topic_id != before.topic_id:
         return f"it belonged to topic id {before.topic_id}, then to {after.topic_id}"
     if after.log_start != before.log_start:
@@ -229,8 +231,6 @@ def change_of(before: Replica | None, after: Replica | None) -> str | None:
         return f"its leader epoch moved from {before.leader_epoch} to {after.leader_epoch}"
     if after.cleaned_to != before.cleaned_to:
         return f"it was cleaned up to {after.cleaned_to}"
-    if (after.fault, after.detail) != (before.fault, before.detail):
-        return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
     return None
 
 

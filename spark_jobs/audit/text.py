@@ -1,5 +1,7 @@
 """How values are written for people, whatever they hold."""
 
+from spark_jobs.replicas.faults import UNREADABLE
+
 MAX_TEXT = 1000  # characters of one value
 _SPACE = "\N{NARROW NO-BREAK SPACE}"
 
@@ -19,8 +21,10 @@ def name_of(topic: str, partition: int) -> str:
     return f"{topic}-{partition}" if partition >= 0 else "whole log directory"
 
 
-def blamed(wrong: int | None, why: str) -> str:
-    """Which replica, and why it."""
+def blamed(kind: str, wrong: int | None, why: str) -> str:
+    """Which replica, and why it. Of what could not be settled, why not: no replica need be wrong."""
+    if wrong is None and kind == UNREADABLE:
+        return why
     who = "nothing tells which replica" if wrong is None else f"replica {wrong}"
     return why if why.startswith(who) else f"{who}: {why}"
 

@@ -40,6 +40,8 @@ def test_replicas_of_different_topics_of_one_name_are_not_compared() -> None:
     assert (finding.kind, finding.replicas) == ("UNREADABLE", (1, 2, 3))
     assert "replicas 1 and 3 of topic id NEW; replica 2 of topic id OLD" in finding.why
     assert change_of(old, replace(old, topic_id="NEW")) == "it belonged to topic id OLD, then to NEW"
+    gone = Replica(2, "t", 0, 0, None, 0, 0, 0, "UNREADABLE", "broker 2", "the broker does not answer")
+    assert change_of(old, gone) == "it was in order, then the broker does not answer"
 
 
 def test_retention_explains_what_it_deleted_if_nothing_else_has_changed() -> None:
