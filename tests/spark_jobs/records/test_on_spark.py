@@ -159,7 +159,7 @@ def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(
     producing = flights(local, given, killed)
     try:
         deadline = time.monotonic() + 400
-        while (seen := counted_so_far(query)) == 0 and time.monotonic() < deadline:
+        while (seen := counted_so_far(query)) == 0 and query.isActive and time.monotonic() < deadline:
             time.sleep(0.05)
         local.kill(2)
         killed.set()
