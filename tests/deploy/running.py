@@ -16,7 +16,7 @@ class Running:
         with log.open("wb") as output:
             self.process = subprocess.Popen(arguments, stdout=output, stderr=output, env=environment)
 
-    def wait_until(self, alive: Callable[[str], bool], what: str, timeout_s: float = 120) -> None:
+    def wait_until(self, alive: Callable[[str], bool], what: str, timeout_s: float = 400) -> None:
         """Poll `alive`, which is given the output so far. Fails with that output."""
         deadline = time.monotonic() + timeout_s
         while not alive(self.log.read_text()):

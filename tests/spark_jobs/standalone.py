@@ -101,7 +101,7 @@ def standalone(home: Path) -> Iterator[Standalone]:
         return started[-1]
 
     def wait(process: Running, sign: str) -> None:
-        process.wait_until(lambda output: sign in output, repr(sign), timeout_s=200)
+        process.wait_until(lambda output: sign in output, repr(sign), timeout_s=400)
 
     with stopped_afterwards() as started:
         wait(start("master", "master.Master", "--port", str(port)), "I have been elected leader")
