@@ -117,11 +117,17 @@ class Segment:
                 if suffix != LOG_SUFFIX:
                     raise
                 raise Vanished(f"the segment is gone: {error}") from None
-            if suffix == LOG_SUFFIX and (
-                file.size < self.size or (file.size > self.size and self.next_base is not None)
-            ):
+            moved = file.size < self.size or (file.size > self.size and self.next_base is not None)
+            if suffix == LOG_SUFFIX and moved and not self._is_listed_still():
                 raise Vanished(f"the log of {self.size} bytes has {file.size}")
             yield file
+
+    def _is_listed_still(self) -> bool:
+        """Whether the broker of a sealed segment knows of no change: then its file is damaged, whatever its size."""
+        if self.next_base is None:
+            return False
+        now, _ = self.again()
+        return (now.next_base, now.size) == (self.next_base, self.size)
 
     def epochs(self) -> "EpochCheckpoint":
         return self.store.epochs(self.topic_partition)

@@ -58,6 +58,10 @@ def everything(store: ReplicaStore) -> dict[str, Any]:
     return found
 
 
+def check(segment: Segment) -> list[Any]:
+    return list(settled(partial(check_segment, crc=True), segment, 0))
+
+
 def segments(store: BrokerStore) -> tuple[Segment, ...]:
     (files,) = store.partitions(frozenset({"t"}))
     assert files.error is None
@@ -120,6 +124,19 @@ async def test_a_segment_that_goes_while_it_is_read_vanished(cluster: InProcessC
     assert (fault.fault, fault.first, fault.last) == ("VANISHED", first.base, second.base - 1)
     with pytest.raises(Vanished):
         await asyncio.to_thread(read_on)
+
+
+async def test_a_file_that_is_shorter_than_the_broker_knows_is_damaged(cluster: InProcessCluster) -> None:
+    """It did not vanish: the broker did not do that."""
+    store = await filled(cluster)
+    first, second, *_ = await asyncio.to_thread(segments, store)
+    path = cluster.brokers[1].manager.hosted[TP].log.directory / f"{first.base:020d}.log"
+    raw, removed = path.read_bytes(), (await asyncio.to_thread(check, first))[3]
+    path.write_bytes(raw[: removed.position] + raw[removed.position + removed.size :])
+    found = await asyncio.to_thread(check, first)
+    gaps = [(item.first, item.last) for item in found if isinstance(item, Fault) and item.fault == "GAP"]
+    assert gaps == [(removed.base_offset, removed.last_offset)], found
+    assert not [item for item in await asyncio.to_thread(check, second) if isinstance(item, Fault)]
 
 
 async def test_a_broker_that_is_down_is_told_for_each_of_its_partitions(
