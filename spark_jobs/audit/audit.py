@@ -8,7 +8,7 @@ A partition that changed under the audit is read again.
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ from spark_jobs.audit.rows import fault_of, interval_of, mismatch_of, own_fault
 from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
 from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, RECORDS, ChecksSource
 from spark_jobs.replicas.counting import CountingStore
-from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE, VANISHED
+from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, NO_DIGESTS, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
 ATTEMPTS = 4  # at a partition that changes while it is read
@@ -57,7 +57,7 @@ ATTEMPTS = 4  # at a partition that changes while it is read
 Where = Mapping[int, Path | tuple[Path, ...]] | str
 """Replica id → a broker's log directory, or all of them; or the bootstrap servers of a running cluster."""
 
-Key = tuple[str, int]  # topic, partition
+Range = tuple[str, int, int, int]  # topic, partition, first and last offset
 Progress = Callable[[str], None]
 
 
@@ -84,7 +84,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        return verdict(self.findings, self.compared)
+        return verdict(self.findings, self.compared, complete=self.complete)
 
 
 @dataclass
@@ -100,17 +100,17 @@ class _Seen:
         self.mismatches += other.mismatches
         self.intervals += other.intervals
 
-    def keys(self) -> set[Key]:
+    def keys(self) -> set[TopicPartition]:
         items: list[Fault | Mismatch | Interval] = [*self.faults, *self.mismatches, *self.intervals]
-        return {(item.topic, item.partition) for item in items}
+        return {item.key for item in items}
 
     def forget(self, starts: Mapping[Place, int]) -> None:
         """What those replicas had below these offsets, and have deleted meanwhile."""
-        self.faults = [f for f in self.faults if f.last >= starts.get((f.topic, f.partition, f.replica), 0)]
+        self.faults = [f for f in self.faults if f.last >= starts.get((*f.key, f.replica), 0)]
 
-    def without(self, keys: set[Key]) -> "_Seen":
+    def without(self, keys: Collection[TopicPartition]) -> "_Seen":
         def kept(items: Iterable[Any]) -> list[Any]:
-            return [item for item in items if (item.topic, item.partition) not in keys]
+            return [item for item in items if item.key not in keys]
 
         return _Seen(kept(self.faults), kept(self.mismatches), kept(self.intervals))
 
@@ -148,7 +148,7 @@ class _Run:
         self._progress = progress
         self._since = since
         self._save = save
-        self._starts: dict[Key, int] = {}  # below which nothing needs to be compared
+        self._starts: dict[TopicPartition, int] = {}  # below which nothing needs to be compared
         self._options = {"topics": ",".join(topics)}
         directories = {}
         if isinstance(where, str):
@@ -166,22 +166,22 @@ class _Run:
         result.replicas = self._describe()
         taken, verified = self._take_over()
         seen = self._passes(result.replicas)
-        moved: dict[Key, str] = {}
+        moved: dict[TopicPartition, str] = {}
         for _ in range(ATTEMPTS - 1):
             if not (moved := self._moved(seen)):
                 break
-            seen = seen.without(set(moved))
+            seen = seen.without(moved)
             self._starts = {key: start for key, start in self._starts.items() if key not in moved}
-            seen.add(self._passes([replica for replica in result.replicas if _key(replica) in moved]))
+            seen.add(self._passes([replica for replica in result.replicas if replica.key in moved]))
         else:
             moved = self._moved(seen)
         if not result.directories:  # a running cluster's
             result.directories = {n: (Path(f"broker-{n}"),) for n in sorted({r.replica for r in result.replicas})}
-        apart = [finding for finding in strangers(result.replicas) if _key(finding) not in moved]
-        unknown = {*moved, *map(_key, apart)}
+        apart = [finding for finding in strangers(result.replicas) if finding.key not in moved]
+        unknown = {*moved, *(finding.key for finding in apart)}
         settled = seen.without(unknown)
         faults = list(dict.fromkeys(settled.faults))  # more than one pass may see them
-        replicas = [replica for replica in result.replicas if _key(replica) not in unknown]
+        replicas = [replica for replica in result.replicas if replica.key not in unknown]
         result.findings = [
             *resolve(result.directories, replicas, faults, settled.mismatches, settled.intervals),
             *apart,
@@ -199,16 +199,17 @@ class _Run:
         """What need not be compared again; and what can be saved if nothing is found, as it is before it is read."""
         if self._since is None and not self._save:
             return TakenOver(), {}
-        stores = [CountingStore(store) for store in ChecksSource(self._options).stores()]
+        source = ChecksSource(self._options)
+        stores = [CountingStore(store) for store in source.stores()]
         try:
-            listed = list_replicas(stores, filter(None, self._options["topics"].split(",")))
+            listed = list_replicas(stores, source.topics())
             taken = take_over(self._since, self._level, listed) if self._since is not None else TakenOver()
             verified = landmarks(listed, bounds_of(self._result.replicas)) if self._save else {}
         finally:
             for store in stores:
                 store.close()
         self._count("describe", sum(store.bytes_read for store in stores))
-        self._starts = {(p.topic, p.partition): start for p, start in taken.starts.items()}
+        self._starts = taken.starts
         self._result.taken = taken if self._since is not None else None
         return taken, verified
 
@@ -220,30 +221,33 @@ class _Run:
         rows = self._load("replog_replicas").select(*Replica.columns(), "read").collect()
         self._count("describe", sum(row["read"] for row in rows))
         self._done("describe")
-        return [Replica(*row[:-1]) for row in rows]
+        described = [Replica(*row[:-1]) for row in rows]
+        held = {replica.place for replica in described if replica.segments}
+        # Of a replica that moved, the checkpoint of the log directory that it left may still tell.
+        return [r for r in described if r.segments or not r.readable or r.place not in held]
 
-    def _moved(self, seen: _Seen) -> dict[Key, str]:
+    def _moved(self, seen: _Seen) -> dict[TopicPartition, str]:
         """The partitions of which something was seen that their changing may explain, and how they changed.
 
         Brings the descriptions of those up to date.
         """
-        suspects = seen.keys() | {_key(replica) for replica in self._result.replicas if replica.suspect}
-        suspects |= set(map(_key, strangers(self._result.replicas)))
+        suspects = seen.keys() | {replica.key for replica in self._result.replicas if replica.suspect}
+        suspects |= {finding.key for finding in strangers(self._result.replicas)}
         if not suspects:
             return {}
-        before = {(*_key(r), r.replica): r for r in self._result.replicas if _key(r) in suspects}
+        before = {r.place: r for r in self._result.replicas if r.key in suspects}
         described = self._describe()
-        after = {(*_key(r), r.replica): r for r in described if _key(r) in suspects}
+        after = {r.place: r for r in described if r.key in suspects}
         deleted = deleted_below(before, after)
         seen.forget(deleted)
         unexplained = seen.keys()
-        moved = {(fault.topic, fault.partition): fault.detail for fault in seen.faults if fault.kind == VANISHED}
+        moved = {fault.key: fault.detail for fault in seen.faults if fault.kind == VANISHED}
         for place in sorted(before.keys() | after.keys()):
-            change = change_of(before.get(place), after.get(place))
-            if change is not None and (place not in deleted or place[:2] in unexplained):
-                moved.setdefault(place[:2], f"replica {place[2]}: {change}")
-        kept = [replica for replica in self._result.replicas if _key(replica) not in moved]
-        self._result.replicas = kept + [replica for replica in described if _key(replica) in moved]
+            key, change = TopicPartition(*place[:2]), change_of(before.get(place), after.get(place))
+            if change is not None and (place not in deleted or key in unexplained):
+                moved.setdefault(key, f"replica {place[2]}: {change}")
+        kept = [replica for replica in self._result.replicas if replica.key not in moved]
+        self._result.replicas = kept + [replica for replica in described if replica.key in moved]
         return moved
 
     # -- passes over the files
@@ -252,7 +256,7 @@ class _Run:
         held = [r for r in replicas if r.readable and r.partition >= 0]
         if not held:
             return _Seen()
-        marks = [(r.replica, *_key(r), r.high_watermark) for r in held if r.high_watermark is not None]
+        marks = [(r.replica, *r.key, r.high_watermark) for r in held if r.high_watermark is not None]
         self._marks = marks_frame(self._spark, marks)
         if self._level == "digest":
             return self._digests(held)
@@ -266,14 +270,14 @@ class _Run:
     def _records(self, held: list[Replica]) -> _Seen:
         """Where replicas were cleaned on their own, what is left of their records."""
         ends = cleaned_ends(held)
-        cleaned = [r for r in held if ends.get(_key(r), 0) > self._starts.get(_key(r), 0)]
+        cleaned = [r for r in held if ends.get(r.key, 0) > self._starts.get(r.key, 0)]
         if not cleaned:
             return _Seen()
         self._progress("comparing records where replicas were cleaned")
         scopes = []
         for r in cleaned:
-            first, end = max(r.log_start, self._starts.get(_key(r), 0)), ends[_key(r)]
-            scopes.append(Scope(r.replica, *_key(r), first, min(r.mark, r.log_end, end), end))
+            first, end = max(r.log_start, self._starts.get(r.key, 0)), ends[r.key]
+            scopes.append(Scope(r.replica, *r.key, first, min(r.mark, r.log_end, end), end))
         seen = self._by_batch("records", cleaned, compare_records(self._spark, scopes), {"pass": RECORDS}, few=True)
         return replace(seen, mismatches=[replace(mismatch, of_records=True) for mismatch in seen.mismatches])
 
@@ -308,19 +312,24 @@ class _Run:
             options = {"pass": kind, "entries": "true", "ranges": json.dumps(ranges)}
             closer = _points(self._collect("entries", held, compare_indexes, options))
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
-        faults = [fault for fault in seen.faults if fault.kind not in (UNREADABLE, VANISHED)]
-        short = [(*_key(r), r.log_end, r.mark) for r in held if r.log_end < r.mark]
+        faults = [fault for fault in seen.faults if fault.kind not in (UNREADABLE, NO_DIGESTS, VANISHED)]
+        short = [(*r.key, r.log_end, r.mark) for r in held if r.log_end < r.mark]
         if wanted := [*_ranges(seen.intervals), *_places(faults, held), *short]:
             self._progress("reading the headers where indexes disagree, or something is wrong")
             seen.faults = [fault for fault in seen.faults if fault not in faults]
-            closer = self._compare(held, wanted, crc="false")
-            epochs = _places([fault for fault in closer.faults if fault.kind == EPOCH_CACHE_LIE], held)
-            if not set(epochs) <= set(wanted):  # it may have more to say, or the batches of others
-                closer = self._compare(held, [*wanted, *epochs], crc="false")
-            seen.add(closer)
+            seen.add(self._headers(held, wanted))
         return seen
 
-    def _compare(self, held: list[Replica], ranges: list[tuple[str, int, int, int]], crc: str) -> _Seen:
+    def _headers(self, held: list[Replica], wanted: list[Range]) -> _Seen:
+        """Batch by batch; all of a partition if that shows that an epoch checkpoint lies: where else is not known."""
+        seen = self._compare(held, wanted, crc="false")
+        lies = [fault for fault in seen.faults if fault.kind == EPOCH_CACHE_LIE]
+        if whole := sorted(set(_places(lies, held)) - set(wanted)):
+            seen = seen.without({fault.key for fault in lies})
+            seen.add(self._compare(held, whole, crc="false"))
+        return seen
+
+    def _compare(self, held: list[Replica], ranges: list[Range], crc: str) -> _Seen:
         """Batch by batch."""
         wider = [(topic, partition, first, last + 1) for topic, partition, first, last in ranges]  # to where they agree
         options = {"pass": BATCHES, "ranges": json.dumps(wider), "crc": crc}
@@ -344,7 +353,7 @@ class _Run:
         few: bool = False,
     ) -> list[Row]:
         """Run one pass; its bytes and seconds go on the account of `stage`. A `few` rows may be looked at twice."""
-        bounds = [(*_key(r), r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]
+        bounds = [(*r.key, r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]
         starts = json.dumps([(*key, start) for key, start in self._starts.items()])
         rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
         counted = Observation()
@@ -373,27 +382,23 @@ class _Run:
 def _wrong(result: Audit) -> set[TopicPartition]:
     """The partitions of which not all is known to be right."""
     concerned: list[Finding | Replica] = [*result.findings, *([] if result.complete else result.replicas)]
-    return {TopicPartition(item.topic, item.partition) for item in concerned}
+    return {item.key for item in concerned}
 
 
-def _key(item: Replica | Finding) -> Key:
-    return item.topic, item.partition
-
-
-def _ranges(intervals: Iterable[Interval]) -> list[tuple[str, int, int, int]]:
+def _ranges(intervals: Iterable[Interval]) -> list[Range]:
     return [(i.topic, i.partition, min(i.first, i.last), i.last) for i in intervals]
 
 
-def _places(faults: Iterable[Fault], held: Iterable[Replica]) -> list[tuple[str, int, int, int]]:
+def _places(faults: Iterable[Fault], held: Iterable[Replica]) -> list[Range]:
     """The offsets that faults may be about, whatever a damaged header makes them say: all of them, if epochs lie."""
-    ends: dict[Key, int] = defaultdict(int)
+    ends: dict[TopicPartition, int] = defaultdict(int)
     for replica in held:
-        ends[_key(replica)] = max(ends[_key(replica)], replica.log_end)
+        ends[replica.key] = max(ends[replica.key], replica.log_end)
     return [
-        (*key, 0 if fault.kind == EPOCH_CACHE_LIE else fault.segment, max(fault.segment, min(last, ends[key])))
+        (*fault.key, 0, ends[fault.key])
+        if fault.kind == EPOCH_CACHE_LIE
+        else (*fault.key, fault.segment, max(fault.segment, min(fault.last, ends[fault.key])))
         for fault in faults
-        for key in [(fault.topic, fault.partition)]
-        for last in [ends[key] if fault.kind == EPOCH_CACHE_LIE else fault.last]
     ]
 
 

@@ -105,11 +105,11 @@ class Console:
 
     def _replicas(self, result: Audit) -> None:
         standing, left = states(result), 0
-        rows = [(r, standing[r.topic, r.partition, r.replica]) for r in result.replicas]
+        rows = [(r, standing[r.place]) for r in result.replicas]
         if len(rows) > MAX_ROWS:
             rows.sort(key=lambda row: STATES.index(row[1]))
             rows, left = rows[:MAX_ROWS], len(rows) - MAX_ROWS
-        rows.sort(key=lambda row: (row[0].topic, row[0].partition, row[0].replica))
+        rows.sort(key=lambda row: row[0].place)
         cleaned = any(replica.cleaned_to for replica, _ in rows)
         table = _table([*_COLUMNS, "cleaned to"] if cleaned else _COLUMNS, rows)
         if rows:

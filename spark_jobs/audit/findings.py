@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, UNREADABLE
+from replog.topic import TopicPartition
+from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 LEVELS = ("digest", "index", "batches", "deep")  # each sees what those before it see
 
@@ -14,9 +15,6 @@ EPOCH_MISMATCH = "EPOCH_MISMATCH"
 COMMITTED_LOSS = "COMMITTED_LOSS"
 
 CONSISTENT, DIVERGED, INCONCLUSIVE = "CONSISTENT", "DIVERGED", "INCONCLUSIVE"
-Place = tuple[str, int, int]
-"""Topic, partition and replica."""
-
 EXIT_CODES = {CONSISTENT: 0, DIVERGED: 1, INCONCLUSIVE: 3}
 
 MEANINGS = {
@@ -29,6 +27,9 @@ MEANINGS = {
     GAP: "Offsets are missing, and no other replica can fill them; or they come twice, or out of order.",
     UNREADABLE: "Something could not be read, so nothing can be said of it.",
 }
+TOLD_AS = {REPEATED: GAP, NO_DIGESTS: UNREADABLE}
+"""Classes of faults that have no class of findings of their own."""
+
 _COPY = (
     "Stop broker {replica}, move {directory} aside and start the broker: it copies the partition from the leader "
     "again. Until it is back in the ISR, do not elect it."
@@ -39,22 +40,36 @@ REMEDIES = {
     EPOCH_MISMATCH: _COPY,
     BIT_ROT: "Check the disk of broker {replica} (SMART, kernel log). " + _COPY,
     GAP: "If another copy or a backup has these offsets, restore it; if not they are lost: seek consumers past them.",
+    REPEATED: _COPY,
     EPOCH_CACHE_LIE: "Stop broker {replica}, remove {directory}/leader-epoch-checkpoint and start the broker: "
     "the checkpoint is rebuilt from the batches. On Apache Kafka, move {directory} aside instead.",
     INDEX_LIE: "Stop broker {replica}, remove {file} and start the broker: indexes are rebuilt from the log.",
     UNREADABLE: "Make {file} readable (permissions, mount, disk), then audit again.",
+    NO_DIGESTS: "Audit with --level index, or deep: these need no digest indexes, which brokers of Apache Kafka do not "
+    "write.",
 }
-NO_DIGESTS_REMEDY = (
-    "Audit with --level index, or deep: these need no digest indexes, which brokers of Apache Kafka do not write."
-)
 UNDECIDED = (
     "The replicas contradict each other and nothing tells which is right: compare with a backup or with the producer, "
     "then let the wrong replica copy the partition again."
 )
 
 
+Place = tuple[str, int, int]  # topic, partition, replica
+
+
+class _OfPartition:
+    """What is of one partition; of partition -1 of no topic, if it is of a whole log directory."""
+
+    topic: str
+    partition: int
+
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
 @dataclass(frozen=True)
-class Replica:
+class Replica(_OfPartition):
     """One replica of a partition as `replog_replicas` describes it."""
 
     replica: int
@@ -75,6 +90,10 @@ class Replica:
     @classmethod
     def columns(cls) -> list[str]:
         return [column.name for column in fields(cls)]
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition, self.replica
 
     @property
     def readable(self) -> bool:
@@ -103,7 +122,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Fault:
+class Fault(_OfPartition):
     """Something that one replica's files show by themselves."""
 
     kind: str
@@ -134,7 +153,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class Mismatch(_OfPartition):
     """A run of batches on which two replicas or more disagree; `views` are of its first batch."""
 
     kind: str
@@ -149,7 +168,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(_OfPartition):
     """Offsets over which the indexes of two replicas disagree."""
 
     topic: str
@@ -162,7 +181,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(_OfPartition):
     """One cause, told once."""
 
     kind: str
@@ -192,10 +211,10 @@ def unsettled(topic: str, partition: int, why: str) -> Finding:
 
 def strangers(replicas: Iterable[Replica]) -> list[Finding]:
     """Of partitions whose replicas belong to different topics of that name, so that nothing can be compared."""
-    held: dict[tuple[str, int], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    held: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for replica in replicas:
         if replica.topic_id is not None:
-            held[replica.topic, replica.partition][replica.topic_id].append(replica.replica)
+            held[replica.key][replica.topic_id].append(replica.replica)
     found = []
     for key, topics in sorted(held.items()):
         if len(topics) > 1:
@@ -248,21 +267,21 @@ def deleted_below(before: Mapping[Place, Replica], after: Mapping[Place, Replica
     return {place: start for place, start in deleted.items() if place[:2] not in otherwise}
 
 
-def cleaned_ends(replicas: Iterable[Replica]) -> dict[tuple[str, int], int]:
+def cleaned_ends(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
     """Up to where replicas of a partition were cleaned, which each does on its own (CL-10): of those that were."""
-    ends: dict[tuple[str, int], int] = {}
+    ends: dict[TopicPartition, int] = {}
     for replica in replicas:
-        if replica.cleaned_to > ends.get((replica.topic, replica.partition), 0):
-            ends[replica.topic, replica.partition] = replica.cleaned_to
+        if replica.cleaned_to > ends.get(replica.key, 0):
+            ends[replica.key] = replica.cleaned_to
     return ends
 
 
 def compared(level: str, replicas: Iterable[Replica]) -> int:
     """Partitions that two replicas or more hold, and of which the level compares something."""
-    held: dict[tuple[str, int], list[Replica]] = defaultdict(list)
+    held: dict[TopicPartition, list[Replica]] = defaultdict(list)
     for replica in replicas:
         if replica.partition >= 0:
-            held[replica.topic, replica.partition].append(replica)
+            held[replica.key].append(replica)
     ends = {} if level == "deep" else cleaned_ends(itertools.chain(*held.values()))
     return sum(len(held[key]) > 1 and not 0 < max(r.mark for r in held[key]) <= ends.get(key, 0) for key in held)
 
@@ -273,14 +292,15 @@ def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
     if level != "deep":
         how = f"level {level} compares nothing there: audit at level deep"
     return [
-        f"{topic}-{partition}: below offset {end} replicas were cleaned on their own; {how}"
-        for (topic, partition), end in sorted(cleaned_ends(replicas).items())
+        f"{partition.directory_name}: below offset {end} replicas were cleaned on their own; {how}"
+        for partition, end in sorted(cleaned_ends(replicas).items())
     ]
 
 
-def verdict(findings: Iterable[Finding], compared: int) -> str:
-    """The one word: `compared` is the number of partitions of which two replicas or more were seen."""
+def verdict(findings: Iterable[Finding], compared: int, *, complete: bool = True) -> str:
+    """The one word: `compared` is the number of partitions of which two replicas or more were seen. Not `complete`:
+    there was more to be told than was looked at."""
     kinds = {finding.kind for finding in findings}
     if kinds - {UNREADABLE}:
         return DIVERGED
-    return INCONCLUSIVE if kinds or not compared else CONSISTENT
+    return CONSISTENT if compared and complete and not kinds else INCONCLUSIVE

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding
 from spark_jobs.audit.results import finding_record, write_findings
@@ -156,8 +157,9 @@ class Follower:
 
     def _finish(self, state: State, trigger: int, result: Audit, began: float) -> Round:
         number = state.round + 1
-        keys = {_key(finding): finding for finding in result.findings[:MAX_KNOWN]}
-        new = [finding for key, finding in keys.items() if key not in state.known]
+        keys = {_identity(finding): finding for finding in result.findings[:MAX_KNOWN]}
+        known = set(state.known)
+        new = [finding for key, finding in keys.items() if key not in known]
         table = self.directory / FINDINGS / f"round={number}"
         shutil.rmtree(table, ignore_errors=True)  # of this round, before the end came
         if new or number == 0:
@@ -186,7 +188,7 @@ class Follower:
         return CONSISTENT if self.rounds and set(self.rounds) == {CONSISTENT} else INCONCLUSIVE
 
 
-def _key(finding: Finding) -> str:
+def _identity(finding: Finding) -> str:
     """What tells a finding from others, also when there is more of it in a later round."""
     return f"{finding.kind} {finding.topic}-{finding.partition} {finding.wrong} {finding.first}"
 
@@ -194,11 +196,9 @@ def _key(finding: Finding) -> str:
 def _offsets(result: Audit) -> list[int]:
     """How many offsets of each partition were covered."""
     starts = {} if result.taken is None else result.taken.starts
-    ends: dict[tuple[str, int], tuple[int, int]] = {}
+    ends: dict[TopicPartition, tuple[int, int]] = {}
     for replica in result.replicas:
         if replica.readable and replica.partition >= 0:
-            key = replica.topic, replica.partition
-            start, end = ends.get(key, (replica.log_start, replica.mark))
-            ends[key] = min(start, replica.log_start), max(end, replica.mark)
-    taken = {(partition.topic, partition.partition): start for partition, start in starts.items()}
-    return [max(0, end - max(start, taken.get(key, 0))) for key, (start, end) in ends.items()]
+            start, end = ends.get(replica.key, (replica.log_start, replica.mark))
+            ends[replica.key] = min(start, replica.log_start), max(end, replica.mark)
+    return [max(0, end - max(start, starts.get(key, 0))) for key, (start, end) in ends.items()]

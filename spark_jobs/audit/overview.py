@@ -4,8 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import Finding, Replica
+from spark_jobs.audit.findings import Finding, Place, Replica
 from spark_jobs.audit.text import number
 from spark_jobs.replicas.faults import UNREADABLE
 
@@ -24,9 +25,6 @@ MAX_CELLS = 40_000  # of the map
 # Of the map, in pixels: a line, a cell, what begins a group, a letter, a digit; and letters of a name.
 _LINE, _COLUMN, _BEGIN, _LETTER, _DIGIT, _LONGEST = 890, 28, 6, 7, 8, 30
 
-Key = tuple[str, int]
-Place = tuple[str, int, int]  # topic, partition, replica
-
 
 def is_fault(finding: Finding) -> bool:
     """Whether something is wrong for certain; otherwise something could not be known."""
@@ -35,17 +33,11 @@ def is_fault(finding: Finding) -> bool:
 
 def states(result: Audit) -> dict[Place, str]:
     """The state of each replica, also of those that have nothing left but findings."""
-    furthest: dict[Key, int] = defaultdict(int)
+    furthest: dict[TopicPartition, int] = defaultdict(int)
     for replica in result.replicas:
         if replica.readable:
-            key = (replica.topic, replica.partition)
-            furthest[key] = max(furthest[key], replica.log_end)
-    found = {
-        (replica.topic, replica.partition, replica.replica): LAGGING
-        if replica.log_end < furthest[replica.topic, replica.partition]
-        else OK
-        for replica in result.replicas
-    }
+            furthest[replica.key] = max(furthest[replica.key], replica.log_end)
+    found = {r.place: LAGGING if r.log_end < furthest[r.key] else OK for r in result.replicas}
     for place, findings in concerned(result).items():
         found[place] = FAULT if any(is_fault(finding) for _, finding in findings) else UNREAD
     return found
@@ -53,14 +45,14 @@ def states(result: Audit) -> dict[Place, str]:
 
 def concerned(result: Audit) -> dict[Place, list[tuple[int, Finding]]]:
     """The findings, numbered from 1, that speak against each replica; all replicas where none is named."""
-    held: dict[Key, list[int]] = defaultdict(list)
+    held: dict[TopicPartition, list[int]] = defaultdict(list)
     for replica in result.replicas:
-        held[replica.topic, replica.partition].append(replica.replica)
+        held[replica.key].append(replica.replica)
     against: dict[Place, list[tuple[int, Finding]]] = defaultdict(list)
     for count, finding in enumerate(result.findings, 1):
         named = finding.replicas if finding.wrong is None else (finding.wrong,)
-        for replica_id in named or held[finding.topic, finding.partition]:
-            against[finding.topic, finding.partition, replica_id].append((count, finding))
+        for replica_id in named or held[finding.key]:
+            against[*finding.key, replica_id].append((count, finding))
     return against
 
 
@@ -101,9 +93,9 @@ def overview(result: Audit, listed: int) -> Map:
     """The map. If it would be too large, whole partitions are left out, those that stand best first."""
     standing = states(result)
     replicas = sorted({*result.directories, *(place[2] for place in standing)})
-    partitions: dict[Key, dict[int, str]] = defaultdict(dict)
+    partitions: dict[TopicPartition, dict[int, str]] = defaultdict(dict)
     for (topic, partition, replica), state in standing.items():
-        partitions[topic, partition][replica] = state
+        partitions[TopicPartition(topic, partition)][replica] = state
     keys = sorted(partitions)
     against = concerned(result)
     for n in (n for _, partition, n in standing if partition < 0):
@@ -119,7 +111,7 @@ def overview(result: Audit, listed: int) -> Map:
         worst = sorted(keys, key=lambda key: (min(STATES.index(state) for state in partitions[key].values()), key))
         drawn = sorted(worst[:room])
     without = Counter(min(partitions[key].values(), key=STATES.index) for key in set(keys) - set(drawn))
-    described = {(r.topic, r.partition, r.replica): r for r in result.replicas}
+    described = {replica.place: replica for replica in result.replicas}
     groups: dict[str, Group] = {}
     for key in drawn:
         cells = [

@@ -8,18 +8,20 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from replog.log.files import write_atomically
+from replog.topic import TopicPartition
 from spark_jobs.audit import overview, pictures
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, Finding, Replica, told_of_cleaned
 from spark_jobs.audit.lineage import History, Lineage, lineage
-from spark_jobs.audit.overview import ABSENT, Key, is_fault, states
-from spark_jobs.audit.results import LISTED, counts, place, summary, write_findings
+from spark_jobs.audit.overview import ABSENT, is_fault, states
+from spark_jobs.audit.results import LISTED, counts, summary, write_findings
 from spark_jobs.audit.text import bytes_text, many, name_of, number, printable
 
 DRAWN = 24  # diverged partitions with a plot and a lineage
@@ -39,6 +41,7 @@ SEEN_BY = {
     "deep": "Read every byte and recomputed every checksum. Sees everything, rotten payload too; where replicas were "
     "compacted on their own, compares records.",
 }
+_place = attrgetter("place")
 SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}
 
 
@@ -65,7 +68,7 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
     )
     environment.filters.update(n=number, bytes=bytes_text, family=pictures.family, initials=pictures.initials)
     style, script = (_source(environment, name) for name in ("report.css", "report.js"))
-    diverged = list(dict.fromkeys((f.topic, f.partition) for f in result.findings if is_fault(f) and f.partition >= 0))
+    diverged = list(dict.fromkeys(f.key for f in result.findings if is_fault(f) and f.partition >= 0))
     lagging = _lagging(result)
     bounds = _bounds(result)
     taken = [] if result.taken is None else result.taken.told()
@@ -129,7 +132,7 @@ def _told(result: Audit) -> str:
     if result.verdict == INCONCLUSIVE:
         return "Nothing wrong was seen, but not everything could be read or compared, so nothing is certain."
     faults = [finding for finding in result.findings if is_fault(finding)]
-    where = len({(finding.topic, finding.partition) for finding in faults})
+    where = len({finding.key for finding in faults})
     return (
         f"Replicas that must be equal are not, or a file contradicts itself: {many(len(faults), 'fault')} "
         f"in {many(where, 'partition')}."
@@ -173,12 +176,12 @@ def _steps(result: Audit) -> list[str]:
 # -- what is drawn
 
 
-def _lagging(result: Audit) -> list[tuple[Key, list[pictures.Lag]]]:
+def _lagging(result: Audit) -> list[tuple[TopicPartition, list[pictures.Lag]]]:
     """Partitions in which a replica's log end, or its high watermark, is behind; the furthest behind first."""
-    held: dict[Key, list[Replica]] = defaultdict(list)
-    for replica in sorted(result.replicas, key=place):
+    held: dict[TopicPartition, list[Replica]] = defaultdict(list)
+    for replica in sorted(result.replicas, key=_place):
         if replica.readable and replica.partition >= 0:
-            held[replica.topic, replica.partition].append(replica)
+            held[replica.key].append(replica)
     behind = []
     for key, replicas in held.items():
         end = max(replica.log_end for replica in replicas)
@@ -202,9 +205,9 @@ class Divergence:
     findings: list[tuple[int, Finding]]
 
 
-def _divergence(result: Audit, key: Key) -> Divergence:
-    findings = [(n, f) for n, f in enumerate(result.findings, 1) if (f.topic, f.partition) == key]
-    described = {r.replica: r for r in result.replicas if (r.topic, r.partition) == key and r.readable}
+def _divergence(result: Audit, key: TopicPartition) -> Divergence:
+    findings = [(n, f) for n, f in enumerate(result.findings, 1) if f.key == key]
+    described = {r.replica: r for r in result.replicas if r.key == key and r.readable}
     lanes = [
         _lane(n, described.get(n), result.epochs.get((*key, n), ()), findings)
         for n in sorted({*described, *(r for _, f in findings for r in f.replicas)})
@@ -212,7 +215,7 @@ def _divergence(result: Audit, key: Key) -> Divergence:
     window = pictures.close_up(lanes)
     histories = [
         History(r.replica, r.log_start, r.log_end, r.mark, result.epochs.get((*key, r.replica)))
-        for r in sorted(described.values(), key=place)
+        for r in sorted(described.values(), key=_place)
     ]
     return Divergence(
         name_of(*key),
@@ -243,5 +246,5 @@ def _lane(
 def _bounds(result: Audit) -> list[tuple[Replica, str]]:
     """Every replica and its state, those first that are not ok."""
     standing = states(result)
-    rows = [(replica, standing[place(replica)]) for replica in result.replicas]
-    return sorted(rows, key=lambda row: (overview.STATES.index(row[1]), place(row[0])))
+    rows = [(replica, standing[replica.place]) for replica in result.replicas]
+    return sorted(rows, key=lambda row: (overview.STATES.index(row[1]), row[0].place))

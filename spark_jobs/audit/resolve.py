@@ -3,17 +3,18 @@
 Pure: takes what Spark found (bounded lists), knows no Spark.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replog.log.files import DIGEST_SUFFIX, segment_file_name
+from replog.topic import TopicPartition
 from spark_jobs.audit.findings import (
     COMMITTED_LOSS,
     EPOCH_MISMATCH,
-    NO_DIGESTS_REMEDY,
     REMEDIES,
+    TOLD_AS,
     UNDECIDED,
     VALUE_MISMATCH,
     Evidence,
@@ -22,10 +23,10 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     Replica,
+    View,
     replica_names,
 )
-from spark_jobs.replicas.digests import NO_DIGESTS
-from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, REPEATED, UNREADABLE
+from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 
 @dataclass
@@ -46,21 +47,21 @@ def resolve(
     intervals: Iterable[Interval] = (),
 ) -> list[Finding]:
     """Everything that is wrong, by topic, partition and offset; consequences of a finding are left out."""
-    partitions: dict[tuple[str, int], _Partition] = defaultdict(_Partition)
+    partitions: dict[TopicPartition, _Partition] = defaultdict(_Partition)
     for replica in replicas:
-        partitions[replica.topic, replica.partition].replicas.append(replica)
+        partitions[replica.key].replicas.append(replica)
     for fault in faults:
-        partitions[fault.topic, fault.partition].faults.append(fault)
+        partitions[fault.key].faults.append(fault)
     for mismatch in mismatches:
-        partitions[mismatch.topic, mismatch.partition].mismatches.append(mismatch)
+        partitions[mismatch.key].mismatches.append(mismatch)
     for interval in intervals:
-        partitions[interval.topic, interval.partition].intervals.append(interval)
+        partitions[interval.key].intervals.append(interval)
     findings = [
         finding
         for (topic, number), found in sorted(partitions.items())
         for finding in _Resolver(directories, topic, number, found).findings()
     ]
-    return sorted(findings, key=lambda f: (f.topic, f.partition, -1 if f.first is None else f.first, f.kind))
+    return sorted(findings, key=lambda f: (f.key, -1 if f.first is None else f.first, f.kind))
 
 
 class _Resolver:
@@ -70,20 +71,20 @@ class _Resolver:
         self._partition = partition
         self._found = found
         self._replicas = {replica.replica: replica for replica in found.replicas}
-        self._rot = _merge([fault for fault in found.faults if fault.kind == BIT_ROT])
-        unread = [fault for fault in found.faults if fault.kind == UNREADABLE and fault.detail != NO_DIGESTS]
+        self._rot = [rot for rot in _merge(self._of(BIT_ROT)) if not self._is_leftover(rot)]
+        unknown = [*self._rot, *self._of(UNREADABLE)]
         self._holes = [
             hole
-            for hole in [*(f for f in found.faults if f.kind == GAP and not _repeats(f)), *self._missing_tails()]
-            if not any(_overlap(hole, other) for other in [*self._rot, *unread] if other.replica == hole.replica)
+            for hole in self._above_log_start([*self._of(GAP), *self._missing_tails()])
+            if not any(_overlap(hole, other) for other in unknown if other.replica == hole.replica)
         ]
 
     def findings(self) -> Iterator[Finding]:
         found = [
             *self._unreadable(),
-            *self._committed_losses(),
-            *self._repeated(),
-            *self._bit_rot(),
+            *map(self._hole, self._holes),
+            *map(self._own, self._above_log_start(self._of(REPEATED))),
+            *map(self._own, self._rot),
             *(self._mismatch(m) for m in _divergences(self._found.mismatches) if not self._is_rot(m)),
         ]
         found += [
@@ -96,6 +97,16 @@ class _Resolver:
         for interval in self._found.intervals:
             if not any(_leads_to(finding, interval) for finding in found):
                 yield self._unexplained(interval)
+
+    def _of(self, kind: str) -> list[Fault]:
+        return [fault for fault in self._found.faults if fault.kind == kind]
+
+    def _above_log_start(self, faults: Iterable[Fault]) -> Iterator[Fault]:
+        """Without what is below the replica's log start: deleted on purpose."""
+        for fault in faults:
+            start = self._replicas[fault.replica].log_start if fault.replica in self._replicas else 0
+            if fault.last >= start:
+                yield replace(fault, first=max(fault.first, start))
 
     # -- holes
 
@@ -118,39 +129,25 @@ class _Resolver:
                     detail,
                 )
 
-    def _committed_losses(self) -> Iterator[Finding]:
-        """Holes that another replica fills are losses if the offsets are known to be committed (INV-11), else gaps."""
-        for hole in self._holes:
-            start = self._replicas[hole.replica].log_start if hole.replica in self._replicas else 0
-            hole = replace(hole, first=max(hole.first, start))
-            if hole.first > hole.last:
-                continue  # below the log start: deleted on purpose
-            holders = [r for r in self._found.replicas if r.replica != hole.replica and self._holds(r, hole)]
-            committed = max((r.mark for r in self._found.replicas), default=0)
-            if not holders or hole.first >= committed:
-                yield self._own(hole)
-                continue
-            first = max(hole.first, min(r.log_start for r in holders))
-            last = min(hole.last, committed - 1, max(r.log_end for r in holders) - 1)
-            names = replica_names(r.replica for r in holders)
-            why = f"{hole.detail}; {names} {'has' if len(holders) == 1 else 'have'} these offsets"
-            yield self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
-
-    def _repeated(self) -> Iterator[Finding]:
-        """Batches that stand where offsets went by already: a copy of the partition has them once."""
-        for fault in filter(_repeats, self._found.faults):
-            replica = self._replicas.get(fault.replica)
-            if replica is None or fault.last >= replica.log_start:
-                remedy = REMEDIES[COMMITTED_LOSS].format(
-                    replica=fault.replica, directory=self._directory(fault.replica)
-                )
-                yield replace(self._own(fault), remedy=remedy)
+    def _hole(self, hole: Fault) -> Finding:
+        """A loss if another replica fills it and it is known to be committed (INV-11), else a gap."""
+        holders = [r for r in self._found.replicas if r.replica != hole.replica and self._holds(r, hole)]
+        committed = max((r.mark for r in self._found.replicas), default=0)
+        if not holders or hole.first >= committed:
+            return self._own(hole)
+        first = max(hole.first, min(r.log_start for r in holders))
+        last = min(hole.last, committed - 1, max(r.log_end for r in holders) - 1)
+        names = replica_names(r.replica for r in holders)
+        why = f"{hole.detail}; {names} {'has' if len(holders) == 1 else 'have'} these offsets"
+        return self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
 
     def _holds(self, replica: Replica, hole: Fault) -> bool:
-        if not replica.readable or replica.log_start > hole.last or replica.log_end <= hole.first:
+        """Whether it has some of these offsets."""
+        first, last = max(hole.first, replica.log_start), min(hole.last, replica.log_end - 1)
+        if not replica.readable or first > last:
             return False
         return not any(
-            other.replica == replica.replica and other.first <= hole.first and other.last >= hole.last
+            other.replica == replica.replica and other.first <= first and last <= other.last
             for other in [*self._holes, *self._rot]
         )
 
@@ -169,10 +166,10 @@ class _Resolver:
                     f"Let broker {replica.replica} write {path} (every 5 s, and at an orderly stop), then audit again."
                 )
                 yield replace(self._about(replica, path, why), remedy=remedy)
-        for fault in self._found.faults:
-            if fault.kind == UNREADABLE and fault.replica not in whole:
-                found = self._finding(fault, f"cannot be read: {fault.detail}")
-                yield replace(found, remedy=NO_DIGESTS_REMEDY) if fault.detail == NO_DIGESTS else found
+        for fault in self._of(UNREADABLE):
+            if fault.replica not in whole:
+                yield self._finding(fault, f"cannot be read: {fault.detail}")
+        yield from map(self._own, self._of(NO_DIGESTS))
 
     def _about(self, replica: Replica, path: str, why: str) -> Finding:
         return Finding(
@@ -188,12 +185,10 @@ class _Resolver:
             (Evidence(replica.replica, path, None, why),),
         )
 
-    def _bit_rot(self) -> Iterator[Finding]:
-        for fault in self._rot:
-            replica = self._replicas.get(fault.replica)
-            if replica and fault.first >= max(replica.log_end, replica.mark) and fault.epoch < 0:
-                continue  # leftovers of a crash behind the log end: recovery cuts them off
-            yield self._own(fault)
+    def _is_leftover(self, rot: Fault) -> bool:
+        """Whether a crash left it behind the log end: recovery cuts it off."""
+        replica = self._replicas.get(rot.replica)
+        return replica is not None and rot.first >= max(replica.log_end, replica.mark) and rot.epoch < 0
 
     def _is_rot(self, mismatch: Mismatch) -> bool:
         """Whether others have another batch only because this one is rotten, which a header alone need not tell."""
@@ -220,8 +215,8 @@ class _Resolver:
                     replica.file or "",
                     replica.detail or "",
                 )
-        yield from _merge([fault for fault in self._found.faults if fault.kind == EPOCH_CACHE_LIE])
-        yield from (fault for fault in self._found.faults if fault.kind == INDEX_LIE)
+        yield from _merge(self._of(EPOCH_CACHE_LIE))
+        yield from self._of(INDEX_LIE)
 
     def _own(self, fault: Fault) -> Finding:
         return self._finding(fault, fault.detail)
@@ -232,7 +227,7 @@ class _Resolver:
         epoch = fault.epoch if fault.epoch >= 0 else None
         evidence = Evidence(fault.replica, path, fault.position, fault.detail, epoch)
         return Finding(
-            fault.kind,
+            TOLD_AS.get(fault.kind, fault.kind),
             self._topic,
             self._partition,
             (fault.replica,),
@@ -280,41 +275,36 @@ class _Resolver:
         )
 
     def _culprit(self, mismatch: Mismatch) -> tuple[int | None, str]:
-        """Who is wrong: one that contradicts itself, else the minority, else the one with the older epoch."""
-        involved = {view.replica for view in mismatch.views}
-        contradicted = {
-            fault.replica
-            for fault in self._found.faults
-            if fault.replica in involved
-            and (fault.kind == EPOCH_CACHE_LIE or (fault.kind == INDEX_LIE and fault.file == DIGEST_SUFFIX))
-            and fault.first <= mismatch.last
-            and fault.last >= mismatch.first
-        }
+        """Who is wrong: one that contradicts itself, else whom others outvote, else the one with the older epoch."""
+        parties = {replica for pair in mismatch.pairs for replica in pair}
+        contradicted = self._contradicted(mismatch, parties)
         if len(contradicted) == 1:
             wrong = contradicted.pop()
             return wrong, f"replica {wrong}'s own digest index or epoch checkpoint contradicts its batches"
+        views = [view for view in mismatch.views if view.replica in parties]
+        agreeing, *alone = _by_content(views)
+        if len(agreeing) > len(alone[0]):
+            outvoted = sorted(view.replica for group in alone for view in group)
+            told = f"{replica_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
+            return outvoted[0], f"{replica_names(view.replica for view in agreeing)} agree, {told}"
         common = set.intersection(*map(set, mismatch.pairs))
-        if len(mismatch.pairs) > 1 and len(common) == 1:
-            wrong = common.pop()
-            others = {replica for pair in mismatch.pairs for replica in pair} - {wrong}
-            return wrong, f"{replica_names(others)} agree, {replica_names([wrong])} is alone"
-        groups = Counter((view.last_offset, view.epoch, view.crc, view.size) for view in mismatch.views)
-        most = groups.most_common()
-        if most[0][1] > (most[1][1] if len(most) > 1 else 0):
-            outvoted = [
-                view.replica
-                for view in mismatch.views
-                if (view.last_offset, view.epoch, view.crc, view.size) != most[0][0]
-            ]
-            agree = [view.replica for view in mismatch.views if view.replica not in outvoted]
-            return outvoted[
-                0
-            ], f"{replica_names(agree)} agree, {replica_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
-        epochs = {view.epoch for view in mismatch.views}
-        oldest = [view.replica for view in mismatch.views if view.epoch == min(epochs)]
+        others = parties - common
+        if len(others) > 1 and len(_by_content(view for view in views if view.replica in others)) == 1:
+            return min(common), f"{replica_names(others)} agree, {replica_names(common)} is alone"  # further on
+        epochs = {view.epoch for view in views}
+        oldest = [view.replica for view in views if view.epoch == min(epochs)]
         if len(epochs) > 1 and len(oldest) == 1:
             return oldest[0], f"replica {oldest[0]} holds the older leader epoch: it kept what a newer leader replaced"
         return None, "the replicas are evenly split and none contradicts itself"
+
+    def _contradicted(self, mismatch: Mismatch, parties: set[int]) -> set[int]:
+        """Those of which another file says that the batches were others."""
+        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file == DIGEST_SUFFIX)]
+        return {
+            lie.replica
+            for lie in lies
+            if lie.replica in parties and lie.first <= mismatch.last and lie.last >= mismatch.first
+        }
 
     def _unexplained(self, interval: Interval) -> Finding:
         r1, r2 = interval.replicas
@@ -366,8 +356,12 @@ def _merge(faults: list[Fault]) -> list[Fault]:
     return merged
 
 
-def _repeats(fault: Fault) -> bool:
-    return fault.kind == GAP and fault.detail.startswith(REPEATED)
+def _by_content(views: Iterable[View]) -> list[list[View]]:
+    """Those that have the same batch together, the most first."""
+    groups: dict[tuple[int, int, int, int], list[View]] = defaultdict(list)
+    for view in views:
+        groups[view.last_offset, view.epoch, view.crc, view.size].append(view)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def _overlap(one: Fault, other: Fault) -> bool:

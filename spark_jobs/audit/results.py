@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from replog.log.files import write_atomically
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import EXIT_CODES, Finding, Replica, told_of_cleaned
-from spark_jobs.audit.overview import Place, states
+from spark_jobs.audit.findings import EXIT_CODES, Finding, told_of_cleaned
+from spark_jobs.audit.overview import states
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 
@@ -66,10 +66,6 @@ def finding_record(finding: Finding) -> dict[str, Any]:
     }
 
 
-def place(replica: Replica) -> Place:
-    return replica.topic, replica.partition, replica.replica
-
-
 def summary(result: Audit) -> dict[str, Any]:
     """The whole result as plain values (findings: the first 1,000)."""
     standing = states(result)
@@ -88,7 +84,7 @@ def summary(result: Audit) -> dict[str, Any]:
                 "replica": replica.replica,
                 "topic": replica.topic,
                 "partition": replica.partition,
-                "state": standing[place(replica)],
+                "state": standing[replica.place],
                 "log_start": replica.log_start,
                 "high_watermark": replica.high_watermark,
                 "log_end": replica.log_end,
@@ -96,7 +92,7 @@ def summary(result: Audit) -> dict[str, Any]:
                 "size": replica.size,
                 "segments": replica.segments,
             }
-            for replica in sorted(result.replicas, key=place)
+            for replica in sorted(result.replicas, key=lambda replica: replica.place)
         ],
         "findings": [finding_record(finding) for finding in result.findings[:LISTED]],
         "seconds": result.seconds,

@@ -83,7 +83,7 @@ def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -
         raise BadSaved(f"{path} is larger than {MAX_BYTES} bytes; {remedy}")
     try:
         return parse(json.loads(raw))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise BadSaved(f"{path} is no {what} of this version: {_flaw(error)}; {remedy}") from None
 
 
@@ -158,9 +158,8 @@ def bounds_of(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
     """Up to where every replica of a partition has data that it knows to be committed."""
     bounds: dict[TopicPartition, int] = {}
     for replica in replicas:
-        partition = TopicPartition(replica.topic, replica.partition)
         bound = min(replica.mark, replica.log_end) if replica.readable else 0
-        bounds[partition] = min(bound, bounds.get(partition, bound))
+        bounds[replica.key] = min(bound, bounds.get(replica.key, bound))
     return bounds
 
 

@@ -10,13 +10,13 @@ from replog.log.batch import HEADER_SIZE
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
-from spark_jobs.replicas.faults import GAP, UNREADABLE, Fault
+from spark_jobs.replicas.faults import NO_DIGESTS, Fault
 from spark_jobs.replicas.files import Segment, SegmentFile, Vanished
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
 from spark_jobs.replicas.index_files import LAYOUTS, read_index
 from spark_jobs.replicas.scan import Damage, gap_behind, open_log
 
-NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else: use --level batches"
+_NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else"
 
 _layout = LAYOUTS[DIGEST_SUFFIX]
 _positions = LAYOUTS[INDEX_SUFFIX]
@@ -33,10 +33,8 @@ def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Ite
     yield Point(DIGEST, -1, segment.base - 1, -1, before)
     if segment.next_base is not None:
         yield Point(BYTES, -1, segment.next_base - 1, -1, segment.bytes_before + segment.size)
-    if segment.next_base is not None and segment.size < HEADER_SIZE:
-        last = segment.next_base - 1
-        detail = f"the segment is empty, the next one begins with {segment.next_base}"
-        yield Fault(GAP, LOG_SUFFIX, segment.size, segment.base, last, -1, detail)
+    if segment.size < HEADER_SIZE and (gap := gap_behind(segment, segment.size, segment.base)) is not None:
+        yield gap
     if before is None:
         return  # the first segment that cannot tell has said so
     if entries:
@@ -51,7 +49,7 @@ def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Ite
             yield from _Digests(segment, digests).points(before, wanted)
     except FileNotFoundError:
         last = segment.base if segment.next_base is None else segment.next_base - 1
-        yield Fault(UNREADABLE, DIGEST_SUFFIX, 0, segment.base, last, -1, NO_DIGESTS)
+        yield Fault(NO_DIGESTS, DIGEST_SUFFIX, 0, segment.base, last, -1, _NO_DIGESTS)
 
 
 class _Digests:
@@ -75,7 +73,7 @@ class _Digests:
         if (gap := gap_behind(self._segment, self._segment.size, offset + 1)) is not None:
             yield gap
         elif last != offset:  # then the digests of later segments are not known either
-            yield Fault(UNREADABLE, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, NO_DIGESTS)
+            yield Fault(NO_DIGESTS, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, _NO_DIGESTS)
         if last >= next_base and (gap := gap_behind(self._segment, self._segment.size, last + 1)) is not None:
             yield gap
 

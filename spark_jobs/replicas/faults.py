@@ -5,12 +5,13 @@ from typing import NamedTuple, TypeVar
 
 BIT_ROT = "BIT_ROT"
 GAP = "GAP"
+REPEATED = "REPEATED"  # offsets come twice: none is missing
 INDEX_LIE = "INDEX_LIE"
 EPOCH_CACHE_LIE = "EPOCH_CACHE_LIE"
 UNREADABLE = "UNREADABLE"
 VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
+NO_DIGESTS = "NO_DIGESTS"  # no damage: nobody wrote a digest index
 
-REPEATED = "offsets that come twice"  # how the detail of such a GAP begins: nothing is missing
 MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to see what happened
 
 Item = TypeVar("Item")

@@ -162,5 +162,5 @@ def gap_behind(segment: Segment, size: int, expected: int) -> Fault | None:
     if (missing := segment.missing_from(expected, next_base)) < next_base:
         return Fault(GAP, LOG_SUFFIX, size, missing, next_base - 1, -1, detail)
     if expected > next_base:
-        return Fault(GAP, LOG_SUFFIX, size, next_base, expected - 1, -1, f"{REPEATED}: {detail}")
+        return Fault(REPEATED, LOG_SUFFIX, size, next_base, expected - 1, -1, detail)
     return None

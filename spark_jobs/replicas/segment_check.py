@@ -173,8 +173,8 @@ class Walk:
             detail = f"the offset jumps from {expected} to {first}"
             return Fault(GAP, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
         if first < expected:
-            detail = f"{REPEATED}: the offset goes back from {expected} to {first}"
-            return Fault(GAP, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
+            detail = f"the offset goes back from {expected} to {first}"
+            return Fault(REPEATED, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
         return None
 
     def _fits(self, following: int | None) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replog.log.batch import HEADER_SIZE, parse_header
-from spark_jobs.audit.findings import UNREADABLE, Finding
-from spark_jobs.replicas.digests import NO_DIGESTS
+from spark_jobs.audit.findings import REMEDIES, UNREADABLE, Finding
+from spark_jobs.replicas.faults import NO_DIGESTS
 from tests.audit.cases import MISMATCHES, Case, Expected
 from tests.audit.levels import MUST, NEVER, SEEN, seen
 
@@ -54,7 +54,7 @@ def _position(finding: Finding) -> int | None:
 
 def _without_digests(case: Case, left: list[Finding]) -> list[str]:
     """Takes away the findings that say, once for each replica that lacks digest indexes, from where on it does."""
-    said = [finding for finding in left if finding.kind == UNREADABLE and NO_DIGESTS in finding.why]
+    said = [finding for finding in left if finding.kind == UNREADABLE and finding.remedy == REMEDIES[NO_DIGESTS]]
     for finding in said:
         left.remove(finding)
     found = sorted((finding.wrong or -1, finding.first or 0) for finding in said)

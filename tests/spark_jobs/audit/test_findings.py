@@ -1,12 +1,30 @@
-"""What is said of the cleaned part of compacted topics, what counts as compared (CL-10), and what as another topic."""
+"""The verdict; what is said of the cleaned part of compacted topics, what counts as compared (CL-10), and what as another
+topic."""
 
 from dataclasses import replace
 
-from spark_jobs.audit.findings import LEVELS, Replica, change_of, compared, deleted_below, strangers, told_of_cleaned
+from spark_jobs.audit.findings import (
+    CONSISTENT,
+    INCONCLUSIVE,
+    LEVELS,
+    Replica,
+    change_of,
+    compared,
+    deleted_below,
+    strangers,
+    told_of_cleaned,
+    verdict,
+)
 
 
 def replica(number: int, partition: int, cleaned_to: int, mark: int = 100) -> Replica:
     return Replica(number, "t", partition, 0, mark, 120, 1000, 2, cleaned_to=cleaned_to)
+
+
+def test_nothing_to_compare_or_more_to_tell_than_was_looked_at_is_inconclusive() -> None:
+    assert verdict([], compared=1) == CONSISTENT
+    assert verdict([], compared=0) == INCONCLUSIVE
+    assert verdict([], compared=1, complete=False) == INCONCLUSIVE
 
 
 def test_what_a_level_does_not_compare_is_told() -> None:

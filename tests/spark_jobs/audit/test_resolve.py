@@ -6,8 +6,6 @@ from pathlib import Path
 
 from spark_jobs.audit.findings import Fault, Interval, Mismatch, Replica, View
 from spark_jobs.audit.resolve import resolve
-from spark_jobs.replicas.digests import NO_DIGESTS
-from spark_jobs.replicas.faults import REPEATED
 
 DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3)}
 
@@ -52,6 +50,22 @@ def test_disagreements_without_a_replica_in_common_are_told_apart() -> None:
     assert [found.first for found in resolve(DIRECTORIES, [], [], [one, other])] == [10, 50]
 
 
+def test_who_parted_from_both_others_is_not_blamed_for_what_these_have_of_their_own() -> None:
+    """Replica 1 parted from 2 and 3 at offset 10, and carries the oldest epoch; these part from each other at 50."""
+    one = replace(mismatch((1, 1, 7), (2, 2, 8), (3, 2, 8)), last=90)
+    other = replace(mismatch((1, 1, 7), (2, 2, 8), (3, 2, 9)), first=50, last=51, pairs=((2, 3),))
+    found = resolve(DIRECTORIES, [], [], [one, other])
+    assert [(f.first, f.wrong) for f in found] == [(10, 1), (50, None)]
+
+
+def test_replicas_that_parted_before_do_not_agree_against_a_third() -> None:
+    """Replica 3 begins at 50, where 1 and 2 have parted already."""
+    one = replace(mismatch((1, 1, 7), (2, 1, 8)), last=90)
+    other = replace(mismatch((1, 1, 7), (2, 1, 8), (3, 1, 9)), first=50, last=90, pairs=((1, 3), (2, 3)))
+    found = resolve(DIRECTORIES, [], [], [one, other])
+    assert [(f.first, f.wrong) for f in found] == [(10, None), (50, None)]
+
+
 def test_without_evidence_nobody_is_blamed() -> None:
     (found,) = resolve(DIRECTORIES, [], [], [mismatch((1, 1, 7), (2, 1, 8))])
     assert found.wrong is None
@@ -68,8 +82,17 @@ def test_a_hole_that_nobody_fills_is_a_gap() -> None:
     assert (found.kind, found.first, found.last) == ("GAP", 40, 60)
 
 
-def test_a_hole_below_the_log_start_was_deleted_on_purpose() -> None:
-    assert resolve(DIRECTORIES, [replica(1), replica(2, start=61)], [gap(2, 40, 60)]) == []
+def test_a_hole_below_the_log_start_was_deleted_on_purpose_and_makes_no_index_lie() -> None:
+    replicas = [replica(1), replica(2, start=61)]
+    assert resolve(DIRECTORIES, replicas, [gap(2, 40, 60)]) == []
+    lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 70, 70, -1, ".index", "entry 1")
+    (found,) = resolve(DIRECTORIES, replicas, [gap(2, 40, 60), lie])
+    assert (found.kind, found.first) == ("INDEX_LIE", 70)
+
+
+def test_who_lacks_the_same_offsets_from_its_log_start_on_does_not_fill_a_hole() -> None:
+    found = resolve(DIRECTORIES, [replica(1, start=50), replica(2)], [gap(1, 40, 60), gap(2, 40, 60)])
+    assert [(f.kind, f.wrong, f.first, f.last) for f in found] == [("GAP", 2, 40, 60), ("GAP", 1, 50, 60)]
 
 
 def test_a_log_that_ends_below_its_own_high_watermark_lost_data_whatever_others_saved() -> None:
@@ -99,11 +122,19 @@ def test_a_torn_write_behind_the_log_end_of_a_replica_that_lags_is_no_rot() -> N
     assert (found.kind, found.wrong, found.first) == ("BIT_ROT", 2, 80)
 
 
+def test_a_torn_write_is_no_reason_for_an_epoch_checkpoint_that_lies() -> None:
+    torn = Fault("BIT_ROT", "t", 0, 2, 0, 900, 80, 80, -1, ".log", "batch magic 90 is not 2")
+    lost = replace(replica(2, end=80, mark=70), fault="EPOCH_CACHE_LIE", detail="the epoch checkpoint is missing")
+    (found,) = resolve(DIRECTORIES, [replica(1), lost], [torn])
+    assert (found.kind, found.wrong, found.first, found.last) == ("EPOCH_CACHE_LIE", 2, 0, 79)
+
+
 def test_what_cannot_be_read_hides_no_lie_and_without_digests_no_loss() -> None:
-    unread = Fault("UNREADABLE", "t", 0, 2, 0, 0, 0, 99, -1, ".digest", NO_DIGESTS)
+    unread = Fault("NO_DIGESTS", "t", 0, 2, 0, 0, 0, 99, -1, ".digest", "no digest index")
     lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 44, 44, -1, ".index", "entry 1")
     found = resolve(DIRECTORIES, [replica(1), replica(2, end=80)], [unread, lie])
     assert [f.kind for f in found] == ["UNREADABLE", "INDEX_LIE", "COMMITTED_LOSS"]
+    assert "--level index" in found[0].remedy
     nothing_known = replace(replica(2), high_watermark=None)
     found = resolve(DIRECTORIES, [replica(1), nothing_known], [lie])
     assert [f.kind for f in found] == ["UNREADABLE", "INDEX_LIE"]
@@ -119,7 +150,7 @@ def test_a_batch_that_others_have_otherwise_because_it_is_rotten_is_told_once() 
 
 
 def test_offsets_that_come_twice_are_not_lost() -> None:
-    twice = replace(gap(2, 40, 41), detail=f"{REPEATED}: the offset goes back from 42 to 40")
+    twice = replace(gap(2, 40, 41), kind="REPEATED", detail="the offset goes back from 42 to 40")
     (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [twice])
     assert (found.kind, found.wrong, found.first, found.last) == ("GAP", 2, 40, 41)
     assert "copies the partition" in found.remedy

@@ -74,6 +74,11 @@ def test_a_saved_audit_reads_back_as_it_was_written(cluster: Cluster, tmp_path: 
             "verified_to 5 of 0 replicas",
         ),
         ('{"format": "replog saved audit", "version": 1, "level": "deep", "partitions": {"a": 1}}', "of other kinds"),
+        (
+            '{"format": "replog saved audit", "version": 1, "level": "deep", "partitions": '
+            '[{"topic": "t", "partition": 0, "verified_to": 1e999, "replicas": []}]}',
+            "of other kinds",
+        ),
     ],
 )
 def test_a_file_that_is_no_saved_audit_is_refused_with_what_to_do(tmp_path: Path, content: str, message: str) -> None:

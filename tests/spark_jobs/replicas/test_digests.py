@@ -8,7 +8,7 @@ from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
 from replog.log.index import DigestIndex
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.faults import REPEATED, Fault
+from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.index_check import DIGEST, Point
 from tests.spark_jobs.log_directories import END, Cluster, segments
 
@@ -69,8 +69,7 @@ def test_the_first_segment_without_digest_index_says_so_and_no_other(cluster: Cl
         path.unlink()
     found = [item for segment in segments(cluster) for item in digest_points(segment, [30], entries=True)]
     (fault,) = [item for item in found if isinstance(item, Fault)]
-    assert (fault.fault, fault.first) == ("UNREADABLE", 0)
-    assert "use --level batches" in fault.detail
+    assert (fault.fault, fault.first) == ("NO_DIGESTS", 0)
 
 
 def test_an_aligned_offset_within_a_batch_has_what_ends_before_it(cluster: Cluster) -> None:
@@ -104,7 +103,6 @@ def test_segments_that_overlap_have_offsets_that_come_twice(cluster: Cluster) ->
     index = cluster.path(1, "t") / f"{second.base:020d}{DIGEST_SUFFIX}"
     index.write_bytes(index.read_bytes() + DigestIndex.layout.pack(third.base + 1 - second.base, 7))
     found = digest_points(segments(cluster)[1], [], entries=False)
-    gap, unread = sorted((item for item in found if isinstance(item, Fault)), key=lambda fault: fault.fault)
-    assert (gap.fault, gap.first, gap.last) == ("GAP", third.base, third.base + 1)
-    assert gap.detail.startswith(REPEATED)
-    assert unread.fault == "UNREADABLE"  # of the segments behind it
+    unknown, twice = sorted((item for item in found if isinstance(item, Fault)), key=lambda fault: fault.fault)
+    assert (twice.fault, twice.first, twice.last) == ("REPEATED", third.base, third.base + 1)
+    assert unknown.fault == "NO_DIGESTS"  # of the segments behind it
