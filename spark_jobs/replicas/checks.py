@@ -14,7 +14,7 @@ record (`crc`, which is a hash, and `flags`), a fault (`fault`), or the count of
 """
 
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -125,11 +125,16 @@ class _ChecksReader(SegmentReader):
             return index_points(segment, work.log_start, list(work.cells.cuts))
         if self._pass == INDEXES:
             return index_blocks(segment, work.log_start, work.cells)
-        return self._in_ranges(segment, check_segment(segment, work.log_start, crc=self._crc))
+        return self._in_ranges(work, check_segment(segment, work.log_start, crc=self._crc))
 
-    def _in_ranges(self, segment: Segment, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
-        ranges = self._ranges_of(segment)
-        return (item for item in items if isinstance(item, Fault) or ranges.overlap(item.base_offset, item.last_offset))
+    def _in_ranges(self, work: CheckWork, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
+        ranges = self._ranges_of(work.segment)
+        for item in items:
+            if isinstance(item, Fault):
+                yield item
+            elif ranges.overlap(item.base_offset, item.last_offset):
+                yield item
+                yield from _from_cuts(item, work.cells)
 
     def _is_wanted(self, segment: Segment, cells: Cells) -> bool:
         last = MAX_LONG if segment.next_base is None else segment.next_base - 1
@@ -228,3 +233,11 @@ def _is_compared(item: _Item, cells: Cells) -> bool:
     if isinstance(item, Point):
         return item.offset + 1 >= cells.cleaned_to
     return not isinstance(item, Batch) or item.base_offset >= cells.cleaned_to
+
+
+def _from_cuts(batch: Batch, cells: Cells) -> Iterator[Batch]:
+    """The batch once more for each cut within it, as if it began there: what a replica whose log begins at the cut has
+    is compared with it, also if they share no base offset from there on."""
+    if batch.base_offset >= cells.cleaned_to:
+        first, end = (bisect_right(cells.cuts, offset) for offset in (batch.base_offset, batch.last_offset))
+        yield from (batch._replace(base_offset=cut) for cut in cells.cuts[first:end])

@@ -207,12 +207,23 @@ def _build_unequal(cluster: Cluster) -> None:
             index_interval_bytes=interval,
             changed=lambda n, r=replica: batch(n, b"wrong" if (r, n) == (3, 17) else b"value"),
         )
+    _build_out_of_step(cluster)
     del cluster.marks[2][TopicPartition("leftovers", 0)]
     cluster.add("no-mark")
     del cluster.marks[2][TopicPartition("no-mark", 0)]
     cluster.marks[2][TopicPartition("leftovers", 0)] = END
     cluster.build(1, "alone")
     cluster.write_checkpoints()
+
+
+def _build_out_of_step(cluster: Cluster) -> None:
+    """Replica 2 begins in the middle of a batch of the others, and no batch of it begins where one of theirs does."""
+    cluster.add("out-of-step", (1, 3))
+    log: Log = open_log(cluster.path(2, "out-of-step"), log_start_offset=23, **SETTINGS)
+    for number in range(12, BATCHES):
+        append(log, batch(number), epoch=epoch_of(number))
+    log.close()
+    cluster.marks[2][TopicPartition("out-of-step", 0)] = END - 1
 
 
 def segments(cluster: Cluster, replica: int = 1) -> tuple[Segment, ...]:
