@@ -96,6 +96,8 @@ class Console:
         colour = {CONSISTENT: "green", DIVERGED: "red"}.get(result.verdict, "magenta")
         compared, found = many(result.compared, "partition"), many(len(result.findings), "finding")
         line(f"[{colour}]{compared} compared at level {result.level}, {found}[/]")
+        if not result.complete:
+            line("there is more to tell than an audit collects: audit again once that is repaired, or fewer topics")
         if report_dir is not None:
             line(f"report: {escape(str(report_dir / 'report.html'))}")
             if result.findings:

@@ -1,5 +1,4 @@
-"""The verdict; what is said of the cleaned part of compacted topics, what counts as compared (CL-10), and what as another
-topic."""
+"""The verdict; what is told of what was cleaned, what counts as compared (CL-10), and what as another topic."""
 
 from dataclasses import replace
 
