@@ -314,18 +314,24 @@ class _Run:
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
         faults = [fault for fault in seen.faults if fault.kind not in (UNREADABLE, NO_DIGESTS, VANISHED)]
         short = [(*r.key, r.log_end, r.mark) for r in held if r.log_end < r.mark]
-        if wanted := [*_ranges(seen.intervals), *_places(faults, held), *short]:
+        # Beside a segment that cannot be read there may be no entry that replicas share.
+        unread = {fault.key for fault in seen.faults if fault.kind == UNREADABLE}
+        blind = [place for place in ranges if place[:2] in unread]
+        if wanted := [*_ranges(seen.intervals), *_places(faults, held), *short, *blind]:
             self._progress("reading the headers where indexes disagree, or something is wrong")
             seen.faults = [fault for fault in seen.faults if fault not in faults]
-            seen.add(self._headers(held, wanted))
+            seen.add(self._headers(held, wanted, seen.intervals))
         return seen
 
-    def _headers(self, held: list[Replica], wanted: list[Range]) -> _Seen:
-        """Batch by batch; all of a partition if that shows that an epoch checkpoint lies: where else is not known."""
+    def _headers(self, held: list[Replica], wanted: list[Range], intervals: list[Interval]) -> _Seen:
+        """Batch by batch; all of a partition if that shows that an epoch checkpoint lies, or a divergence that was only
+        met beside something else: where it begins is not known."""
         seen = self._compare(held, wanted, crc="false")
-        lies = [fault for fault in seen.faults if fault.kind == EPOCH_CACHE_LIE]
-        if whole := sorted(set(_places(lies, held)) - set(wanted)):
-            seen = seen.without({fault.key for fault in lies})
+        spread = {fault.key for fault in seen.faults if fault.kind == EPOCH_CACHE_LIE}
+        spread |= {m.key for m in seen.mismatches if not any(_begins_in(m, interval) for interval in intervals)}
+        ends = _ends(held)
+        if whole := [(*key, 0, ends[key]) for key in sorted(spread) if (*key, 0, ends[key]) not in wanted]:
+            seen = seen.without({TopicPartition(topic, partition) for topic, partition, *_ in whole})
             seen.add(self._compare(held, whole, crc="false"))
         return seen
 
@@ -391,15 +397,25 @@ def _ranges(intervals: Iterable[Interval]) -> list[Range]:
 
 def _places(faults: Iterable[Fault], held: Iterable[Replica]) -> list[Range]:
     """The offsets that faults may be about, whatever a damaged header makes them say: all of them, if epochs lie."""
-    ends: dict[TopicPartition, int] = defaultdict(int)
-    for replica in held:
-        ends[replica.key] = max(ends[replica.key], replica.log_end)
+    ends = _ends(held)
     return [
         (*fault.key, 0, ends[fault.key])
         if fault.kind == EPOCH_CACHE_LIE
         else (*fault.key, fault.segment, max(fault.segment, min(fault.last, ends[fault.key])))
         for fault in faults
     ]
+
+
+def _ends(held: Iterable[Replica]) -> dict[TopicPartition, int]:
+    """The greatest log end of each partition."""
+    ends: dict[TopicPartition, int] = defaultdict(int)
+    for replica in held:
+        ends[replica.key] = max(ends[replica.key], replica.log_end)
+    return ends
+
+
+def _begins_in(mismatch: Mismatch, interval: Interval) -> bool:
+    return mismatch.key == interval.key and min(interval.first, interval.last) <= mismatch.first <= interval.last
 
 
 def _points(rows: list[Row]) -> _Seen:

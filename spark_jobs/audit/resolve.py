@@ -28,6 +28,8 @@ from spark_jobs.audit.findings import (
 )
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
+TAIL = -1  # instead of a segment: what is missing behind the last one
+
 
 @dataclass
 class _Partition:
@@ -72,12 +74,14 @@ class _Resolver:
         self._found = found
         self._replicas = {replica.replica: replica for replica in found.replicas}
         self._rot = [rot for rot in _merge(self._of(BIT_ROT)) if not self._is_leftover(rot)]
-        unknown = [*self._rot, *self._of(UNREADABLE)]
-        self._holes = [
+        self._unread = self._of(UNREADABLE)
+        unknown = [*self._rot, *self._unread]
+        self._gaps = list(self._above_log_start([*self._of(GAP), *self._missing_tails()]))
+        self._holes = _merge(
             hole
-            for hole in self._above_log_start([*self._of(GAP), *self._missing_tails()])
+            for hole in self._gaps
             if not any(_overlap(hole, other) for other in unknown if other.replica == hole.replica)
-        ]
+        )
 
     def findings(self) -> Iterator[Finding]:
         found = [
@@ -91,7 +95,7 @@ class _Resolver:
             self._own(lie)
             for lie in self._lies()
             if not any(_explains(finding, lie) for finding in found)
-            and not any(_makes_lie(gone, lie) for gone in [*self._holes, *self._rot])
+            and not any(_makes_lie(cause, lie) for cause in [*self._gaps, *self._of(REPEATED), *self._rot])
         ]
         yield from found
         for interval in self._found.intervals:
@@ -120,7 +124,7 @@ class _Resolver:
                     self._topic,
                     self._partition,
                     replica.replica,
-                    -1,
+                    TAIL,
                     None,
                     max(replica.log_start, replica.log_end),
                     replica.mark - 1,
@@ -148,7 +152,7 @@ class _Resolver:
             return False
         return not any(
             other.replica == replica.replica and other.first <= first and last <= other.last
-            for other in [*self._holes, *self._rot]
+            for other in [*self._holes, *self._rot, *self._unread]
         )
 
     # -- what replicas show by themselves
@@ -344,7 +348,7 @@ def _divergences(mismatches: list[Mismatch]) -> list[Mismatch]:
     return joined
 
 
-def _merge(faults: list[Fault]) -> list[Fault]:
+def _merge(faults: Iterable[Fault]) -> list[Fault]:
     """Join faults of one replica that adjoin."""
     merged: list[Fault] = []
     for fault in sorted(faults, key=lambda f: (f.replica, f.first)):
@@ -372,27 +376,24 @@ def _leads_to(finding: Finding, interval: Interval) -> bool:
     """Whether indexes may differ because of `finding`: what it broke in a replica shifts later sums of that replica."""
     involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
     last = max(interval.first, interval.last)  # a replica that has offsets twice may contradict itself at one of them
-    return involved and (finding.first is None or finding.first <= last)
+    return involved and (finding.first is None or finding.first <= last + 1)  # the next may stand where this one ends
 
 
-def _makes_lie(hole: Fault, lie: Fault) -> bool:
-    """Whether an index or epoch checkpoint is wrong only because batches are gone or rotten, or lie elsewhere now."""
-    if hole.replica != lie.replica:
+def _makes_lie(cause: Fault, lie: Fault) -> bool:
+    """Whether an index is wrong only because what it speaks of is rotten or gone, or has moved in its file."""
+    if lie.kind != INDEX_LIE or cause.replica != lie.replica:
         return False
-    if lie.kind == INDEX_LIE:
-        return hole.kind == GAP and hole.first <= lie.last
-    return hole.first <= lie.last + 1 and lie.first <= hole.last  # an epoch may begin behind the log end now
+    beside = cause.segment in (lie.segment, TAIL, None)  # None: of records, and nobody knows where they were
+    moved = cause.kind in (GAP, REPEATED) and beside and cause.first <= lie.last
+    return moved or _overlap(cause, lie)
 
 
 def _explains(finding: Finding, lie: Fault) -> bool:
-    """Whether an index or epoch checkpoint disagrees with its log only because of `finding` in the same replica."""
-    if lie.replica not in finding.replicas:
+    """Whether an index or epoch checkpoint is right, and the replica has other batches there: see `finding`."""
+    if finding.kind not in (VALUE_MISMATCH, EPOCH_MISMATCH) or lie.replica not in finding.replicas:
         return False
-    if finding.first is None or finding.last is None or finding.kind == UNREADABLE:
+    if finding.wrong not in (None, lie.replica) or finding.first is None or finding.last is None:
         return False
-    if finding.kind in (VALUE_MISMATCH, EPOCH_MISMATCH) and finding.wrong not in (None, lie.replica):
-        return False
-    if finding.first <= lie.last and finding.last >= lie.first:
-        return True
-    shifted = finding.kind in (COMMITTED_LOSS, GAP) or lie.file == DIGEST_SUFFIX
-    return lie.kind == INDEX_LIE and shifted and finding.first <= lie.last
+    if lie.kind == EPOCH_CACHE_LIE:
+        return finding.first <= lie.first and lie.last <= finding.last
+    return finding.first <= lie.last and lie.first <= finding.last

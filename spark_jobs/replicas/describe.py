@@ -50,7 +50,8 @@ def describe(files: PartitionFiles) -> Description:
         return described._replace(
             fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
         )
-    if epochs.entries and epochs.entries[-1][1] > described.log_end:
+    has_lost_its_tail = described.log_end < (described.high_watermark or 0)  # and with it those batches
+    if epochs.entries and epochs.entries[-1][1] > described.log_end and not has_lost_its_tail:
         detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {described.log_end}"
         return described._replace(fault=EPOCH_CACHE_LIE, file=epochs.path, detail=detail)
     return described
@@ -82,7 +83,7 @@ def _bounds(files: PartitionFiles) -> Description:
 
 
 def _log_end(segment: Segment) -> int:
-    """The offset after the last batch that can be read: walks from the last index entry that tells the truth."""
+    """The offset after the last batch that can be read: walks from the last index entry at which a batch begins."""
     next_offset = segment.base
     with open_log(segment, _WINDOW) as log:
         for item in log.walk(last_indexed(segment, log)):

@@ -16,6 +16,7 @@ from spark_jobs.replicas.scan import WINDOW, Damage, LogFile, gap_behind, open_l
 from spark_jobs.replicas.ticks import Ticks
 
 _start = itemgetter(1)
+_position = itemgetter(2)
 
 
 class Batch(NamedTuple):
@@ -110,6 +111,8 @@ class Walk:
         self._epochs = EpochCheck(checkpoint, log_start)
         self._crc = crc
         self._expected = segment.base
+        self._before = (-1, 0)  # base offset and CRC of the last batch
+        self._behind = 0  # slot of the entry of the offset index that was last found to be true
         self._rot_end = -1  # where the last batch with a wrong CRC ends, if its length is right
 
     def begin(self, slot: int, offset: int) -> None:
@@ -142,19 +145,24 @@ class Walk:
             yield gap
 
     def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
+        passed = list(self._ticks.come_to(position))
+        yield from passed
         if header.base_offset != self._expected:
             repaired = self._misnumbered(log, position, header)
             if repaired is not None:
                 detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
                 yield _rot(position, repaired, detail)
+                if repaired.last_offset_delta != header.last_offset_delta:
+                    detail = "offsets are missing beside the batch"
+                    yield Fault(GAP, LOG_SUFFIX, position, repaired.base_offset, repaired.last_offset, -1, detail)
                 self._expected = repaired.next_offset
                 self._ticks.lost(repaired.last_offset, position + header.size)
                 return
             if (gap := self._gap_before(position, header)) is not None:
                 yield gap
                 self._ticks.lost(header.base_offset - 1)
-        self._expected = header.next_offset
-        doubtful = self._crc or not self._fits(self._following(log, position + header.size))
+        self._expected, self._before = header.next_offset, (header.base_offset, header.crc)
+        doubtful = self._crc or bool(passed) or not self._fits(self._following(log, position + header.size))
         rot = self._rot_at(log, position, header) if doubtful else None
         interval = self._ticks.interval
         lies = [] if rot else list(self._ticks.see(position, header))
@@ -189,12 +197,14 @@ class Walk:
             return -1
 
     def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> Fault | None:
-        """What there is to say if the batch has a wrong CRC: even its last offset may lie, so ask what follows it."""
+        """What there is to say if the batch has a wrong CRC. Even its last offset may lie: unless its number of records
+        says the same, ask what follows it."""
         if (computed := log.crc(position, header)) == header.crc:
             return None
         end = position + header.size
         following = self._following(log, end)
-        if following is not None and following > header.base_offset:
+        told_twice = header.records_count == header.last_offset_delta + 1 and header.next_offset < (following or 0)
+        if following is not None and following > header.base_offset and not told_twice:
             header = header._replace(last_offset_delta=following - 1 - header.base_offset)
         self._expected, self._rot_end = header.next_offset, end
         self._ticks.lost(header.last_offset, end)
@@ -215,18 +225,47 @@ class Walk:
         return [*rot.values(), *kept]
 
     def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
-        """The header with the base offset that both neighbours imply, if they do (the CRC does not cover it, RB-2)."""
-        repaired = header._replace(base_offset=self._expected)
-        return repaired if self._following(log, position + header.size) == repaired.next_offset else None
+        """The header with offsets that fit, if its own go back, or beyond what follows, and there is room for them.
+
+        No CRC covers the base offset (RB-2). What is missing beside the batch is counted as its own.
+        """
+        if (header.base_offset, header.crc) == self._before:
+            return None  # it is there twice
+        first, count = self._expected, header.next_offset - header.base_offset
+        following = self._following(log, position + header.size)
+        last = first + count - 1 if following is None else following - 1
+        if following is None or not first <= following <= (self._segment.next_base or MAX_LONG):
+            following, last = self._offset_behind(log, position), first + count - 1
+        if following is None and header.base_offset < first:
+            return header._replace(base_offset=first)  # nothing follows that contradicts it
+        if following is None or first + count > following:
+            return None
+        if first <= header.base_offset and header.next_offset <= following:
+            return None  # offsets are missing, that is all
+        return header._replace(base_offset=first, last_offset_delta=last - first)
+
+    def _offset_behind(self, log: LogFile, position: int) -> int | None:
+        """The offset of a later batch that the offset index points to, or of the next segment.
+
+        To be asked of one position after the other: no entry that lies is looked at twice.
+        """
+        self._behind = max(self._behind, bisect_right(self._landmarks, position, key=_position))
+        while self._behind < len(self._landmarks):
+            entry = self._landmarks[self._behind]
+            if log.is_landmark(entry):
+                return log.header(entry[2]).base_offset
+            self._behind += 1
+        return self._segment.next_base
 
     def _damaged(self, log: LogFile, damage: Damage) -> Iterator[Fault]:
+        yield from self._ticks.come_to(damage.position)
         rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
         first, next_offset = self._expected, self._segment.next_base
         if damage.resume is not None:
             next_offset = log.header(damage.resume).base_offset
         else:
             self._ticks.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
-        if damage.resume is None and damage.cut_short:
+        if damage.resume is None and damage.cut_short and not rotten:
             return  # the log ends here: what is missing shows as a gap, or as the log end offset
         last = first if next_offset is None else next_offset - 1
         if last >= first or not rotten:

@@ -114,19 +114,25 @@ class Ticks:
             self._lies[suffix].add(slot)
         return lie(suffix, slot, offset, detail)
 
+    def come_to(self, position: int) -> Iterator[Fault]:
+        """Whatever begins at `position`, nothing begins between it and the batch before."""
+        rows = self._offsets
+        while self._next[0] < len(rows) and rows[self._next[0]][2] < position:
+            slot, offset, indexed = rows[self._next[0]]
+            self._next[0] += 1
+            yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
+
     def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         rows = self._offsets
-        while self._next[0] < len(rows) and rows[self._next[0]][2] <= position:
+        yield from self.come_to(position)
+        if self._next[0] < len(rows) and rows[self._next[0]][2] == position:
             slot, offset, indexed = entry = rows[self._next[0]]
             self._next[0] += 1
-            if indexed < position:
-                yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
-            else:
-                if self._open is not None:
-                    before, said, start = self._open
-                    detail = f"{said} → {start}: that would run into the batch at {indexed}"
-                    yield self._lie(INDEX_SUFFIX, before, said, detail)
-                self._open = entry
+            if self._open is not None:
+                before, said, start = self._open
+                detail = f"{said} → {start}: that would run into the batch at {indexed}"
+                yield self._lie(INDEX_SUFFIX, before, said, detail)
+            self._open = entry
         if self._open is not None and header.last_offset >= self._open[1]:
             slot, offset, indexed = self._open
             self._open = None

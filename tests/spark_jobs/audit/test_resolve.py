@@ -107,12 +107,67 @@ def test_index_lies_behind_a_hole_are_its_consequence() -> None:
 
 
 def test_what_a_lost_tail_or_segment_makes_wrong_is_its_consequence() -> None:
-    beyond = replace(replica(2, end=80), fault="EPOCH_CACHE_LIE", detail="the last entry begins beyond the log end")
-    (found,) = resolve(DIRECTORIES, [replica(1), beyond], [])
+    """Of the tail that is all that indexes say behind it, committed or not."""
+    beyond = Fault("INDEX_LIE", "t", 0, 2, 60, 8, 104, 104, -1, ".index", "lies beyond the last batch")
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2, end=80)], [beyond])
     assert (found.kind, found.first) == ("COMMITTED_LOSS", 80)
     lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 44, 44, -1, ".index", "lies beyond the last batch")
     (found,) = resolve(DIRECTORIES, [replica(1, start=50), replica(2)], [gap(2, 40, 60), lie])
     assert (found.kind, found.first) == ("COMMITTED_LOSS", 50)
+
+
+def test_lost_records_explain_lies_behind_them_wherever_they_were() -> None:
+    """What is compared record by record knows no segment."""
+    lost = replace(gap(2, 40, 41), segment=None, position=None, file="")  # type: ignore[arg-type]
+    lie = Fault("INDEX_LIE", "t", 0, 2, 0, 8, 70, 70, -1, ".index", "entry 1")
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [lost, lie])
+    assert found.kind == "COMMITTED_LOSS"
+
+
+def test_a_hole_explains_no_lie_of_another_segment_and_none_of_epochs() -> None:
+    lie = Fault("INDEX_LIE", "t", 0, 2, 64, 8, 70, 70, -1, ".index", "entry 1")
+    epochs = Fault("EPOCH_CACHE_LIE", "t", 0, 2, 0, 50, 30, 39, 1, ".log", "the checkpoint says epoch 2")
+    found = resolve(DIRECTORIES, [replica(1), replica(2)], [gap(2, 40, 41), lie, epochs])
+    assert [f.kind for f in found] == ["EPOCH_CACHE_LIE", "COMMITTED_LOSS", "INDEX_LIE"]
+
+
+def test_rot_hides_no_checkpoint_that_is_missing() -> None:
+    rot = Fault("BIT_ROT", "t", 0, 2, 0, 400, 10, 11, 1, ".log", "CRC")
+    without = replace(replica(2), fault="EPOCH_CACHE_LIE", detail="the epoch checkpoint is missing or empty")
+    found = resolve(DIRECTORIES, [replica(1), without], [rot])
+    assert [f.kind for f in found] == ["EPOCH_CACHE_LIE", "BIT_ROT"]
+
+
+def test_a_divergence_explains_what_indexes_and_epochs_say_of_it_and_no_more() -> None:
+    within = Fault("EPOCH_CACHE_LIE", "t", 0, 2, 0, 50, 10, 11, 1, ".log", "the checkpoint says epoch 2")
+    digest = Fault("INDEX_LIE", "t", 0, 2, 0, 12, 8, 15, -1, ".digest", "entry 1")
+    index = replace(digest, file=".timeindex", first=12, last=12)
+    wider = replace(within, first=9)
+    differs = mismatch((1, 1, 7), (2, 1, 8), (3, 1, 7))
+    replicas = [replica(number) for number in DIRECTORIES]
+    found = resolve(DIRECTORIES, replicas, [within, digest, index], [differs])
+    assert [(f.kind, f.first) for f in found] == [("VALUE_MISMATCH", 10), ("INDEX_LIE", 12)]
+    found = resolve(DIRECTORIES, replicas, [wider], [differs])
+    assert [(f.kind, f.first) for f in found] == [("EPOCH_CACHE_LIE", 9), ("VALUE_MISMATCH", 10)]
+
+
+def test_holes_that_adjoin_are_one() -> None:
+    """A batch at the end of a segment, and the one with which the next one would begin."""
+    found = resolve(DIRECTORIES, [replica(1), replica(2)], [gap(2, 40, 41), gap(2, 42, 49), gap(2, 60, 61)])
+    assert [(f.first, f.last, f.batches) for f in found] == [(40, 49, 2), (60, 61, 1)]
+
+
+def test_a_replica_that_cannot_be_read_there_has_not_what_another_one_lost() -> None:
+    unread = Fault("UNREADABLE", "t", 0, 1, 30, 0, 30, 59, -1, ".log", "Input/output error")
+    found = resolve(DIRECTORIES, [replica(1), replica(2)], [gap(2, 40, 41), unread])
+    assert [f.kind for f in found] == ["UNREADABLE", "GAP"]
+
+
+def test_a_batch_at_the_end_of_the_segment_before_its_own_shifts_the_sum_there() -> None:
+    twice = replace(gap(2, 40, 41), kind="REPEATED")
+    interval = Interval("t", 0, "bytes", 30, 39, (1, 2), (800, 890))
+    (found,) = resolve(DIRECTORIES, [replica(1), replica(2)], [twice], [], [interval])
+    assert found.kind == "GAP"
 
 
 def test_a_torn_write_behind_the_log_end_of_a_replica_that_lags_is_no_rot() -> None:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from replog.log.batch import iterate_batches
+from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.log.index import OffsetIndex
+from replog.topic import TopicPartition
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
@@ -25,3 +27,14 @@ def test_the_log_end_is_found_near_the_end_where_entries_are_for_appends_of_seve
     described = describe(files)
     assert (described.log_end, described.fault) == (1000, None), described
     assert store.bytes_read < 5 * 4096 < path.stat().st_size, store.bytes_read
+
+
+def test_epochs_beyond_the_log_end_are_what_is_left_of_a_lost_tail(tmp_path: Path) -> None:
+    """The tail is told by itself; a checkpoint of a log that has all that was committed lies (EP-1)."""
+    log = append(open_log(tmp_path / "t-0"), *[client_batch(b"a")] * 5, epoch=1)
+    log.close()
+    write_entries(tmp_path / "t-0" / LEADER_EPOCH_CHECKPOINT, [(1, 0), (2, 7)])
+    for mark, fault in ((8, None), (5, "EPOCH_CACHE_LIE")):
+        OffsetCheckpoint(tmp_path / HIGH_WATERMARK_CHECKPOINT).write({TopicPartition("t", 0): mark})
+        (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
+        assert (describe(files).log_end, describe(files).fault) == (5, fault)
