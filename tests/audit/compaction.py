@@ -18,7 +18,8 @@ from replog.log.producers.control import EndTransactionMarker, build_end_transac
 from replog.log.records import iterate_records
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import Finding
-from tests.audit.cases import NOW, REPLICAS, Impossible
+from tests.audit.cases import REPLICAS, Impossible
+from tests.audit.history import NOW
 from tests.audit.judge import told
 from tests.audit.replica_files import Place, cut_out, logs, overwrite, places
 from tests.replog.log.batches import client_batch, open_log, stamped

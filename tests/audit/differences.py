@@ -1,9 +1,11 @@
 """What replicas may differ in without anything being wrong."""
 
 import random
+from dataclasses import replace
 
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
-from tests.audit.cases import NOW, Case, Held, Impossible, Step, entry
+from tests.audit.cases import Case, Held, Impossible, Step
+from tests.audit.history import CODECS, NOW, entry
 from tests.audit.replica_files import index_per_append, logs
 
 
@@ -30,7 +32,8 @@ def uncommitted_tail(case: Case, held: Held, rng: random.Random) -> None:
     held.entries = held.entries[:kept]
     held.mark = min(held.mark or 0, offset)
     for _ in range(rng.randint(1, 8)):
-        held.entries.append(entry(rng, held.end, epoch, rng.randint(1, 4), NOW))
+        one = entry(rng, held.end, epoch, rng.randint(1, 4), NOW)
+        held.entries.append(replace(one, codec=rng.choice(CODECS)))
 
 
 def late_start(case: Case, held: Held, rng: random.Random) -> None:

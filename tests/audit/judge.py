@@ -1,14 +1,18 @@
 """Whether an audit found what it must, and nothing else. Every finding answers for one fault, every fault for one."""
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from replog.log.batch import HEADER_SIZE, parse_header
 from spark_jobs.audit.findings import REMEDIES, UNREADABLE, Finding
 from spark_jobs.replicas.faults import NO_DIGESTS
-from tests.audit.cases import MISMATCHES, Case, Expected
+from tests.audit.cases import MISMATCHES, Case, Cause
+from tests.audit.expected import Expected, Outlook
 from tests.audit.levels import MUST, NEVER, SEEN, seen
+from tests.audit.replica_files import lacks_digests
 
 
 def findings_of(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -25,15 +29,71 @@ def judge(case: Case, findings: list[Finding], level: str) -> list[str]:
     left = list(findings)
     if level == "digest":
         wrong += _without_digests(case, left)
-    for one in case.expected():
-        word = seen(case, one.cause, level)
-        wanted = [one] if level == "deep" else [one, *case.mistaken_for(one, SEEN[one.cause.name].other_kinds)]
-        found = next((finding for finding in left if word != NEVER and any(_is(w, finding) for w in wanted)), None)
-        if found is not None:
-            left.remove(found)
-        elif word == MUST:
+    expected = Outlook(case, case.causes).expected()
+    if level != "deep":
+        return [*wrong, *_seen_in_part(case, expected, left, level)]
+    for one in expected:
+        found = next((finding for finding in left if _is(one, finding)), None)
+        if found is None:
             wrong.append(f"not found: {one}")
+        else:
+            left.remove(found)
     return wrong + [f"found though it is not so: {told(finding)}" for finding in left]
+
+
+def _seen_in_part(case: Case, expected: list[Expected], findings: list[Finding], level: str) -> Iterable[str]:
+    """A level that does not see all that is wrong tells of the rest as if that was all."""
+    words = {cause: seen(case, cause, level) for cause in case.causes}
+    possible = [one for one in _possible(case, expected) if any(words[cause] != NEVER for cause in one.causes)]
+    found: set[Cause] = set()
+    for number, finding in enumerate(findings):
+        is_one = [one for one in possible if _is(one, finding) or _begins(one, finding)]
+        found |= {cause for one in is_one for cause in one.causes}
+        if not is_one or any(_same(finding, other) for other in findings[:number]):
+            yield f"found though it is not so: {told(finding)}"
+    for one in expected:
+        if any(words[cause] == MUST and cause not in found for cause in one.causes):
+            yield f"not found: {one}"
+
+
+def _possible(case: Case, expected: list[Expected]) -> Iterator[Expected]:
+    """What may be told by a level that sees all that is wrong, or some of it, or of some batches that are rotten only
+    that others have another one."""
+    yield from expected
+    mistaken = [cause for cause in case.causes if SEEN[cause.name].other_kinds]
+    for count in range(1, len(case.causes) + 1):
+        for causes in itertools.combinations(case.causes, count):
+            for otherwise in _parts([cause for cause in causes if cause in mistaken]):
+                for one in Outlook(case, causes, otherwise).expected():
+                    yield one
+                    if set(otherwise) & set(one.causes):
+                        yield replace(one, last=None)
+                        yield replace(one, last=None, wrong=one.causes[0].replica)  # its own digests contradict it
+
+
+def _parts(causes: list[Cause]) -> Iterator[tuple[Cause, ...]]:
+    for count in range(len(causes) + 1):
+        yield from itertools.combinations(causes, count)
+
+
+def _same(one: Finding, other: Finding) -> bool:
+    """Whether they tell of the same."""
+    if (one.kind, one.wrong) != (other.kind, other.wrong) or one.first is None or other.first is None:
+        return (one.kind, one.wrong, one.first) == (other.kind, other.wrong, other.first)
+    return one.kind != "INDEX_LIE" and one.first <= (other.last or 0) and other.first <= (one.last or 0)
+
+
+def _begins(expected: Expected, finding: Finding) -> bool:
+    """Whether it is the beginning of a divergence: its other batches may be beside what was read."""
+    if finding.kind not in MISMATCHES or (finding.last or 0) > (expected.last or 0):
+        return False
+    return _is(replace(expected, last=finding.last), finding)
+
+
+def _goes_on(expected: Expected, finding: Finding) -> bool:
+    """Whether it takes in more of the divergence: batches that begin elsewhere are compared where a replica begins."""
+    end = max(cause.last or 0 for cause in expected.causes)
+    return finding.kind in MISMATCHES and (expected.last or 0) < (finding.last or 0) <= end
 
 
 def _is(expected: Expected, finding: Finding) -> bool:
@@ -41,9 +101,8 @@ def _is(expected: Expected, finding: Finding) -> bool:
         finding.kind in expected.kinds
         and finding.wrong == expected.wrong
         and finding.first == expected.first
-        and (expected.last is None or finding.last == expected.last)
-        and (expected.until is None or (finding.last or 0) <= expected.until)
-        and (expected.cause.position is None or _position(finding) in (None, expected.cause.position))
+        and (expected.last is None or finding.last == expected.last or _goes_on(expected, finding))
+        and (expected.position is None or _position(finding) in (None, expected.position))
     )
 
 
@@ -58,11 +117,21 @@ def _without_digests(case: Case, left: list[Finding]) -> list[str]:
     for finding in said:
         left.remove(finding)
     found = sorted((finding.wrong or -1, finding.first or 0) for finding in said)
-    wanted = case.without_digests()
+    wanted = _lacking_digests(case)
     must = sorted((replica, first) for (replica, first), sure in wanted.items() if sure)
     if set(found) <= wanted.keys() and set(must) <= set(found) and len(set(found)) == len(found):
         return []
     return [f"said to have no digest index (replica, offset): {found}, it is {wanted} (whether it must be said)"]
+
+
+def _lacking_digests(case: Case) -> dict[tuple[int, int], bool]:
+    """Replica and segment from which on digest indexes do not say anything: whether the files are missing."""
+    found = {}
+    for held in case.held.values():
+        segment = None if any(cause.whole for cause in case.of(held.replica)) else lacks_digests(held.directory)
+        if segment is not None:
+            found[held.replica, int(segment.stem)] = not segment.with_suffix(".digest").exists()
+    return found
 
 
 def _faults(case: Case, finding: Finding) -> Iterable[str]:
@@ -96,6 +165,6 @@ def told(finding: Finding) -> str:
 
 def report(case: Case, findings: list[Finding], wrong: list[str]) -> str:
     """All that one needs to see what happened."""
-    lines = [str(case), "  expected:", *(f"    {expected}" for expected in case.expected())]
+    lines = [str(case), "  expected:", *(f"    {expected}" for expected in Outlook(case, case.causes).expected())]
     lines += ["  found:", *(f"    {told(finding)}" for finding in findings)]
     return "\n".join([*lines, *(f"  WRONG: {line}" for line in wrong)])

@@ -6,7 +6,8 @@ where a level cannot know better (`other_kinds`).
 
 from dataclasses import dataclass
 
-from tests.audit.cases import KAFKA, OURS, Case, Cause, Held
+from tests.audit.cases import KAFKA, MISMATCHES, OURS, Case, Cause, Held
+from tests.audit.expected import Outlook
 
 LEVELS = ("deep", "batches", "index", "digest")
 
@@ -41,6 +42,8 @@ SEEN = {
     "value, same size": Row(MUST, COMPARED, COMPARED, _SUMS),
     "value, other size": Row(MUST, COMPARED, COMPARED, _SUMS),
     "other batches": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "other producer": Row(MUST, COMPARED, COMPARED, _SUMS),
+    "other codec": Row(MUST, COMPARED, COMPARED, _SUMS),
     "divergent suffix": Row(MUST, COMPARED, COMPARED, _SUMS),
     "batch of another epoch": Row(MUST, COMPARED, COMPARED, _SUMS),
     "changed epoch": Row(MUST, VISITED, IF_READ, _VISITED),
@@ -70,6 +73,7 @@ SEEN = {
     "other epoch": Row(MUST, VISITED, IF_READ, _VISITED),
     "missing epoch": Row(MUST, VISITED, IF_READ, _VISITED),
     "unusable epochs": Row(MUST, MUST, MUST, ""),
+    "epochs beyond the log end": Row(MUST, MUST, MUST, ""),
     "unreadable log": Row(MUST, MUST, DIGESTS, "behind a segment that has no digest index nothing is read"),
     "unreadable index": Row(MUST, MUST, IF_READ, _BELIEVED),
     "unreadable epochs": Row(MUST, MUST, MUST, ""),
@@ -82,27 +86,43 @@ def seen(case: Case, cause: Cause, level: str) -> str:
     if level == "deep":
         return MUST
     word = str(getattr(SEEN[cause.name], level))
-    held = case.held[cause.replica]
+    held, outlook = case.held[cause.replica], Outlook(case, case.causes)
     if word == COMPARED:
-        found = any(_sums_differ(case, cause, held, other, level) for other in case.others(cause.replica))
+        found = any(_sums_differ(outlook, case, cause, held, other, level) for other in case.others(cause.replica))
     elif word == VISITED:
-        found = cause.visited
+        unusable = any(other.name == "unusable epochs" for other in case.of(cause.replica))
+        found = cause.visited and not (unusable and cause.name == "changed epoch")
     elif word == SHARED:
-        found = case.is_shared(cause)
+        found = _is_shared(case, cause)
     elif word == DIGESTS:
-        found = held.undescribed or held.digests_until is None or (cause.first or 0) <= held.digests_until
+        unread = [other for other in case.of(cause.replica) if other.name == "unreadable index"]
+        known = held.digests_until is None or (cause.first or 0) <= held.digests_until
+        found = cause.whole or (known and unread in ([], [cause]))
     else:
         return word
     return MUST if found else IF_READ
 
 
-def _sums_differ(case: Case, cause: Cause, one: Held, other: Held, level: str) -> bool:
+def _is_shared(case: Case, cause: Cause) -> bool:
+    """Whether the batch is compared with that of another replica, if what is wrong with it is not seen."""
+    assert cause.first is not None
+    outlook = Outlook(case, [other for other in case.causes if other is not cause])
+    return outlook.knows(case.held[cause.replica], cause.first) and any(
+        outlook.knows(other, cause.first) for other in case.others(cause.replica)
+    )
+
+
+def _sums_differ(outlook: Outlook, case: Case, cause: Cause, one: Held, other: Held, level: str) -> bool:
     """Whether sums over what both know to be committed differ, and nothing but this keeps them from being compared."""
     assert cause.first is not None
-    known = any(other.knows(entry.first) for entry in one.changed) if one.changed else other.knows(cause.first)
-    if not known or any(also.replica == other.replica for also in case.causes):
+    assert cause.last is not None
+    if case.of(other.replica) or case.of(one.replica) != [cause]:
         return False
-    if one.digests_until is None is other.digests_until and one.changed:
+    changed = cause.kind in MISMATCHES
+    starts = [e.first for e in one.entries if cause.first <= e.first <= cause.last] if changed else [cause.first]
+    if not any(outlook.knows(other, first) for first in starts):
+        return False
+    if one.digests_until is None is other.digests_until and changed:
         return True
     start, end = max(one.kept_from, other.kept_from), min(one.mark or 0, other.mark or 0)
-    return level == "index" and one.size(start, end) != other.size(start, end)
+    return level == "index" and outlook.size(one, start, end) != outlook.size(other, start, end)

@@ -1,31 +1,39 @@
-"""What is wrong beside the log itself, class by class: indexes and checkpoints that lie, files that cannot be read."""
+"""What is wrong beside the log itself: indexes and epoch checkpoints that lie."""
 
 import itertools
 import random
 from pathlib import Path
 
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
-from tests.audit.cases import UNREADABLE, Case, Cause, Held, Impossible
-from tests.audit.replica_files import (
-    index_entries,
-    is_visited,
-    logs,
-    places,
-    set_index_entry,
-)
+from tests.audit.cases import LEADS_AWAY, Case, Cause, Held, Impossible, Range, Step
+from tests.audit.replica_files import index_entries, is_visited, set_index_entry
+
+SURPLUS = -9  # instead of a slot: what comes behind all of them
+
+Row = tuple[int, ...]  # an entry
 
 # -- indexes that lie
 
 
-def _index(held: Held, suffix: str, rng: random.Random) -> tuple[Path, list[tuple[int, ...]], int]:
-    """An index file, its entries and a slot: the first, the last or one between."""
-    entries = {path: index_entries(path) for path in sorted(held.directory.glob(f"*{suffix}"))}
-    full = {path: found[: _used(found)] for path, found in entries.items()}
-    full = {path: found for path, found in full.items() if found and path.with_suffix(".log").exists()}
+def _index(case: Case, held: Held, suffix: str, rng: random.Random) -> tuple[Path, list[tuple[int, ...]], int]:
+    """An index file, its entries and a slot: the first, the last or one between. Only one that is right as yet, and
+    none of those by which an audit finds its way past a batch that leads away."""
+    lost = {hit.first for cause in case.of(held.replica) for hit in cause.hits if hit.how == LEADS_AWAY}
+    needed = {place.path for place in held.batches if place.header.base_offset in lost}
+    full = {}
+    for path in sorted(held.directory.glob(f"*{suffix}")):
+        log = path.with_suffix(".log")
+        if path.is_file() and log.is_file() and not (suffix == ".index" and log in needed):
+            entries = index_entries(path)
+            full[path] = entries[: _used(entries)]
+    full = {path: found for path, found in full.items() if found}
     if not full:
         raise Impossible
     path = rng.choice(list(full))
-    return path, full[path], rng.choice((0, len(full[path]) - 1, rng.randrange(len(full[path]))))
+    slot = rng.choice((0, len(full[path]) - 1, rng.randrange(len(full[path]))))
+    if any((path, near) in held.lied for near in (slot - 1, slot, slot + 1)):
+        raise Impossible
+    return path, full[path], slot
 
 
 def _used(entries: list[tuple[int, ...]]) -> int:
@@ -35,109 +43,149 @@ def _used(entries: list[tuple[int, ...]]) -> int:
     return used
 
 
-def _lie(case: Case, held: Held, name: str, first: int, last: int) -> None:
-    case.reserve(first, last)
-    case.causes.append(Cause(name, "INDEX_LIE", held.replica, first, last))
+def _lie(case: Case, held: Held, name: str, offsets: tuple[int, int], path: Path, slot: int, entry: Row = ()) -> None:
+    """Change an entry, and note what its lie is about."""
+    case.reserve(held.replica, *offsets)
+    held.lied.add((path, slot))
+    behind: tuple[Range, ...] = ()
+    if entry:
+        behind = _unfit(path, slot, entry)
+        set_index_entry(path, slot, entry)
+    position = entry[1] if path.suffix == ".index" and entry else None
+    segment = int(path.stem)
+    case.causes.append(
+        Cause(name, "INDEX_LIE", held.replica, *offsets, segment, position, index=path.suffix, behind=behind)
+    )
+
+
+def _unfit(path: Path, slot: int, entry: Row) -> tuple[Range, ...]:
+    """What the entries behind this one are about, as far as they fit the one that was there, but not this one."""
+    entries = index_entries(path)
+    entries = entries[: _used(entries)]
+    base, field = int(path.stem), 1 if path.suffix == ".timeindex" else 0
+    if path.suffix == ".digest" and slot + 1 < len(entries) and entry[0] == entries[slot][0]:
+        return ((base + entry[0] + 1, base + entries[slot + 1][0]),)  # what they say is added up
+
+    def follows(one: Row, other: Row) -> bool:
+        if path.suffix == ".timeindex":
+            return one[0] < other[0] and one[1] <= other[1]
+        return one[0] < other[0] and (one[1] < other[1] or path.suffix == ".digest")
+
+    if slot and not follows(entries[slot - 1], entry):
+        return ()
+    disordered = itertools.takewhile(lambda one: not follows(entry, one), entries[slot + 1 :])
+    return tuple((base + one[field], base + one[field]) for one in disordered)
 
 
 def lying_position(case: Case, held: Held, rng: random.Random) -> None:
-    path, entries, slot = _index(held, ".index", rng)
+    path, entries, slot = _index(case, held, ".index", rng)
     relative, position = entries[slot]
     offset = int(path.stem) + relative
-    starts = {place.position for place in places(held.directory) if place.path == path.with_suffix(".log")}
+    starts = {place.position for place in held.batches if place.path == path.with_suffix(".log")}
     moved = position + rng.choice((-1, 1)) * rng.randint(1, 300)
     if moved in starts or moved < 0:
         raise Impossible
-    _lie(case, held, "offset index: position", offset, offset)
-    set_index_entry(path, slot, (relative, moved))
+    _lie(case, held, "offset index: position", (offset, offset), path, slot, (relative, moved))
 
 
 def lying_offset(case: Case, held: Held, rng: random.Random) -> None:
-    path, entries, slot = _index(held, ".index", rng)
+    path, entries, slot = _index(case, held, ".index", rng)
     relative, position = entries[slot]
     base = int(path.stem)
     said = relative + rng.randint(-3, 3)
-    ends = {place.header.last_offset for place in places(held.directory)}
+    ends = {place.header.last_offset for place in held.batches}
     if said < 0 or base + said in ends:
         raise Impossible  # it may be the end of a longer append (SG-2)
-    _lie(case, held, "offset index: offset", base + said, base + said)
-    set_index_entry(path, slot, (said, position))
+    _lie(case, held, "offset index: offset", (base + said, base + said), path, slot, (said, position))
 
 
 def lying_time(case: Case, held: Held, rng: random.Random) -> None:
-    path, entries, slot = _index(held, ".timeindex", rng)
+    path, entries, slot = _index(case, held, ".timeindex", rng)
     timestamp, relative = entries[slot]
     offset = int(path.stem) + relative
-    _lie(case, held, "time index: timestamp", offset, offset)
-    set_index_entry(path, slot, (timestamp + rng.choice((-1, 1)) * rng.randint(1, 2000), relative))
+    _lie(
+        case,
+        held,
+        "time index: timestamp",
+        (offset, offset),
+        path,
+        slot,
+        (timestamp + rng.choice((-1, 1)) * rng.randint(1, 2000), relative),
+    )
 
 
 def lying_time_offset(case: Case, held: Held, rng: random.Random) -> None:
-    path, entries, slot = _index(held, ".timeindex", rng)
+    path, entries, slot = _index(case, held, ".timeindex", rng)
     timestamp, relative = entries[slot]
     base, said = int(path.stem), relative + rng.randint(-3, 3)
     if said < 0 or said == relative:
         raise Impossible
-    _lie(case, held, "time index: offset", base + said, base + said)
-    set_index_entry(path, slot, (timestamp, said))
+    _lie(case, held, "time index: offset", (base + said, base + said), path, slot, (timestamp, said))
 
 
 def lying_digest(case: Case, held: Held, rng: random.Random) -> None:
-    path, entries, slot = _index(held, ".digest", rng)
+    path, entries, slot = _index(case, held, ".digest", rng)
     relative, digest = entries[slot]
     base = int(path.stem)
     first = base if slot == 0 else base + entries[slot - 1][0] + 1
-    _lie(case, held, "digest index: digest", first, base + relative)
-    set_index_entry(path, slot, (relative, digest ^ (1 << rng.randrange(64))))
+    _lie(
+        case,
+        held,
+        "digest index: digest",
+        (first, base + relative),
+        path,
+        slot,
+        (relative, digest ^ (1 << rng.randrange(64))),
+    )
 
 
 def lying_digest_offset(case: Case, held: Held, rng: random.Random) -> None:
-    path, entries, slot = _index(held, ".digest", rng)
+    path, entries, slot = _index(case, held, ".digest", rng)
     relative, digest = entries[slot]
     base, said = int(path.stem), relative + rng.randint(-3, 3)
-    ends = {place.header.last_offset for place in places(held.directory)}
+    ends = {place.header.last_offset for place in held.batches}
     if said < 0 or base + said in ends:
         raise Impossible
-    _lie(case, held, "digest index: offset", base + said, base + said)
-    set_index_entry(path, slot, (said, digest))
+    _lie(case, held, "digest index: offset", (base + said, base + said), path, slot, (said, digest))
 
 
 def index_that_ends_within_an_entry(case: Case, held: Held, rng: random.Random) -> None:
-    path, _, _ = _index(held, rng.choice((".index", ".timeindex", ".digest")), rng)
+    path, _, _ = _index(case, held, rng.choice((".index", ".timeindex", ".digest")), rng)
     base = int(path.stem)
-    _lie(case, held, "index: not whole entries", base, base)
+    if (path, SURPLUS) in held.lied:
+        raise Impossible
+    _lie(case, held, "index: not whole entries", (base, base), path, SURPLUS)
     path.write_bytes(path.read_bytes() + b"\x01" * rng.randint(1, 7))
 
 
 # -- epoch checkpoints that lie
 
 
-def _checkpoint(held: Held) -> tuple[Path, list[tuple[int, int]]]:
+def _checkpoint(case: Case, held: Held) -> tuple[Path, list[tuple[int, int]]]:
     path = held.directory / LEADER_EPOCH_CHECKPOINT
+    if not path.is_file() or any(cause.kind == "EPOCH_CACHE_LIE" for cause in case.of(held.replica)):
+        raise Impossible
     return path, [(int(epoch), int(start)) for epoch, start in read_entries(path, 2)]
 
 
-def _wrong_epochs(case: Case, held: Held, rng: random.Random, name: str, entries: list[tuple[int, int]]) -> None:
-    """Write these, and note the batches that they are wrong about."""
-    runs: list[list[int]] = []
-    for one in held.entries:
-        if one.last < held.log_start:
-            continue
-        said = {_epoch(entries, max(one.first, held.log_start)), _epoch(entries, one.last)}
-        if said != {one.epoch}:
-            if runs and runs[-1][1] + 1 == one.first:
-                runs[-1][1] = one.last
-            else:
-                runs.append([one.first, one.last])
-    if not runs:
+def _wrong_epochs(case: Case, held: Held, name: str, path: Path, entries: list[tuple[int, int]]) -> None:
+    """Write these, which are wrong about some batch."""
+    wrong = [
+        one
+        for one in held.entries
+        if one.last >= held.log_start
+        and {_epoch(entries, max(one.first, held.log_start)), _epoch(entries, one.last)} != {one.epoch}
+    ]
+    if not wrong:
         raise Impossible
-    case.reserve(runs[0][0], runs[-1][1])
-    write_entries(held.directory / LEADER_EPOCH_CHECKPOINT, entries)
-    visited = any(
-        is_visited(place) and any(first <= place.header.base_offset <= last for first, last in runs)
-        for place in places(held.directory)
+    first, last = wrong[0].first, wrong[-1].last
+    case.reserve(held.replica, first, last)
+    write_entries(path, entries)
+    offsets = {one.first for one in wrong}
+    visited = any(is_visited(place) and place.header.base_offset in offsets for place in held.batches)
+    case.causes.append(
+        Cause(name, "EPOCH_CACHE_LIE", held.replica, first, last, epochs=tuple(entries), visited=visited)
     )
-    case.causes += [Cause(name, "EPOCH_CACHE_LIE", held.replica, *run, visited=visited) for run in runs]
 
 
 def _epoch(entries: list[tuple[int, int]], offset: int) -> int | None:
@@ -145,95 +193,67 @@ def _epoch(entries: list[tuple[int, int]], offset: int) -> int | None:
 
 
 def epoch_that_begins_elsewhere(case: Case, held: Held, rng: random.Random) -> None:
-    _, entries = _checkpoint(held)
+    path, entries = _checkpoint(case, held)
     slot = rng.randrange(len(entries))
     epoch, start = entries[slot]
     entries[slot] = (epoch, max(0, start + rng.randint(-9, 9)))
     if any(a[1] >= b[1] for a, b in itertools.pairwise(entries)) or entries[-1][1] > held.end:
         raise Impossible
-    _wrong_epochs(case, held, rng, "epoch begins elsewhere", entries)
+    _wrong_epochs(case, held, "epoch begins elsewhere", path, entries)
 
 
 def other_epoch(case: Case, held: Held, rng: random.Random) -> None:
-    _, entries = _checkpoint(held)
+    path, entries = _checkpoint(case, held)
     slot = rng.randrange(len(entries))
     entries[slot] = (max(0, entries[slot][0] + rng.choice((-1, 1))), entries[slot][1])
     if any(a[0] >= b[0] for a, b in itertools.pairwise(entries)):
         raise Impossible
-    _wrong_epochs(case, held, rng, "other epoch", entries)
+    _wrong_epochs(case, held, "other epoch", path, entries)
 
 
 def missing_epoch(case: Case, held: Held, rng: random.Random) -> None:
-    _, entries = _checkpoint(held)
+    path, entries = _checkpoint(case, held)
     if len(entries) < 2:
         raise Impossible
     del entries[rng.randrange(len(entries))]
-    _wrong_epochs(case, held, rng, "missing epoch", entries)
+    _wrong_epochs(case, held, "missing epoch", path, entries)
 
 
 def unusable_epochs(case: Case, held: Held, rng: random.Random) -> None:
-    """Missing, no checkpoint at all, out of order, or of a log that went on."""
-    path, entries = _checkpoint(held)
-    case.reserve(held.log_start, held.end - 1)
-    how = rng.choice(("missing", "garbage", "order", "beyond"))
+    """Missing, no checkpoint at all, or out of order."""
+    path, entries = _checkpoint(case, held)
+    _unusable(case, held, "unusable epochs")
+    how = rng.choice(("missing", "garbage", "order"))
     if how == "missing":
         path.unlink()
     elif how == "garbage":
         path.write_bytes(rng.choice((b"garbage\n", b"0\n2\n1 0\n", b"0\n1\n1 x\n", b"\xff\xfe")))
-    elif how == "order":
-        write_entries(path, [*entries, (entries[-1][0], entries[-1][1] + 1)])
     else:
-        write_entries(path, [*entries, (entries[-1][0] + 1, held.end + rng.randint(1, 50))])
-    case.causes.append(Cause("unusable epochs", "EPOCH_CACHE_LIE", held.replica, held.log_start, held.end - 1))
+        write_entries(path, [*entries, (entries[-1][0], entries[-1][1] + 1)])
 
 
-# -- what cannot be read
+def epochs_of_a_log_that_went_on(case: Case, held: Held, rng: random.Random) -> None:
+    path, entries = _checkpoint(case, held)
+    _unusable(case, held, "epochs beyond the log end")
+    write_entries(path, [*entries, (entries[-1][0] + 1, held.end + rng.randint(1, 50))])
 
 
-def _replace_by_directory(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.mkdir()  # opens, but every read fails: what a bad disk does
+def _unusable(case: Case, held: Held, name: str) -> None:
+    case.reserve(held.replica, held.log_start, held.end - 1)
+    case.causes.append(Cause(name, "EPOCH_CACHE_LIE", held.replica, held.log_start, held.end - 1))
 
 
-def unreadable_log(case: Case, held: Held, rng: random.Random) -> None:
-    paths = logs(held.directory)
-    path = rng.choice(paths)
-    base, last = int(path.stem), held.end
-    if path != paths[-1]:
-        last = int(paths[paths.index(path) + 1].stem) - 1
-    case.reserve(base, last)
-    _replace_by_directory(path)
-    held.undescribed = path == paths[-1]
-    held.unreadable.append((base, last))
-    whole = held.undescribed
-    cause = Cause("unreadable log", UNREADABLE, held.replica, None if whole else base, None)
-    case.causes.append(cause)
-
-
-def unreadable_index(case: Case, held: Held, rng: random.Random) -> None:
-    """Without it nothing can be said of its segment."""
-    paths = logs(held.directory)
-    path = rng.choice(paths)
-    suffix = rng.choice((".index", ".timeindex", ".digest"))
-    last = held.end if path == paths[-1] else int(paths[paths.index(path) + 1].stem) - 1
-    case.reserve(int(path.stem), last)
-    _replace_by_directory(path.with_suffix(suffix))
-    held.undescribed = path == paths[-1] and suffix == ".index"
-    held.unreadable.append((int(path.stem), last))
-    first = None if held.undescribed else int(path.stem)
-    case.causes.append(Cause("unreadable index", UNREADABLE, held.replica, first, None))
-
-
-def unreadable_epochs(case: Case, held: Held, rng: random.Random) -> None:
-    case.reserve(held.log_start, held.end)
-    _replace_by_directory(held.directory / LEADER_EPOCH_CHECKPOINT)
-    held.undescribed = True
-    case.causes.append(Cause("unreadable epochs", UNREADABLE, held.replica, None, None))
-
-
-def no_high_watermark(case: Case, held: Held, rng: random.Random) -> None:
-    """Its checkpoint does not name the partition: nothing of it is known to be committed."""
-    if case.causes:
-        raise Impossible
-    held.mark = None
-    case.causes.append(Cause("no high watermark", UNREADABLE, held.replica, None, None))
+LIES: list[Step] = [
+    lying_position,
+    lying_offset,
+    lying_time,
+    lying_time_offset,
+    lying_digest,
+    lying_digest_offset,
+    index_that_ends_within_an_entry,
+    epoch_that_begins_elsewhere,
+    other_epoch,
+    missing_epoch,
+    unusable_epochs,
+    epochs_of_a_log_that_went_on,
+]

@@ -12,25 +12,8 @@ from replog.log.batch import HEADER_SIZE, BatchHeader, iterate_batches
 from replog.log.digest import sealed_digest
 from replog.log.files import base_offset_of
 from replog.log.index import OffsetIndex, TimeIndex
-from tests.replog.log.batches import client_batch, open_log, stamped
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A batch: its records (timestamp, value), and what its leader gave it."""
-
-    records: tuple[tuple[int, bytes], ...]
-    epoch: int
-    first: int
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.records) - 1
-
-    @property
-    def data(self) -> bytes:
-        times, values = zip(*self.records, strict=True)
-        return stamped(client_batch(*values, timestamps=times), self.first, self.epoch)
+from tests.audit.history import Entry
+from tests.replog.log.batches import open_log
 
 
 @dataclass(frozen=True)
@@ -90,17 +73,23 @@ def patch(directory: Path, offset: int, at: int, data: bytes) -> None:
 
 
 def cut_out(directory: Path, offset: int) -> None:
-    """Take one batch out of its file."""
-    place = locate(directory, offset)
+    """Take the batch that begins with `offset` out of its file."""
+    remove_batch(locate(directory, offset))
+
+
+def remove_batch(place: Place) -> None:
     data = place.path.read_bytes()
     place.path.write_bytes(data[: place.position] + data[place.position + place.header.size :])
 
 
 def truncate(directory: Path, offset: int) -> None:
     """Cut the log before the batch that begins with `offset`, as a careless hand would."""
-    place = locate(directory, offset)
-    for later in directory.glob("*.*"):
-        if later.name.partition(".")[0] > place.path.name.partition(".")[0]:
+    truncate_before(locate(directory, offset))
+
+
+def truncate_before(place: Place) -> None:
+    for later in place.path.parent.glob("*.*"):
+        if later.name.partition(".")[0] > place.path.stem:
             later.unlink()
     place.path.write_bytes(place.path.read_bytes()[: place.position])
 

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.audit.audit import audit
 from tests.audit import differences
 from tests.audit.cases import KAFKA, OURS, Case, all_cases
+from tests.audit.history import CODECS
 from tests.audit.judge import findings_of, judge, report
 from tests.audit.levels import LEVELS, SEEN
 
@@ -62,7 +63,12 @@ def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made: M
         missing = [name for step in steps if (name := step.__name__.replace("_", " ")) not in told]
         assert missing == ([] if layout == OURS else ["no digest index"]), layout
     assert sum(not case.causes for case in cases) > len(cases) // 10
-    assert sum(len({cause.name for cause in case.causes}) > 1 for case in cases) > len(cases) // 20
+    of_one = [{cause.name for cause in case.of(replica)} for case in cases for replica in case.held]
+    assert sum(len(names) > 1 for names in of_one) > len(cases) // 4
+    assert sum(len({cause.replica for cause in case.causes}) > 1 for case in cases) > len(cases) // 20
+    written = [entry for case in cases for entry in case.truth.values()]
+    assert {entry.codec for entry in written} == set(CODECS)
+    assert {entry.commits for entry in written} == {None, True, False}
 
 
 @pytest.mark.parametrize("level", LEVELS)
