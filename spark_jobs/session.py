@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import warnings
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -59,7 +60,22 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
         builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _end_quietly(session.sparkContext)
+    return session
+
+
+def _end_quietly(context: SparkContext) -> None:
+    """When Java ends, or a query of a stream, it closes the connection over which accumulators come: that is no error,
+    but `socketserver` would print a traceback."""
+    server = context._accumulatorServer
+    tell = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            tell(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def reason(error: Exception) -> str:
