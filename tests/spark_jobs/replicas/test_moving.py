@@ -98,7 +98,7 @@ def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluste
     first = segments(cluster)[0]
     assert first.next_base is not None
     before = replace(first, next_base=first.next_base - 2)
-    assert classes(list(check_segment(before, 0, crc=True))) == ["GAP"]
+    assert classes(list(check_segment(before, 0, crc=True))) == ["REPEATED"]
     assert classes(looked(before)) == ["VANISHED"]
 
 
