@@ -15,6 +15,7 @@ import sys
 import textwrap
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -262,6 +263,7 @@ def with_spark(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends as fast as it can
         logging.disable()
+        warnings.simplefilter("ignore")  # PySpark's, about a Java that has ended
         _end(thread)
         raise
 

@@ -83,6 +83,8 @@ def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadat
     request = log_pb2.GetMetadataRequest(topics=topics)
     backoff = Backoff(Random())
     for attempt in range(TRIES):
+        if attempt > 0:
+            time.sleep(backoff.next_s())
         failures = []
         for address in addresses:
             connection = _Connection(address)
@@ -94,7 +96,6 @@ def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadat
                 failures.append(str(error))
             finally:
                 connection.close()
-        time.sleep(backoff.next_s())
     raise OSError(errno.EHOSTUNREACH, f"no broker answers; is bootstrap.servers right? ({'; '.join(failures)})")
 
 
