@@ -1,15 +1,21 @@
 """Tests that start processes, on several workers at once (`-n 2 --dist loadfile`): they share a machine, and no more.
 
-A file's tests stay together, for the cluster that they have in common; so do those that ask Apache Kafka.
+A file's tests stay together, for the cluster that they have in common; so do those that ask Apache Kafka. A worker has
+one Spark at most, and no test stops it: what stops a Spark is tested in a process of its own.
 """
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from cluster.local import ports
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TOGETHER = "tests/interop/"
 
@@ -31,3 +37,12 @@ def pytest_configure() -> None:
         share = (ports.LAST - ports.FIRST) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         ports.FIRST += int(worker) * share
         ports.LAST = ports.FIRST + share - 1
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    from spark_jobs.session import spark_session  # not for those who need no Spark: it takes a second
+
+    session = spark_session("tests", "local[2]")
+    yield session
+    session.stop()

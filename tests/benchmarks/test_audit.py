@@ -1,11 +1,13 @@
 """The benchmark of the audit runs, small; its replicas are what it says, and its targets are judged by its figures."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.audit import CORES, DUMP, LEVELS, OPENSSL, SHA256SUM, Bench, Figure, targets
+from benchmarks.audit import CORES, DUMP, LEVELS, MIN_GIB, OPENSSL, SHA256SUM, Figure, targets
 from benchmarks.audit_logs import REPLICAS, Replicas
 from benchmarks.storage import KIB
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
@@ -62,13 +64,18 @@ def test_targets_are_met_or_missed_by_the_figures() -> None:
 
 @pytest.mark.spark
 def test_every_figure_comes_out_of_a_small_run(tmp_path: Path) -> None:
-    gib = 1 / 64
-    report = Bench(tmp_path, 16 * KIB, rounds=1, note=lambda _: None).run(gib, [gib])
+    size = str(MIN_GIB)
+    command = ["--format=json", "--rounds=1", "--gib", size, "--sizes", size, "--directory", str(tmp_path)]
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.audit", *command], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
     names = {(found["name"], found["cores"]) for found in report["compared"]}
     expected = {(name, cores) for name in (*LEVELS, SHA256SUM) for cores in CORES}
     optional = {(name, cores) for name in (OPENSSL, DUMP) for cores in CORES}
     assert expected <= names <= expected | optional, report
     assert (report["no_kafka"] is None) == ((DUMP, 1) in names), report
-    assert [(found["name"], found["gib"]) for found in report["grown"]] == [(level, gib) for level in LEVELS]
+    assert [(found["name"], found["gib"]) for found in report["grown"]] == [(level, MIN_GIB) for level in LEVELS]
     shares = {found["name"]: found["share_of_log"] for found in report["grown"]}
     assert shares["digest"] < shares["index"] < 0.01 < 1 < shares["deep"], shares

@@ -15,9 +15,6 @@ from spark_jobs.audit_replicas import parser
 from spark_jobs.command_line import where_of
 from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load
 from tests.interop.kafka import Kafka
-from tests.spark_jobs.conftest import spark
-
-__all__ = ["spark"]
 
 pytestmark = [
     pytest.mark.processes,

@@ -14,9 +14,6 @@ from tests.audit.replica_files import cut_out, places
 from tests.interop.history import History
 from tests.replog.log.batches import open_log
 from tests.replog.log.compaction.compacting import batches_of, clean
-from tests.spark_jobs.conftest import spark
-
-__all__ = ["spark"]
 
 pytestmark = [
     pytest.mark.processes,

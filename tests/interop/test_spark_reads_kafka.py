@@ -9,9 +9,6 @@ from spark_jobs.replicas.sources import register
 from tests.interop.dump import Batch, dump
 from tests.interop.history import History
 from tests.interop.kafka import Kafka
-from tests.spark_jobs.conftest import spark
-
-__all__ = ["spark"]
 
 pytestmark = pytest.mark.spark
 

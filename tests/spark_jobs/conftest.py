@@ -1,19 +1,9 @@
-"""One Spark session for all of these tests, and the one thing of Spark that a busy machine cannot do."""
+"""The one thing of Spark that a busy machine cannot do."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
-from spark_jobs.session import spark_session
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = spark_session("tests", "local[2]")
-    yield session
-    session.stop()
 
 
 @pytest.hookimpl(wrapper=True)
