@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from tests.audit.cases import UNREADABLE, Case, Cause, Held, Impossible, Step
+from tests.audit.cases import LEADS_AWAY, UNREADABLE, Case, Cause, Held, Impossible, Step
 from tests.audit.replica_files import logs
 
 
@@ -21,10 +21,13 @@ def _unreadable_segment(case: Case, held: Held, name: str, log: Path, suffix: st
     last = places[-1].header.last_offset if places else base
     if not all(path.is_file() for path in held.directory.glob(f"{log.stem}.*")):
         raise Impossible
+    whole = is_last and suffix in (".log", ".index")
+    hits = [hit for cause in case.causes if cause.replica == held.replica for hit in cause.hits]
+    if is_last and not whole and any(hit.first >= base and hit.how == LEADS_AWAY for hit in hits):
+        raise Impossible  # the log would end there
     case.reserve(held.replica, base, last)
     _replace_by_directory(log.with_suffix(suffix))
     held.removed(places)
-    whole = is_last and suffix in (".log", ".index")
     if whole:
         case.causes.append(Cause(name, UNREADABLE, held.replica, None, None, whole=True))
     else:
