@@ -271,7 +271,8 @@ def with_spark(work: Callable[[], int]) -> int:
 def _end(thread: Thread) -> None:
     """Of `thread` and the children of this process, of which Java is the only one.
 
-    Java is asked first, so that it removes its files; again and again, because the thread may be about to start it.
+    Java is asked first, so that it removes its files, by the one signal that it hears; again and again, because the
+    thread may be about to start it.
     """
     began = time.monotonic()
     while (running := _children()) or thread.is_alive():
@@ -280,7 +281,7 @@ def _end(thread: Thread) -> None:
             break
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM if waited < JAVA_ENDS_S else signal.SIGKILL)
+                os.kill(pid, signal.SIGHUP if waited < JAVA_ENDS_S else signal.SIGKILL)
         thread.join(0.05)
 
 

@@ -143,13 +143,16 @@ class Following:
             state = read_state(directory)
             if state.round >= 0:
                 print(f"going on after round {state.round} of {directory}", file=sys.stderr)
-            spark = spark_session(NAME, self._arguments.master)
         except BadSaved as error:
             raise BadUse(f"--checkpoint-dir: {error}") from None
-        except NoJava as error:
-            raise BadUse(str(error)) from None
         except OSError as error:
             raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
+        try:
+            spark = spark_session(NAME, self._arguments.master)
+        except NoJava as error:
+            raise BadUse(str(error)) from None
+        except (PySparkException, Py4JError, OSError) as error:
+            raise Failed(reason(error)) from None
         follower = Follower(spark, self._where, self._arguments.topic, self._arguments.level, directory, self._tell)
         follower.until_diverged, follower.max_rounds = self._arguments.until_diverged, self._arguments.max_rounds
         self._follower = follower
@@ -159,7 +162,8 @@ class Following:
             raise Failed(reason(error)) from None
         finally:
             follower.stopping = True
-            spark.stop()
+            with contextlib.suppress(Exception):  # Java may be what failed
+                spark.stop()
         if self._arguments.format == "table":
             found = f", see {directory / 'findings'}" if self._told else ""
             done = f"{many(len(follower.rounds), 'round')}, {many(self._told, 'new finding')}"

@@ -8,6 +8,7 @@ import sys
 import warnings
 from typing import Any
 
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -41,6 +42,7 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
     SparkContext.PACKAGE_EXTENSIONS = {*SparkContext.PACKAGE_EXTENSIONS, ".whl"}
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    logging.getLogger().addFilter(_is_not_of_py4j)  # its traceback of a call that Java did not answer, which raises too
     builder = SparkSession.builder.appName(name)
     settings = {
         "spark.sql.ansi.enabled": "false",  # digests are compared by differences modulo 2^64
@@ -78,8 +80,14 @@ def _end_quietly(context: SparkContext) -> None:
     server.handle_error = handle_error  # type: ignore[method-assign]
 
 
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
 def reason(error: Exception) -> str:
     """What went wrong, without Spark's two stack traces if it is an OSError of a data source: that says enough."""
+    if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
+        return "the Java that runs Spark has ended; was it killed, or memory short? `dmesg` may know"
     text = str(error)
     for name, said in reversed(re.findall(r"^(\w+): (?:\[Errno \d+\] )?(.+)$", text, re.MULTILINE)):
         kind = getattr(builtins, name, None)

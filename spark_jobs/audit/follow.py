@@ -107,6 +107,7 @@ class Follower:
     max_rounds: int | None = None
     rounds: list[str] = field(default_factory=list)  # their verdicts
     stopping: bool = False  # set by anybody, a signal handler too: a lock could be held by the one that it interrupts
+    _at_work: bool = False  # in a round
 
     def run(self, interval_s: float) -> None:
         """A round every `interval_s`, until `stopping` is set or there is no reason to go on."""
@@ -128,12 +129,18 @@ class Follower:
                 raise failure
         finally:
             self.stopping = True
-            self.spark.sparkContext.cancelAllJobs()
+            while self._at_work and query.isActive:  # a round is many jobs, and has times between them
+                self.spark.sparkContext.cancelAllJobs()
+                sleep(LOOK_S)
             query.stop()
 
     def _trigger(self, _clock: DataFrame, trigger: int) -> None:
-        if not self.stopping:
-            self.round(trigger)
+        self._at_work = True
+        try:
+            if not self.stopping:
+                self.round(trigger)
+        finally:
+            self._at_work = False
 
     def round(self, trigger: int) -> None:
         """Compare what is new. What fails is left to the next round."""

@@ -102,6 +102,11 @@ class Command:
         """The command lines of what it started and still runs."""
         return [command for pid, command in self._session() if pid != self.process.pid]
 
+    def kill_java(self) -> None:
+        for pid, command in self._session():
+            if "org.apache.spark" in command:
+                os.kill(pid, signal.SIGKILL)
+
     def _session(self) -> Iterator[tuple[int, str]]:
         for directory in Path("/proc").iterdir():
             try:
@@ -126,9 +131,9 @@ class Command:
             assert time.monotonic() < deadline, found
             time.sleep(0.1)
 
-    def interrupted(self) -> tuple[int, str, str]:
-        """Status and outputs after a Ctrl-C, which goes to everybody at that terminal."""
-        os.killpg(self.process.pid, signal.SIGINT)
+    def interrupted(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
+        """Status and outputs after a Ctrl-C, which goes to everybody at that terminal, or another such signal."""
+        os.killpg(self.process.pid, number)
         out, err = self.process.communicate(timeout=LIMIT_S)
         return self.process.returncode, out, err
 
@@ -157,9 +162,16 @@ MOMENTS: dict[str, Callable[[list[str]], bool]] = {
 @pytest.mark.spark
 @pytest.mark.processes
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("verb", ["run", "follow"])
-def test_ctrl_c_ends_all_processes_with_a_short_message_and_nothing_half_written(
-    command: Callable[..., Command], tmp_path: Path, verb: str, moment: str
+@pytest.mark.parametrize(
+    ("verb", "number"),
+    [
+        pytest.param("run", signal.SIGINT, id="run"),
+        pytest.param("follow", signal.SIGINT, id="follow"),
+        pytest.param("follow", signal.SIGTERM, id="follow, by systemd or timeout"),
+    ],
+)
+def test_a_signal_to_all_processes_ends_them_with_a_short_message_and_nothing_half_written(
+    command: Callable[..., Command], tmp_path: Path, verb: str, number: int, moment: str
 ) -> None:
     cluster = Cluster(tmp_path / "brokers")
     cluster.add("orders")
@@ -167,7 +179,7 @@ def test_ctrl_c_ends_all_processes_with_a_short_message_and_nothing_half_written
     where = ["--report-dir" if verb == "run" else "--checkpoint-dir", str(reports)]
     running = command(verb, *(f"--replica={n}={path}" for n, path in cluster.directories.items()), *where)
     running.wait_for(MOMENTS[moment])
-    status, out, err = running.interrupted()
+    status, out, err = running.interrupted(number)
     if verb == "follow" and moment == "Spark works":  # the rounds end in order
         assert status in (0, 3), (out, err)
         assert out.endswith(" 0 new findings\n"), (out, err)
@@ -175,6 +187,23 @@ def test_ctrl_c_ends_all_processes_with_a_short_message_and_nothing_half_written
     else:
         assert (status, out, err) == (130, "", f"replog audit {verb}: interrupted\n")
         assert not reports.exists() or list(reports.iterdir()) == [], list(reports.iterdir())
+    running.wait_for_end()
+
+
+@pytest.mark.spark
+@pytest.mark.processes
+@pytest.mark.parametrize("verb", ["run", "follow"])
+def test_a_java_that_is_killed_is_told_in_a_line(command: Callable[..., Command], tmp_path: Path, verb: str) -> None:
+    cluster = Cluster(tmp_path / "brokers")
+    cluster.add("orders")
+    where = ["--report-dir" if verb == "run" else "--checkpoint-dir", str(tmp_path / "reports")]
+    running = command(verb, *(f"--replica={n}={path}" for n, path in cluster.directories.items()), *where)
+    running.wait_for(MOMENTS["Spark works"])
+    running.kill_java()
+    _, err = running.process.communicate(timeout=LIMIT_S)
+    told = f"replog audit {verb}: the audit failed, so nothing is known: the Java that runs Spark has ended"
+    assert (running.process.returncode, err.count("\n")) == (3, 1), err
+    assert err.startswith(told), err
     running.wait_for_end()
 
 
