@@ -274,6 +274,8 @@ def _end(thread: Thread) -> None:
     Java is asked first, so that it removes its files, by the one signal that it hears; again and again, because the
     thread may be about to start it.
     """
+    # `nohup` makes Java deaf to it too.
+    asked = signal.SIGKILL if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else signal.SIGHUP
     began = time.monotonic()
     while (running := _children()) or thread.is_alive():
         waited = time.monotonic() - began
@@ -281,7 +283,7 @@ def _end(thread: Thread) -> None:
             break
         for pid in running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGHUP if waited < JAVA_ENDS_S else signal.SIGKILL)
+                os.kill(pid, asked if waited < JAVA_ENDS_S else signal.SIGKILL)
         thread.join(0.05)
 
 
