@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
@@ -71,21 +72,21 @@ def _end_quietly(context: SparkContext) -> None:
     """When Java ends, or a query of a stream, it closes the connection over which accumulators come: that is no error,
     but `socketserver` would print a traceback."""
     server = context._accumulatorServer
-    tell = server.handle_error
 
     def handle_error(request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):
-            tell(request, client_address)
+            type(server).handle_error(server, request, client_address)
 
     server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return "py4j" not in record.pathname
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, without Spark's two stack traces if it is an OSError of a data source: that says enough."""
+    """What went wrong, without Spark's two stack traces if it is an OSError of a data source: that says enough. A call
+    that Java did not answer says nothing of why."""
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
         return "the Java that runs Spark has ended; was it killed, or memory short? `dmesg` may know"
     text = str(error)

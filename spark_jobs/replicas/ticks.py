@@ -124,7 +124,6 @@ class Ticks:
 
     def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         rows = self._offsets
-        yield from self.come_to(position)
         if self._next[0] < len(rows) and rows[self._next[0]][2] == position:
             slot, offset, indexed = entry = rows[self._next[0]]
             self._next[0] += 1
