@@ -45,6 +45,8 @@ class Controller:
         self._watchers = 0
         self._active = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._check_s = max(1, config.broker_session_timeout_ms // CHECKS_PER_SESSION) / 1000
+        self._ran_ms = clock.monotonic_ms()  # when this process was last known to run
 
     async def start(self) -> None:
         """Take in the store and become active; a new store becomes a new cluster.
@@ -58,7 +60,9 @@ class Controller:
             cluster_id = new_cluster_id(self._chance)
             await self.decide(lambda _: Decision([cluster_record(cluster_id)], None))
         log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
+        self._ran_ms = self._clock.monotonic_ms()
         self._tasks = [
+            asyncio.create_task(self._keep_running(), name="keep running"),
             asyncio.create_task(self._expire_sessions(), name="expire sessions"),
             asyncio.create_task(
                 self._hold_elections(
@@ -88,6 +92,18 @@ class Controller:
             await self._in_store(self._store.close)
         self._executor.shutdown()
 
+    async def heartbeat(self, request: controller_pb2.HeartbeatRequest) -> controller_pb2.HeartbeatResponse:
+        """A broker is heard of before anything is waited for: no commit under way, however slow, can end its session.
+
+        A heartbeat that changes nothing, as most, is answered from what is applied; others wait for their turn.
+        Raises as `ClusterState.heartbeat` and `decide`.
+        """
+        self._check_active()
+        heard = self.state.heartbeat(request, self._clock.monotonic_ms())
+        if not heard.records:
+            return heard.answer
+        return await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms))
+
     async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
         """Make one decision, given the time in monotonic milliseconds. Once begun it is carried through, whoever goes.
 
@@ -99,7 +115,7 @@ class Controller:
         try:
             self._check_active()
             decided = decision(self._clock.monotonic_ms())
-            if decided.records:  # most heartbeats change nothing, and need no task
+            if decided.records:
                 carried_through = asyncio.ensure_future(self._carry_through(decided.records))
         finally:
             if carried_through is None:
@@ -190,22 +206,32 @@ class Controller:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _expire_sessions(self) -> None:
-        interval_ms = max(1, self._config.broker_session_timeout_ms // CHECKS_PER_SESSION)
-        last_ms = self._clock.monotonic_ms()
+    async def _keep_running(self) -> None:
+        """Notices when this process was paused or starved, also while a commit is waited for."""
         while self._active:
-            await asyncio.sleep(interval_ms / 1000)
-            now_ms = self._clock.monotonic_ms()
-            late_ms = now_ms - last_ms - 2 * interval_ms
-            last_ms = now_ms
-            if late_ms > 0:  # this process was paused or starved: the brokers could not be heard
-                log.warning("controller did not run, sessions extended", late_ms=late_ms)
-                self.state.excuse_silence(late_ms)
+            await asyncio.sleep(self._check_s)
+            self._note_running()
+
+    def _note_running(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        late_ms = now_ms - self._ran_ms - int(2000 * self._check_s)
+        self._ran_ms = now_ms
+        if late_ms > 0:  # the brokers could not be heard
+            log.warning("controller did not run, sessions extended", late_ms=late_ms)
+            self.state.excuse_silence(late_ms)
+
+    async def _expire_sessions(self) -> None:
+        while self._active:
+            await asyncio.sleep(self._check_s)
             await self._retried(self._fence_expired)
 
     async def _fence_expired(self) -> None:
-        while (broker_id := await self.decide(self.state.fence_next_expired)) is not None:
+        while (broker_id := await self.decide(self._fence_next_expired)) is not None:
             log.warning("broker fenced: its session expired", broker=broker_id)
+
+    def _fence_next_expired(self, now_ms: int) -> Decision[int | None]:
+        self._note_running()  # a commit was waited for before, maybe through a pause
+        return self.state.fence_next_expired(now_ms)
 
     async def _hold_elections(self, interval_s: float, elections: Callable[[], Decision[int]], what: str) -> None:
         """Elections of the controller's own accord, round after round (CT-12)."""

@@ -30,8 +30,7 @@ class ControllerService:
         return await self._controller.decide(lambda now_ms: state.register_broker(request, now_ms))
 
     async def heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        state = self._controller.state
-        return await self._controller.decide(lambda now_ms: state.heartbeat(request, now_ms))
+        return await self._controller.heartbeat(request)
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
         _check_count(request.partitions)

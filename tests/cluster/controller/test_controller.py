@@ -5,6 +5,7 @@ import random
 import sqlite3
 import threading
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -349,3 +350,62 @@ async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_anoth
             await r.service.allocate_producer_ids(ask)
     async with running() as r:
         assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 6000
+
+
+@asynccontextmanager
+async def standing_still(store):
+    """The store's disk takes nothing until this is left."""
+    entered, go_on = threading.Event(), threading.Event()
+    commit = store.commit
+
+    def stalled(*arguments):
+        entered.set()
+        assert go_on.wait(120)
+        return commit(*arguments)
+
+    store.commit = stalled
+    try:
+        yield entered
+    finally:
+        store.commit = commit
+        go_on.set()
+
+
+async def test_ct_3_heartbeats_do_not_wait_for_a_disk_that_stands_still_and_no_session_ends_of_it(running):
+    """CT-3, CT-6."""
+    session_ms = 1500
+    async with running(broker_session_timeout_ms=session_ms) as r:
+        epochs = {b: await r.register(b) for b in (1, 2, 3)}
+        for broker_id, epoch in epochs.items():
+            await r.heartbeat(broker_id, epoch)
+        async with standing_still(r.store) as entered:
+            creating = asyncio.ensure_future(r.create("t"))
+            await asyncio.to_thread(entered.wait, 60)
+            begun = time.monotonic()
+            while time.monotonic() - begun < 3 * session_ms / 1000:
+                for broker_id, epoch in epochs.items():
+                    async with asyncio.timeout(session_ms / 1000):
+                        assert not (await r.heartbeat(broker_id, epoch)).is_fenced
+                await asyncio.sleep(0.02)
+            assert not creating.done()
+        await creating
+        await r.create("u")  # whatever waited for the disk too is through
+        assert not any(broker.fenced for broker in r.image.brokers.values())
+
+
+async def test_a_heartbeat_that_changes_something_is_heard_at_once_and_answered_when_it_is_durable(running):
+    """CT-5."""
+    async with running() as r:
+        epoch = await r.register(1)
+        async with standing_still(r.store) as entered:
+            registering = asyncio.ensure_future(r.register(2))
+            await asyncio.to_thread(entered.wait, 60)
+            heard_ms = r.controller.state._sessions._sessions[1].expires_ms
+            await asyncio.sleep(0.01)
+            unfencing = asyncio.ensure_future(r.heartbeat(1, epoch))
+            await until(lambda: r.controller.state._sessions._sessions[1].expires_ms > heard_ms)
+            assert r.image.brokers[1].fenced
+            assert not unfencing.done()
+        assert not (await unfencing).is_fenced
+        assert not r.image.brokers[1].fenced
+        await registering
