@@ -72,7 +72,9 @@ class Broker:
             config.request_timeout_ms / 1000,
         )
         self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
-        self._watch = MetadataWatch(self._controller, self._image, self._on_metadata, self._backoff())
+        self._watch = MetadataWatch(
+            self._controller, self._image, self._on_metadata, self._backoff(), self._on_controller_heard
+        )
         self._lifecycle = BrokerLifecycle(
             config,
             self._controller,
@@ -178,6 +180,9 @@ class Broker:
                 self._roles.apply_delta(delta)
             except Exception as error:  # noqa: BLE001 (the metadata stream would take it for its own and resume)
                 self._fail(error)
+
+    def _on_controller_heard(self) -> None:
+        self.manager.controller_heard_ms = self._clock.monotonic_ms()
 
     def _on_follower_high_watermark(self, hosted: HostedPartition) -> None:
         self.manager.touched(hosted.topic_partition, high_watermark_advanced=False)

@@ -251,7 +251,7 @@ class LogService:
                 f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one",
             )
         image = self._manager.image
-        names = list(request.topics) or sorted(image.topics)
+        names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
         return pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
             controller=self._manager.config.controller_listener,
@@ -266,6 +266,8 @@ class LogService:
                 for _, broker in sorted(image.brokers.items())
             ],
             topics=[self._topic_metadata(name) for name in names],
+            metadata_version=image.version,
+            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.controller_heard_ms,
         )
 
     def _topic_metadata(self, name: str) -> pb.TopicMetadata:

@@ -18,7 +18,8 @@ SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
 
 
 class MetadataWatch:
-    """Applies what changed to `image` and then calls `on_change` with it, in version order.
+    """Applies what changed to `image` and then calls `on_change` with it, in version order; `on_heard` whenever the
+    image is all that the controller knows, at least once a second.
 
     Changes that come in several deltas are applied in one piece: in between, a partition may be without its topic, or
     with one of the same name that was deleted.
@@ -30,10 +31,12 @@ class MetadataWatch:
         image: MetadataImage,
         on_change: Callable[[pb.MetadataDelta], None],
         backoff: Backoff,
+        on_heard: Callable[[], None] = lambda: None,
     ) -> None:
         self._channel = channel
         self._image = image
         self._on_change = on_change
+        self._on_heard = on_heard
         self._gathered = pb.MetadataDelta()  # what has come of changes that are not whole yet
         self._backoff = backoff
         self._moved = asyncio.Condition()
@@ -79,6 +82,7 @@ class MetadataWatch:
             for record in whole.records:
                 self._image.apply(record)
             self._on_change(whole)
+        self._on_heard()
         async with self._moved:
             if self._first_latest is None:
                 self._first_latest = delta.latest_version

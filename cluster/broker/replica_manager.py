@@ -50,6 +50,7 @@ class ReplicaManager:
         self.clock = clock
         self.hosted: dict[TopicPartition, HostedPartition] = {}
         self.started = False  # the image is whole and the roles are taken up; before, this broker is nobody to ask
+        self.controller_heard_ms = clock.monotonic_ms()  # when the image was last all that the controller knew
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock, purge_interval=1)  # as in Kafka (PG-11)

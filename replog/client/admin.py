@@ -98,7 +98,7 @@ class Admin:
         assignment: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
     ) -> None:
-        """Create it (0: the controller's defaults) and wait until the broker asked knows all of its leaders.
+        """Create it (0: the controller's defaults) and wait until a broker knows all of its leaders.
 
         Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle.
         """
@@ -126,7 +126,7 @@ class Admin:
         await self._retry(visible)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete it and wait until the broker asked no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         await self._ask_controller(
             Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
         )
@@ -143,7 +143,7 @@ class Admin:
     ) -> dict[str, str]:
         """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
 
-        Waits until the broker asked goes by them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+        Waits until a broker goes by them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterTopicConfigsRequest(
             topic=validate_topic_name(topic), set=configs, delete=delete, validate_only=validate_only
@@ -174,11 +174,11 @@ class Admin:
         return dict(response.configs)
 
     async def list_topics(self) -> list[str]:
-        response = await self._retry(self._metadata.fetch)
+        response = await self._retry(lambda: self._metadata.fetch(()))
         return sorted(topic.topic for topic in response.topics if not topic.error_code)
 
     async def describe_topic(self, topic: str) -> TopicDescription:
-        """As the broker asked knows it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """As the brokers know it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
         validate_topic_name(topic)
         return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -345,4 +345,5 @@ class Admin:
                 delay_s = self._backoff.delay_s(failures)
                 if not error.retriable or error.code is not_retried or loop.time() + delay_s >= deadline:
                     raise
+                self._metadata.ask_another()
                 await asyncio.sleep(delay_s)

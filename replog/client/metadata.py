@@ -1,6 +1,12 @@
-"""Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older leader."""
+"""Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older one.
+
+Any broker may be asked, and any may have lost the controller and know old things alone (divergence 24). So answers say
+how new they are: an older one than the view is not taken over, one from a broker that has not heard its controller
+lately has a second broker asked, and a refresh that follows on another at once, as that did not help, asks the next.
+"""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -16,6 +22,9 @@ from replog.topic import TopicPartition, validate_topic_name
 REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new leader
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
+STALE_MS = (
+    3000  # a broker that has not heard its controller for so long, which speaks every second, may know old things
+)
 
 
 class Leader(NamedTuple):
@@ -59,32 +68,39 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(addresses))
 
 
+def _newness(response: log_pb2.GetMetadataResponse) -> tuple[int, int]:
+    return response.metadata_version, -response.controller_heard_ms_ago
+
+
 class ClusterView:
     """What GetMetadata answers have told so far. Pure: no waiting, no network."""
 
     def __init__(self) -> None:
         self.cluster_id = ""
+        self.version = 0  # of the cluster's metadata; those of two clusters say nothing of each other
         self.controller = ""
         self.brokers: dict[int, str] = {}  # address by id
         self.topics: dict[str, TopicView] = {}
 
     def apply(self, response: log_pb2.GetMetadataResponse) -> None:
-        """Take the answer over, but keep a partition's known leader where the answer's epoch is older."""
+        """Take the answer over, unless it is older; one of another cluster replaces everything."""
+        if self.is_older(response):
+            return
+        if response.cluster_id != self.cluster_id:
+            self.topics.clear()
         self.cluster_id = response.cluster_id
+        self.version = response.metadata_version
         self.controller = response.controller
         self.brokers = {broker.broker_id: broker.address for broker in response.brokers}
         for topic in response.topics:
             if topic.error_code:
                 self.topics.pop(topic.topic, None)
                 continue
-            known = self.topics.get(topic.topic)
-            kept = known.partitions if known is not None and known.topic_id == topic.topic_id else {}
-            partitions = dict(kept)
-            for partition in topic.partitions:
-                view = PartitionView(partition.leader, partition.leader_epoch)
-                old = kept.get(partition.partition)
-                partitions[partition.partition] = view if old is None or view.leader_epoch >= old.leader_epoch else old
+            partitions = {p.partition: PartitionView(p.leader, p.leader_epoch) for p in topic.partitions}
             self.topics[topic.topic] = TopicView(topic.topic_id, partitions, _max_batch_bytes(topic.configs))
+
+    def is_older(self, response: log_pb2.GetMetadataResponse) -> bool:
+        return response.cluster_id == self.cluster_id and response.metadata_version < self.version
 
     def leader(self, partition: TopicPartition) -> Leader | None:
         """None when the partition, its leader or the leader's address is not known."""
@@ -110,7 +126,7 @@ class Metadata:
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshes_in_a_row = 0
         self._last_refresh: float | None = None
-        self._answered = ""  # who answered last
+        self._order = list(self.bootstrap)  # whom to ask first; who was of no help comes last
 
     def channel(self, address: str) -> Channel:
         channel = self._channels.get(address)
@@ -155,27 +171,38 @@ class Metadata:
             ) from None
         return self.view.topics[name]
 
-    async def fetch(self, topics: Iterable[str] = ()) -> log_pb2.GetMetadataResponse:
-        """One GetMetadata answer (no topics: all of them), from the first broker that gives one."""
-        request = log_pb2.GetMetadataRequest(topics=topics)
+    async def fetch(self, topics: Iterable[str] | None = None) -> log_pb2.GetMetadataResponse:
+        """One GetMetadata answer, of every topic if `topics` is empty, of none if it is None: the first broker's that
+        gives one, or if that is stale the newer one of two brokers'.
+        """
+        request = log_pb2.GetMetadataRequest(topics=topics, without_topics=topics is None)
         response: log_pb2.GetMetadataResponse = await self.ask_any(Log["get_metadata"], request)
+        if self._is_stale(response) and len(self._order) > 1:
+            self.ask_another()
+            with contextlib.suppress(ReplogError):
+                response = max(response, await self.ask_any(Log["get_metadata"], request), key=_newness)
         self.view.apply(response)
         self.on_change()
         return response
+
+    def _is_stale(self, response: log_pb2.GetMetadataResponse) -> bool:
+        return response.controller_heard_ms_ago > STALE_MS or self.view.is_older(response)
+
+    def ask_another(self) -> None:
+        """The last answer was of no help: begin with another broker the next time."""
+        order = self._addresses()
+        self._order = order[1:] + order[:1]
 
     async def ask_any(self, method: Method, request: Any) -> Any:
         """The answer of the first broker that gives one. Raises NETWORK_EXCEPTION, with every broker's reason."""
         failures: dict[str, str] = {}
         for address in self._addresses():
             try:
-                response = await self.channel(address).call(method, request, CALL_TIMEOUT_S)
+                return await self.channel(address).call(method, request, CALL_TIMEOUT_S)
             except ReplogError as error:
                 failures[address] = str(error)
-                self._answered = ""
-                continue
-            self._answered = address
-            return response
-        reasons = "; ".join(f"{address}: {reason}" for address, reason in failures.items())
+                self._order = [*(other for other in self._order if other != address), address]
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
         raise ReplogError(
             ErrorCode.NETWORK_EXCEPTION, f"no broker answers; is the cluster up and the address right? ({reasons})"
         )
@@ -188,8 +215,9 @@ class Metadata:
             await channel.close()
 
     def _addresses(self) -> list[str]:
-        known = (self._answered, *self.view.brokers.values(), *self.bootstrap)
-        return list(dict.fromkeys(address for address in known if address))
+        known = dict.fromkeys((*self.view.brokers.values(), *self.bootstrap))
+        self._order = list(dict.fromkeys((*(address for address in self._order if address in known), *known)))
+        return list(self._order)
 
     async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()
@@ -197,8 +225,10 @@ class Metadata:
             quiet_s = loop.time() - self._last_refresh
             self._refreshes_in_a_row = self._refreshes_in_a_row + 1 if quiet_s < 2 else 1
             await asyncio.sleep(max(0.0, self._backoff.delay_s(self._refreshes_in_a_row) - quiet_s))
+            if self._refreshes_in_a_row > 1:
+                self.ask_another()
         try:
-            await self.fetch(self._wanted)
+            await self.fetch(self._wanted or None)
         finally:
             self._last_refresh = loop.time()
 

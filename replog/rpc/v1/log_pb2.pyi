@@ -264,22 +264,28 @@ class DeleteRecordsPartitionResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., low_watermark: _Optional[int] = ...) -> None: ...
 
 class GetMetadataRequest(_message.Message):
-    __slots__ = ("topics",)
+    __slots__ = ("topics", "without_topics")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_TOPICS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
+    without_topics: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ...) -> None: ...
 
 class GetMetadataResponse(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topics")
+    __slots__ = ("cluster_id", "controller", "brokers", "topics", "metadata_version", "controller_heard_ms_ago")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_HEARD_MS_AGO_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: str
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerMetadata]
     topics: _containers.RepeatedCompositeFieldContainer[TopicMetadata]
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerMetadata, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ...) -> None: ...
+    metadata_version: int
+    controller_heard_ms_ago: int
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerMetadata, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_version: _Optional[int] = ..., controller_heard_ms_ago: _Optional[int] = ...) -> None: ...
 
 class BrokerMetadata(_message.Message):
     __slots__ = ("broker_id", "address", "rack", "fenced", "configs")

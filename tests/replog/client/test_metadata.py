@@ -1,18 +1,29 @@
 """The client's view of the cluster."""
 
+import random
+
 import pytest
 
-from replog.client.metadata import ClusterView, Leader, parse_bootstrap
+from cluster.broker.broker import Broker
+from cluster.clock import SystemClock
+from replog.client import Admin, Producer
+from replog.client.metadata import STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.channel import GrpcTransport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.topic import TopicPartition
+from tests.cluster.broker.conftest import InProcessCluster, eventually
+from tests.cluster.proxy import proxy_to
 
 TP = TopicPartition("t", 0)
 
 
-def answer(leader: int, epoch: int, topic_id: bytes = b"A" * 16) -> log_pb2.GetMetadataResponse:
+def answer(
+    leader: int, epoch: int, topic_id: bytes = b"A" * 16, version: int = 0, cluster_id: str = "c"
+) -> log_pb2.GetMetadataResponse:
     return log_pb2.GetMetadataResponse(
-        cluster_id="c",
+        cluster_id=cluster_id,
+        metadata_version=version,
         controller="127.0.0.1:1",
         brokers=[log_pb2.BrokerMetadata(broker_id=i, address=f"127.0.0.1:{9000 + i}") for i in (1, 2)],
         topics=[
@@ -33,19 +44,36 @@ def test_a_leader_is_known_with_its_address_and_epoch() -> None:
     assert view.leader(TopicPartition("t", 1)) is None
 
 
-def test_an_answer_with_an_older_epoch_does_not_bring_the_old_leader_back() -> None:
+def test_an_older_answer_does_not_bring_the_old_leader_back() -> None:
     view = ClusterView()
-    view.apply(answer(leader=2, epoch=5))
-    view.apply(answer(leader=1, epoch=4))
+    view.apply(answer(leader=2, epoch=5, version=20))
+    view.apply(answer(leader=1, epoch=4, version=19))
     assert view.leader(TP) == Leader(2, "127.0.0.1:9002", 5)
-    view.apply(answer(leader=1, epoch=6))
+    view.apply(answer(leader=1, epoch=6, version=21))
     assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 6)
+
+
+def test_an_older_answer_does_not_take_away_a_topic_that_was_made_since() -> None:
+    view = ClusterView()
+    view.apply(answer(leader=2, epoch=5, version=20))
+    unknown = log_pb2.TopicMetadata(topic="t", error_code=common_pb2.UNKNOWN_TOPIC_OR_PARTITION)
+    view.apply(log_pb2.GetMetadataResponse(cluster_id="c", metadata_version=19, topics=[unknown]))
+    assert view.leader(TP) == Leader(2, "127.0.0.1:9002", 5)
 
 
 def test_a_topic_created_anew_starts_with_its_own_epochs() -> None:
     view = ClusterView()
     view.apply(answer(leader=2, epoch=5))
     view.apply(answer(leader=1, epoch=0, topic_id=b"B" * 16))
+    assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 0)
+
+
+def test_another_cluster_begins_with_its_own_versions_and_has_none_of_the_topics() -> None:
+    view = ClusterView()
+    view.apply(answer(leader=2, epoch=5, version=20))
+    view.apply(log_pb2.GetMetadataResponse(cluster_id="another", metadata_version=3))
+    assert (view.topics, view.brokers) == ({}, {})
+    view.apply(answer(leader=1, epoch=0, version=4, cluster_id="another"))
     assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 0)
 
 
@@ -75,3 +103,44 @@ def test_a_bootstrap_that_is_no_address_is_refused(bad: str | list[str]) -> None
     with pytest.raises(ReplogError) as refused:
         parse_bootstrap(bad)
     assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_the_cluster(
+    cluster: InProcessCluster,
+) -> None:
+    """It knows nothing of what was made since, nor who leads now, and is the only one that they were given."""
+    await cluster.start_broker(1)
+    async with proxy_to(cluster.controller_address) as link:
+        bystander = await cluster.start_broker(2, controller_listener=link.address)
+        link.cut()
+        await eventually(lambda: silent_ms(bystander) > STALE_MS)
+        async with Admin(bystander.address) as admin, Producer(bystander.address) as producer:
+            await admin.create_topic("t", assignment=[[1]])
+            assert (await (await producer.send("t", b"x"))).offset == 0
+            assert await admin.list_topics() == ["t"]
+            assert [partition.leader for partition in (await admin.describe_topic("t")).partitions] == [1]
+            assert bystander.manager.image.topics == {}, "the broker is no bystander"
+            await admin.delete_topic("t")
+        await cluster.crash_broker(2)
+
+
+async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster: InProcessCluster) -> None:
+    """The first one has heard its controller just now, so that nothing tells that it knows old things."""
+    knowing = await cluster.start_broker(1)
+    async with proxy_to(cluster.controller_address) as link:
+        bystander = await cluster.start_broker(2, controller_listener=link.address)
+        link.cut()
+        metadata = Metadata(bystander.address, GrpcTransport(), random.Random(1))
+        try:
+            async with Admin(knowing.address) as admin:
+                await admin.create_topic("t", assignment=[[1]])
+            bystander.manager.controller_heard_ms = 1 << 60
+            assert sorted((await metadata.topic("t", 30)).partitions) == [0]
+            assert bystander.manager.image.topics == {}, "the broker is no bystander"
+        finally:
+            await metadata.close()
+        await cluster.crash_broker(2)
+
+
+def silent_ms(broker: Broker) -> int:
+    return SystemClock().monotonic_ms() - broker.manager.controller_heard_ms
