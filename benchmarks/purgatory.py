@@ -20,7 +20,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-class Waiting(DelayedOperation):
+class Waiting(DelayedOperation[int]):
     """Completes once its condition, looked up as a produce looks up its partition's high watermark, holds."""
 
     def __init__(self, key: int, required: int, reached: list[int]) -> None:
@@ -154,7 +154,7 @@ class Waiting(DelayedOperation):
         self._required = required
         self._reached = reached
 
-    def try_complete(self) -> bool:
+    def try_complete(self, moved: Collection[int]) -> bool:
         return self._reached[self._key] >= self._required and self.force_complete()
 
     def on_complete(self) -> None: ...
@@ -171,9 +171,9 @@ def whole_path(operations: int, at_once: int) -> float:
         now_ms += 1
         for key in range(KEYS):
             for number in range(at_once):
-                purgatory.try_complete_else_watch(Waiting(key, reached[key] + number + 1, reached), (key,), now_ms)
+                purgatory.complete_or_watch(Waiting(key, reached[key] + number + 1, reached), (key,), now_ms)
             reached[key] += at_once
-            done += purgatory.check_and_complete(key)
+            done += purgatory.check((key,))
         purgatory.expire(now_ms)
     return (time.thread_time() - started) / done * 1e9
 

@@ -1,6 +1,6 @@
 """A DeleteRecords request that waits until no live replica keeps the records (FT-23)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from leader.delayed_produce import LeaderLookup
@@ -17,7 +17,7 @@ class DeleteRecordsResult(NamedTuple):
     low_watermark: int
 
 
-class DelayedDeleteRecords(DelayedOperation):
+class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
     """Completes when every partition's low watermark has reached its target; otherwise REQUEST_TIMED_OUT."""
 
     def __init__(
@@ -33,8 +33,9 @@ class DelayedDeleteRecords(DelayedOperation):
         self._lookup = lookup
         self._respond = respond
 
-    def try_complete(self) -> bool:
-        for topic_partition, target in tuple(self._pending.items()):
+    def try_complete(self, moved: Collection[TopicPartition]) -> bool:
+        for topic_partition in self._pending.keys() & moved:
+            target = self._pending[topic_partition]
             leader = self._lookup(topic_partition)
             if isinstance(leader, ErrorCode):
                 result = DeleteRecordsResult(leader, NO_OFFSET)

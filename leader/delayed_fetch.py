@@ -1,6 +1,6 @@
 """A fetch that waits for enough data (FE-12 to FE-15)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple, Protocol
 
 from replog.errors import ErrorCode, ReplogError
@@ -33,7 +33,7 @@ class FetchRow(NamedTuple):
     metadata: OffsetMetadata | None  # None: ignored
 
 
-class DelayedFetch(DelayedOperation):
+class DelayedFetch(DelayedOperation[TopicPartition]):
     """Completes when `min_bytes` are there over all partitions, or when some partition has other news.
 
     It answers nothing itself: `respond` reads every partition again, for fresh bounds and fresh errors (FE-13).
@@ -41,7 +41,7 @@ class DelayedFetch(DelayedOperation):
 
     def __init__(
         self,
-        rows: Sequence[FetchRow],
+        rows: Iterable[FetchRow],
         isolation: Isolation,
         min_bytes: int,
         lookup: ReaderLookup,
@@ -50,19 +50,21 @@ class DelayedFetch(DelayedOperation):
         is_throttled: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         super().__init__(timeout_ms)
-        self._rows = rows
+        self._rows = {row.topic_partition: row for row in rows if row.metadata is not None}
+        self._bytes: dict[TopicPartition, int] = {}  # to be had of each partition when it was last looked at
+        self._total = 0  # of these
         self._isolation = isolation
         self._min_bytes = min_bytes
         self._lookup = lookup
         self._respond = respond
         self._is_throttled = is_throttled  # whether the follower that fetches gets nothing of a partition now (FE-23)
 
-    def try_complete(self) -> bool:
-        total = 0
-        for row in self._rows:
-            if row.metadata is None:
+    def try_complete(self, moved: Collection[TopicPartition]) -> bool:
+        for topic_partition in moved:
+            row = self._rows.get(topic_partition)
+            if row is None or row.metadata is None:
                 continue
-            reader = self._lookup(row.topic_partition)
+            reader = self._lookup(topic_partition)
             if isinstance(reader, ErrorCode):
                 return self.force_complete()  # A to D: nobody serves it here any longer
             try:
@@ -73,8 +75,9 @@ class DelayedFetch(DelayedOperation):
                 available = None  # D: its disk has failed, and the answer says so
             if available is None:
                 return self.force_complete()
-            total += available
-        return total >= self._min_bytes and self.force_complete()  # G
+            self._total += available - self._bytes.get(topic_partition, 0)
+            self._bytes[topic_partition] = available
+        return self._total >= self._min_bytes and self.force_complete()  # G
 
     def on_complete(self) -> None:
         self._respond()

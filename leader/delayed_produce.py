@@ -1,6 +1,6 @@
 """A produce request with acks=all that waits for its records to be committed (PR-8 to PR-15)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from leader.partition import PartitionLeader
@@ -20,7 +20,7 @@ class PendingProduce(NamedTuple):
     leader_epoch: int  # of the append: another one may have rewritten these offsets (PR-13)
 
 
-class DelayedProduce(DelayedOperation):
+class DelayedProduce(DelayedOperation[TopicPartition]):
     """Completes when no partition is pending; at the deadline those that are answer REQUEST_TIMED_OUT (PR-11).
 
     Keyed by position in the request, where a partition may appear more than once. Every error answered here is
@@ -35,17 +35,23 @@ class DelayedProduce(DelayedOperation):
         respond: Callable[[dict[int, ErrorCode]], None],
     ) -> None:
         super().__init__(timeout_ms)
-        self._pending = dict(pending)
+        self._pending: dict[TopicPartition, dict[int, PendingProduce]] = {}
+        for index, produce in pending.items():
+            self._pending.setdefault(produce.topic_partition, {})[index] = produce
         self._results = dict.fromkeys(pending, ErrorCode.REQUEST_TIMED_OUT)
         self._lookup = lookup
         self._respond = respond
 
-    def try_complete(self) -> bool:
-        for index, produce in tuple(self._pending.items()):
-            result = self._check(produce)
-            if result is not None:
-                self._results[index] = result
-                del self._pending[index]
+    def try_complete(self, moved: Collection[TopicPartition]) -> bool:
+        for topic_partition in moved:
+            pending = self._pending.get(topic_partition, {})
+            for index, produce in tuple(pending.items()):
+                result = self._check(produce)
+                if result is not None:
+                    self._results[index] = result
+                    del pending[index]
+            if not pending:
+                self._pending.pop(topic_partition, None)
         return not self._pending and self.force_complete()
 
     def on_complete(self) -> None:

@@ -12,21 +12,21 @@ from replog.topic import TopicPartition
 class DelayedOperations:
     """One kind of delayed operation, keyed by partition (PG-14), with a single timer armed for the next deadline."""
 
-    def __init__(self, clock: Clock, purge_interval: int = 1000) -> None:
-        self._purgatory: Purgatory[TopicPartition] = Purgatory(purge_interval)
+    def __init__(self, clock: Clock) -> None:
+        self._purgatory: Purgatory[TopicPartition] = Purgatory()
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms = 0
 
-    def complete_or_watch(self, operation: DelayedOperation, keys: Iterable[TopicPartition]) -> None:
+    def complete_or_watch(self, operation: DelayedOperation[TopicPartition], keys: Iterable[TopicPartition]) -> None:
         try:
-            self._purgatory.try_complete_else_watch(operation, keys, self._clock.monotonic_ms())
+            self._purgatory.complete_or_watch(operation, keys, self._clock.monotonic_ms())
         finally:
-            self._arm()  # also when its second check raised: it is watched then
+            self._arm()  # also when its check raised: it is watched then
 
-    def check(self, tp: TopicPartition) -> None:
-        """Complete what an event on `tp` may have satisfied."""
-        self._purgatory.check_and_complete(tp)
+    def check(self, moved: Iterable[TopicPartition]) -> None:
+        """Complete what events on these partitions may have satisfied."""
+        self._purgatory.check(moved)
 
     def _arm(self) -> None:
         deadline_ms = self._purgatory.next_deadline_ms()

@@ -79,10 +79,8 @@ class LogService:
         head = request.head
         partitions = list(head.partitions)
         _check_count(len(partitions))
-        entries = [
-            (_topic_partition(partition), records)
-            for partition, records in zip(partitions, _split_records(request), strict=True)
-        ]
+        names = [_topic_partition(partition) for partition in partitions]
+        entries = list(zip(names, _split_records(request), strict=True))
 
         def respond(results: list[ProduceResult]) -> None:
             answer(
@@ -98,7 +96,7 @@ class LogService:
                             log_append_time_ms=result.log_append_time,
                             log_start_offset=result.log_start_offset,
                         )
-                        for (tp, _), result in zip(entries, results, strict=True)
+                        for tp, result in zip(names, results, strict=True)
                     ],
                 )
             )

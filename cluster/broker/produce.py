@@ -47,10 +47,12 @@ def produce(
         respond(results)
         return
 
+    names = [tp for tp, _ in entries]  # the records are not kept while the request waits
+
     def settle(errors: dict[int, ErrorCode]) -> None:
         for index, error in errors.items():
             if error is not ErrorCode.NONE:
-                message = f"appended to {entries[index][0]}, but not known to be committed: it may be there (PR-12)"
+                message = f"appended to {names[index]}, but not known to be committed: it may be there (PR-12)"
                 results[index] = replace(results[index], error=error, message=message, base_offset=-1)
         respond(results)
 

@@ -7,7 +7,7 @@ follower once, and nothing is completed in the middle of something else (ST-5).
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import structlog
@@ -53,7 +53,7 @@ class ReplicaManager:
         self.controller_heard_ms = clock.monotonic_ms()  # when the image was last all that the controller knew
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
-        self.record_deletions = DelayedOperations(clock, purge_interval=1)  # as in Kafka (PG-11)
+        self.record_deletions = DelayedOperations(clock)
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
         self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)
@@ -120,24 +120,23 @@ class ReplicaManager:
 
     def _drain(self) -> None:
         moved, self._moved = self._moved, {}
-        for tp, advanced in moved.items():
-            self._check((self.produces, self.fetches, self.record_deletions) if advanced else (self.fetches,), tp)
-            if advanced:
-                for listener in tuple(self.listeners):
-                    listener.on_high_watermark(tp)
+        advanced = [tp for tp, high_watermark_advanced in moved.items() if high_watermark_advanced]
+        self._check(advanced, moved)
+        for listener in tuple(self.listeners):
+            for tp in advanced:
+                listener.on_high_watermark(tp)
 
-    @staticmethod
-    def _check(purgatories: Iterable[DelayedOperations], tp: TopicPartition) -> None:
-        for purgatory in purgatories:
+    def _check(self, advanced: Collection[TopicPartition], moved: Collection[TopicPartition]) -> None:
+        for purgatory, keys in ((self.produces, advanced), (self.fetches, moved), (self.record_deletions, advanced)):
             try:
-                purgatory.check(tp)
+                purgatory.check(keys)
             except Exception:
-                log.exception("completing delayed operations failed", partition=str(tp))
+                log.exception("completing delayed operations failed", partitions=len(keys))
 
     def check_now(self, tp: TopicPartition) -> None:
         """The partition is gone: whatever waits on it is answered before a topic of the same name takes its place,
         in which the same offsets and epochs mean other records."""
-        self._check((self.produces, self.fetches, self.record_deletions), tp)
+        self._check((tp,), (tp,))
 
     def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
         """The disk failed, whoever met that: the broker stops, and whatever waits on the partition is told (§1.4)."""

@@ -1,11 +1,13 @@
 """One delayed operation: it completes exactly once, through an event or through its deadline (PG-1)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable
+from typing import Generic, TypeVar
 
-from replog.purgatory.timer import TimerEntry
+K = TypeVar("K", bound=Hashable)
 
 
-class DelayedOperation(ABC):
+class DelayedOperation(ABC, Generic[K]):
     """A request that is answered when something becomes true, `timeout_ms` after it was parked at the latest.
 
     There is one thread, so "atomic" needs no lock; but completing may re-enter the purgatory (a response may cause
@@ -15,17 +17,20 @@ class DelayedOperation(ABC):
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
         self.completed = False
-        self._timer_entry: TimerEntry[DelayedOperation] | None = None
+        self.leave: Callable[[DelayedOperation[K]], None] | None = None  # the purgatory's, while it waits there
 
     @abstractmethod
-    def try_complete(self) -> bool:
-        """Check the condition; when it holds, return what `force_complete` returns, else False."""
+    def try_complete(self, moved: Collection[K]) -> bool:
+        """Check the condition, in which only these keys can have changed since the last check (at the first: all).
+
+        When it holds, return what `force_complete` returns, else False.
+        """
 
     @abstractmethod
     def on_complete(self) -> None:
         """Answer the request. Runs exactly once, whether the condition held or the time ran out."""
 
-    def on_expiration(self) -> None:  # noqa: B027 - most operations have nothing to add
+    def on_expiration(self) -> None:
         """Called after `on_complete` if the deadline, and not an event, completed the operation (PG-3)."""
 
     def force_complete(self) -> bool:
@@ -33,16 +38,7 @@ class DelayedOperation(ABC):
         if self.completed:
             return False
         self.completed = True
-        self.stop_timer()
+        if self.leave is not None:
+            self.leave(self)
         self.on_complete()
         return True
-
-    def start_timer(self, entry: "TimerEntry[DelayedOperation]") -> None:
-        """Remember the deadline's entry, so that completing cancels it."""
-        self._timer_entry = entry
-
-    def stop_timer(self) -> None:
-        """Cancel the deadline if it runs."""
-        if self._timer_entry is not None:
-            self._timer_entry.cancel()
-            self._timer_entry = None

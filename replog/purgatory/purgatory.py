@@ -1,26 +1,23 @@
 """Where delayed operations wait, found by the keys (partitions) whose events may complete them (PG-5, PG-9 to PG-13).
 
 One purgatory per kind of operation (PG-14). Single-threaded; completing an operation may re-enter any method here.
+What is complete is in no list: an operation that completes leaves all of its keys and its deadline (divergence 24).
 """
 
-from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Iterable
+from typing import Generic
 
-from replog.purgatory.operation import DelayedOperation
-from replog.purgatory.timer import Timer
-
-K = TypeVar("K", bound=Hashable)
+from replog.purgatory.operation import DelayedOperation, K
+from replog.purgatory.timer import Timer, TimerEntry
 
 
 class Purgatory(Generic[K]):
     """Delayed operations watched under keys, each with a deadline. Times are monotonic milliseconds."""
 
-    def __init__(self, purge_interval: int = 1000) -> None:
-        """`purge_interval`: how many completed operations may linger in other keys' lists (PG-11)."""
-        self._watchers: dict[K, list[DelayedOperation]] = {}
-        self._timer: Timer[DelayedOperation] = Timer()
-        self._purge_interval = purge_interval
-        self._estimated_total = 0  # operations in the lists, completed ones included
+    def __init__(self) -> None:
+        self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}  # none of them empty
+        self._waiting: dict[DelayedOperation[K], tuple[tuple[K, ...], TimerEntry[DelayedOperation[K]]]] = {}
+        self._timer: Timer[DelayedOperation[K]] = Timer()
 
     @property
     def size(self) -> int:
@@ -29,51 +26,49 @@ class Purgatory(Generic[K]):
 
     @property
     def delayed(self) -> int:
-        """Operations that still wait for their deadline (PG-13)."""
-        return len(self._timer)
+        """Operations that still wait (PG-13)."""
+        return len(self._waiting)
 
-    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[K], now_ms: int) -> bool:
-        """Complete the operation at once, or park it under every key until `now_ms` + its timeout (PG-5).
+    def complete_or_watch(self, operation: DelayedOperation[K], keys: Iterable[K], now_ms: int) -> bool:
+        """Park the operation under every key until `now_ms` + its timeout, unless it completes at once (PG-5).
 
-        True if it completed here. It is checked again after registration, so that an event which its own first
-        check set off is not lost (PG-6).
+        True if it did. It is watched before it is checked, so an event that its check sets off is not lost (PG-6).
         """
-        if operation.try_complete():
-            return True
-        for key in dict.fromkeys(keys):
-            self._watchers.setdefault(key, []).append(operation)
-        self._estimated_total += 1
-        operation.start_timer(self._timer.add(now_ms + operation.timeout_ms, operation))
-        self._purge_if_needed()
-        return operation.try_complete()
+        named = tuple(dict.fromkeys(keys))
+        for key in named:
+            self._watchers.setdefault(key, {})[operation] = None
+        self._waiting[operation] = named, self._timer.add(now_ms + operation.timeout_ms, operation)
+        operation.leave = self._forget
+        operation.try_complete(named)
+        return operation.completed
 
-    def check_and_complete(self, key: K) -> int:
-        """Check every operation watched under `key` and return how many completed (PG-9).
+    def check(self, keys: Iterable[K]) -> int:
+        """Check every operation watched under any of these keys, each once, and return how many completed (PG-9).
 
         One operation's exception does not skip the others; all exceptions are raised together at the end.
         """
-        watchers = self._watchers.get(key)
-        if watchers is None:
-            return 0
+        moved: dict[DelayedOperation[K], list[K]] = {}
+        for key in keys:
+            for operation in self._watchers.get(key, ()):
+                moved.setdefault(operation, []).append(key)
         count = 0
         errors: list[Exception] = []
-        for operation in tuple(watchers):
-            if operation.completed:
+        for operation, its_keys in moved.items():
+            if operation not in self._waiting:  # what completed another one completed it, too
                 continue
             try:
-                count += operation.try_complete()
+                count += operation.try_complete(its_keys)
             except Exception as error:  # noqa: BLE001 - raised below, after the others had their turn
                 errors.append(error)
-        self._drop_completed(key)
         if errors:
-            raise ExceptionGroup(f"delayed operations of {key} failed", errors)
+            raise ExceptionGroup("delayed operations failed", errors)
         return count
 
-    def cancel_for_key(self, key: K) -> list[DelayedOperation]:
+    def cancel_for_key(self, key: K) -> list[DelayedOperation[K]]:
         """Take out the operations of a key that disappears, uncompleted and with their timers stopped (PG-12)."""
-        operations = [operation for operation in self._watchers.pop(key, ()) if not operation.completed]
+        operations = list(self._watchers.get(key, ()))
         for operation in operations:
-            operation.stop_timer()
+            self._forget(operation)
         return operations
 
     def expire(self, now_ms: int) -> int:
@@ -90,7 +85,6 @@ class Purgatory(Generic[K]):
                     operation.on_expiration()
             except Exception as error:  # noqa: BLE001 - raised below, after the others had their turn
                 errors.append(error)
-        self._purge_if_needed()
         if errors:
             raise ExceptionGroup("expired delayed operations failed", errors)
         return count
@@ -99,17 +93,12 @@ class Purgatory(Generic[K]):
         """When `expire` is next needed, or None while nothing waits."""
         return self._timer.next_deadline_ms()
 
-    def _purge_if_needed(self) -> None:
-        """Sweep completed operations out of the lists once too many linger there (PG-10, PG-11)."""
-        if self._estimated_total - self.delayed > self._purge_interval:
-            self._estimated_total = self.delayed
-            for key in tuple(self._watchers):
-                self._drop_completed(key)
-
-    def _drop_completed(self, key: K) -> None:
-        watchers = self._watchers.get(key)
-        if watchers is None:
-            return
-        watchers[:] = [operation for operation in watchers if not operation.completed]
-        if not watchers:
-            del self._watchers[key]
+    def _forget(self, operation: DelayedOperation[K]) -> None:
+        operation.leave = None
+        keys, deadline = self._waiting.pop(operation)
+        deadline.cancel()
+        for key in keys:
+            watchers = self._watchers[key]
+            del watchers[operation]
+            if not watchers:
+                del self._watchers[key]

@@ -86,12 +86,12 @@ def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_mo
         500,
         lambda: answers.append(consume(pair.follower, 5)),
     )
-    assert not parked.try_complete()
+    assert not parked.try_complete([TP])
     assert pair.round().appended_bytes
-    assert not parked.try_complete(), "what is appended is not yet committed"
+    assert not parked.try_complete([TP]), "what is appended is not yet committed"
     while not pair.round().high_watermark_changed:
         pass
-    assert parked.try_complete()
+    assert parked.try_complete([TP])
     assert offsets(answers[0]) == [5]
 
 
@@ -111,7 +111,7 @@ def test_a_waiting_consumer_is_answered_when_its_follower_changes_fe_12(tmp_path
         500,
         lambda: answered.append(True),
     )
-    assert not parked.try_complete()
+    assert not parked.try_complete([TP])
     if what == "a new epoch":
         follower.become_follower(state(epoch=EPOCH + 1, partition_epoch=1), NOW_MS)
     elif what == "a cut":
@@ -120,5 +120,5 @@ def test_a_waiting_consumer_is_answered_when_its_follower_changes_fe_12(tmp_path
         serving[0] = leader_of(log, state(leader=2, epoch=EPOCH + 1, partition_epoch=1))
     else:
         serving[0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert parked.try_complete()
+    assert parked.try_complete([TP])
     assert answered == [True]

@@ -137,11 +137,11 @@ def test_a_deletion_is_done_when_every_live_replica_has_deleted(tmp_path: Path) 
     operation = DelayedDeleteRecords(
         {TP: leader.delete_records(5), OTHER: 3}, leaders.__getitem__, 1000, answers.append
     )
-    assert not purgatory.try_complete_else_watch(operation, [TP, OTHER], NOW_MS)
+    assert not purgatory.complete_or_watch(operation, [TP, OTHER], NOW_MS)
     fetch(leader, 2, 10, 0, log_start_offset=4)
-    assert purgatory.check_and_complete(TP) == 0
+    assert purgatory.check([TP]) == 0
     fetch(leader, 2, 10, 0, log_start_offset=6)
-    assert purgatory.check_and_complete(TP) == 1
+    assert purgatory.check([TP]) == 1
     assert answers == [
         {
             TP: DeleteRecordsResult(ErrorCode.NONE, 5),
@@ -155,6 +155,6 @@ def test_a_deletion_that_a_replica_does_not_follow_times_out(tmp_path: Path) -> 
     answers: list[dict[TopicPartition, DeleteRecordsResult]] = []
     purgatory: Purgatory[TopicPartition] = Purgatory()
     operation = DelayedDeleteRecords({TP: 5}, lambda _: leader, 1000, answers.append)
-    purgatory.try_complete_else_watch(operation, [TP], NOW_MS)
+    purgatory.complete_or_watch(operation, [TP], NOW_MS)
     assert purgatory.expire(NOW_MS + 1000) == 1
     assert answers == [{TP: DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, -1)}]

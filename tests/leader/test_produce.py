@@ -30,7 +30,7 @@ class Request:
             for index, (tp, append) in enumerate(appends)
         }
         operation = DelayedProduce(pending, self.leaders.__getitem__, TIMEOUT_MS, self.answers.append)
-        return self.purgatory.try_complete_else_watch(operation, [tp for tp, _ in appends], NOW_MS)
+        return self.purgatory.complete_or_watch(operation, [tp for tp, _ in appends], NOW_MS)
 
 
 def leader_at_9(directory: Path, isr: tuple[int, ...], epoch: int = 0) -> PartitionLeader:
@@ -62,7 +62,7 @@ def test_a_partition_that_is_not_led_here_any_longer_answers_at_once_w_p6(
     request = Request({TP: leader})
     request.park((TP, produce(leader)))
     request.leaders[TP] = error
-    assert request.purgatory.check_and_complete(TP) == 1
+    assert request.purgatory.check([TP]) == 1
     assert request.answers == [{0: error}]
 
 
@@ -72,10 +72,10 @@ def test_the_answer_waits_for_the_slowest_partition_w_p7(leader: PartitionLeader
     request = Request({TP: leader, OTHER: other})
     request.park((TP, produce(leader)), (OTHER, produce(other)), at=lambda index: index + 1)
     request.leaders[TP] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert request.purgatory.check_and_complete(TP) == 0
+    assert request.purgatory.check([TP]) == 0
     request.leaders[TP] = leader  # what has settled stays settled
     fetch(other, 2, 10, 0)
-    request.purgatory.check_and_complete(OTHER)
+    request.purgatory.check([OTHER])
     assert request.answers == [{1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: ErrorCode.NONE}]
 
 
@@ -83,7 +83,7 @@ def test_one_partition_twice_in_a_request_waits_for_both(leader: PartitionLeader
     request = Request({TP: leader})
     request.park((TP, produce(leader)), (TP, produce(leader)))
     fetch(leader, 2, 10, 0)
-    assert request.purgatory.check_and_complete(TP) == 0
+    assert request.purgatory.check([TP]) == 0
     fetch(leader, 2, 11, 0)
-    assert request.purgatory.check_and_complete(TP) == 1
+    assert request.purgatory.check([TP]) == 1
     assert request.answers == [{0: ErrorCode.NONE, 1: ErrorCode.NONE}]

@@ -7,6 +7,9 @@ from leader.delayed_fetch import DelayedFetch
 from leader.delayed_produce import DelayedProduce
 from replog.errors import ErrorCode, ReplogError
 from replog.purgatory.operation import DelayedOperation
+from replog.topic import TopicPartition
+
+Operation = DelayedOperation[TopicPartition]
 
 SLACK_MS = 1000  # a broker that was paused first works off what is due; its clock may run a little fast
 NEVER_MS = 1 << 62
@@ -25,7 +28,7 @@ class Purgatories:
             "DeleteRecords": manager.record_deletions,
         }
         self._late: dict[str, tuple[int, int]] = {}  # by kind: the deadline, and when it was first seen to have passed
-        self._ready: dict[DelayedOperation, int] = {}  # since when each could be answered, by now
+        self._ready: dict[Operation, int] = {}  # since when each could be answered, by now
 
     def check(self) -> None:
         now_ms = self._manager.clock.monotonic_ms()
@@ -47,13 +50,13 @@ class Purgatories:
                 )
 
     def _check_none_sleeps(
-        self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[DelayedOperation, int]
+        self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[Operation, int]
     ) -> None:
         """What has come was told to whoever waits for it (PG-6): data, a high watermark, another role. Between two
         looks the loop gets round to that."""
         for key, watched in operations._purgatory._watchers.items():
             for operation in watched:
-                if operation.completed or operation in self._ready:
+                if operation in self._ready:
                     continue
                 if self._is_held_back(operation):
                     self._ready[operation] = NEVER_MS
@@ -68,31 +71,36 @@ class Purgatories:
                         "and nobody has told it",
                     )
 
-    def _is_held_back(self, operation: DelayedOperation) -> bool:
+    def _is_held_back(self, operation: Operation) -> bool:
         """By a throttle (FE-23): that it lets something through again nobody tells, the deadline comes soon enough."""
         hosted = self._manager.hosted
         return isinstance(operation, DelayedFetch) and any(
-            row.topic_partition in hosted and hosted[row.topic_partition].leader_throttled for row in operation._rows
+            tp in hosted and hosted[tp].leader_throttled for tp in operation._rows
         )
 
     def _check_none_forgotten(self, kind: str, operations: DelayedOperations) -> None:
         for key, watched in operations._purgatory._watchers.items():
             for operation in watched:
-                if not operation.completed and operation._timer_entry is None:
+                if operation.completed:
+                    raise Violation(
+                        "INV-19", f"broker {self._broker_id}: a {kind} on {key} is answered, and still waits"
+                    )
+                if not operations._purgatory._waiting[operation][1].live:
                     raise Violation(
                         "INV-19",
                         f"broker {self._broker_id}: a {kind} on {key} waits without a deadline, and nobody will end it",
                     )
 
 
-def _could_be_answered(operation: DelayedOperation) -> bool:
+def _could_be_answered(operation: Operation) -> bool:
     """As its `try_complete`, which would."""
     if isinstance(operation, DelayedProduce):
-        return all(operation._check(produce) is not None for produce in operation._pending.values())
+        pending = [produce for produces in operation._pending.values() for produce in produces.values()]
+        return all(operation._check(produce) is not None for produce in pending)
     if not isinstance(operation, DelayedFetch):
         return False
     total = 0
-    for row in operation._rows:
+    for row in operation._rows.values():
         if row.metadata is None:
             continue
         reader = operation._lookup(row.topic_partition)

@@ -161,13 +161,13 @@ async def test_whoever_got_records_goes_to_the_end_fe_10(leader: Leader) -> None
     assert order == [LED, BROKEN, LED]
 
 
-class Waits(DelayedOperation):
+class Waits(DelayedOperation[TopicPartition]):
     def __init__(self, fault: Exception | None) -> None:
         super().__init__(timeout_ms=1000)
         self.ready = False
         self.fault = fault
 
-    def try_complete(self) -> bool:
+    def try_complete(self, moved: object) -> bool:
         return self.ready and self.force_complete()
 
     def on_complete(self) -> None:

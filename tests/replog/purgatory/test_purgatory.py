@@ -1,6 +1,6 @@
 """Delayed operations complete once, through an event or their deadline, and leave nothing behind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -8,17 +8,19 @@ from replog.purgatory.operation import DelayedOperation
 from replog.purgatory.purgatory import Purgatory
 
 
-class Waits(DelayedOperation):
+class Waits(DelayedOperation[str]):
     """Complete once `ready`; counts what is called."""
 
     def __init__(self, timeout_ms: int = 100, *, ready: bool = False) -> None:
         super().__init__(timeout_ms)
         self.ready = ready
         self.checks = self.completions = self.expirations = 0
+        self.moved: list[list[str]] = []
         self.on_check: Callable[[], None] = lambda: None
 
-    def try_complete(self) -> bool:
+    def try_complete(self, moved: Collection[str]) -> bool:
         self.checks += 1
+        self.moved.append(list(moved))
         satisfied = self.ready
         self.on_check()
         return satisfied and self.force_complete()
@@ -36,57 +38,61 @@ class Fails(Waits):
         raise ValueError("the response cannot be written")
 
 
-def test_an_operation_completed_through_one_key_stays_in_the_other_until_it_is_checked_w_g1() -> None:
-    """W-G1: removal is lazy (PG-10), and the size counts entries, three for an operation on three keys (PG-13)."""
+def test_an_operation_completed_through_one_key_leaves_the_others_w_g1() -> None:
+    """W-G1, where Kafka's stays (PG-10, divergence 24); the size counts entries, two for an
+    operation on two keys (PG-13)."""
     purgatory: Purgatory[str] = Purgatory()
-    operation = Waits()
-    assert not purgatory.try_complete_else_watch(operation, ["a", "b"], 0)
-    assert (purgatory.size, purgatory.delayed) == (2, 1)
+    operation, other = Waits(), Waits()
+    assert not purgatory.complete_or_watch(operation, ["a", "b"], 0)
+    assert not purgatory.complete_or_watch(other, ["b"], 0)
+    assert (purgatory.size, purgatory.delayed) == (3, 2)
     operation.ready = True
-    assert purgatory.check_and_complete("a") == 1
-    assert (purgatory.size, purgatory.delayed) == (1, 0)
-    assert purgatory.check_and_complete("b") == 0
-    assert purgatory.size == 0
-    assert operation.completions == 1
+    assert purgatory.check(["a"]) == 1
+    assert (purgatory.size, purgatory.delayed) == (1, 1)
+    assert (operation.completions, other.completed) == (1, False)
 
 
-def test_lingering_completed_operations_are_swept_w_g2() -> None:
-    """W-G2: four came and two wait, which is more than one apart (PG-11)."""
-    purgatory: Purgatory[str] = Purgatory(purge_interval=1)
-    operations = [Waits() for _ in range(4)]
-    for number, operation in enumerate(operations):
-        purgatory.try_complete_else_watch(operation, ["shared", f"own {number}"], 0)
-    for number in (0, 1):
-        operations[number].ready = True
-        assert purgatory.check_and_complete(f"own {number}") == 1
-    assert purgatory.size == 6  # two own lists are gone, the shared one holds all four
-    purgatory.expire(1)
-    assert purgatory.size == 4
-
-
-def test_garbage_is_bounded_without_any_expiry_pg_11() -> None:
-    purgatory: Purgatory[str] = Purgatory(purge_interval=10)
-    for _ in range(1000):
-        operation = Waits()
-        purgatory.try_complete_else_watch(operation, ["busy", "idle"], 0)
+@pytest.mark.parametrize("how", ["check", "expire", "force"])
+def test_a_thousand_that_came_and_went_leave_nothing_behind_w_g2(how: str) -> None:
+    """W-G2: there is nothing to sweep (PG-11, divergence 24), neither under their keys nor among the deadlines."""
+    purgatory: Purgatory[str] = Purgatory()
+    for number in range(1000):
+        operation = Waits(timeout_ms=number)
+        purgatory.complete_or_watch(operation, ["busy", "idle", f"own {number}"], 0)
         operation.ready = True
-        purgatory.check_and_complete("busy")
-    assert purgatory.size <= 12
-    assert purgatory.delayed == 0
+        if how == "check":
+            assert purgatory.check(["busy"]) == 1
+        elif how == "expire":
+            assert purgatory.expire(number) == 1
+        else:
+            assert operation.force_complete()
+    assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
+    assert not purgatory._watchers, "an emptied list is not kept"
 
 
-def test_an_event_between_the_first_check_and_the_registration_is_not_lost_w_g3() -> None:
-    """W-G3: the event finds nobody to wake; the second check sees what it did (PG-5, PG-6)."""
+def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved_pg_9() -> None:
+    """It is told which of them did."""
+    purgatory: Purgatory[str] = Purgatory()
+    both, second = Waits(), Waits()
+    purgatory.complete_or_watch(both, ["a", "b", "c"], 0)
+    purgatory.complete_or_watch(second, ["b"], 0)
+    assert purgatory.check(["a", "b", "nobody's"]) == 0
+    assert both.moved == [["a", "b", "c"], ["a", "b"]]
+    assert second.moved == [["b"], ["b"]]
+
+
+def test_an_event_between_the_check_and_the_watching_is_not_lost_w_g3() -> None:
+    """W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 24)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
 
     def happen() -> None:
         operation.ready = True
-        assert purgatory.check_and_complete("key") == 0, "nobody is registered yet"
         operation.on_check = lambda: None
+        assert purgatory.check(["key"]) == 1
 
     operation.on_check = happen
-    assert purgatory.try_complete_else_watch(operation, ["key"], 0)
+    assert purgatory.complete_or_watch(operation, ["key"], 0)
     assert (operation.checks, operation.completions, purgatory.delayed) == (2, 1, 0)
 
 
@@ -96,7 +102,7 @@ def test_completing_may_check_the_same_key_again_and_still_runs_once_w_g4() -> N
     operations = [Waits() for _ in range(3)]
     for operation in operations:
         operation.on_check = lambda: None
-        purgatory.try_complete_else_watch(operation, ["key"], 0)
+        purgatory.complete_or_watch(operation, ["key"], 0)
     for operation in operations:
         operation.ready = True
     counts: list[int] = []
@@ -104,10 +110,10 @@ def test_completing_may_check_the_same_key_again_and_still_runs_once_w_g4() -> N
 
     def check_again() -> None:
         first.on_check = lambda: None
-        counts.append(purgatory.check_and_complete("key"))
+        counts.append(purgatory.check(["key"]))
 
     first.on_check = check_again
-    counts.append(purgatory.check_and_complete("key"))
+    counts.append(purgatory.check(["key"]))
     assert sum(counts) == 3
     assert [operation.completions for operation in operations] == [1, 1, 1]
     assert purgatory.size == 0
@@ -118,20 +124,20 @@ def test_either_the_event_or_the_deadline_wins_w_g5(event_first: bool, expiratio
     """W-G5: the other one finds nothing to do (PG-1, PG-3)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(timeout_ms=100)
-    purgatory.try_complete_else_watch(operation, ["key"], 1000)
+    purgatory.complete_or_watch(operation, ["key"], 1000)
     operation.ready = True
     if event_first:
-        assert purgatory.check_and_complete("key") == 1
+        assert purgatory.check(["key"]) == 1
     assert purgatory.expire(1100) == expirations
-    assert purgatory.check_and_complete("key") == 0
+    assert purgatory.check(["key"]) == 0
     assert (operation.completions, operation.expirations) == (1, expirations)
 
 
-def test_a_satisfied_operation_is_never_registered_w_g6() -> None:
+def test_a_satisfied_operation_does_not_wait_w_g6() -> None:
     """W-G6."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(ready=True)
-    assert purgatory.try_complete_else_watch(operation, ["key"], 0)
+    assert purgatory.complete_or_watch(operation, ["key"], 0)
     assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
 
 
@@ -139,17 +145,17 @@ def test_a_hundred_checks_of_one_key_complete_an_operation_once_w_g4() -> None:
     """W-G4: a hundred events come one after the other, and half of them from inside of its own check."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
-    purgatory.try_complete_else_watch(operation, ["key"], 0)
+    purgatory.complete_or_watch(operation, ["key"], 0)
     operation.ready = True
     left = [50]
 
     def check_again() -> None:
         if left[0]:
             left[0] -= 1
-            purgatory.check_and_complete("key")
+            purgatory.check(["key"])
 
     operation.on_check = check_again
-    assert sum(purgatory.check_and_complete("key") for _ in range(50)) <= 1
+    assert sum(purgatory.check(["key"]) for _ in range(50)) <= 1
     assert (left[0], operation.completions, purgatory.size, purgatory.delayed) == (0, 1, 0, 0)
 
 
@@ -157,7 +163,7 @@ def test_only_the_first_to_complete_an_operation_does_pg_2() -> None:
     """The winner stops the deadline and answers."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
-    purgatory.try_complete_else_watch(operation, ["key"], 0)
+    purgatory.complete_or_watch(operation, ["key"], 0)
     assert [operation.force_complete() for _ in range(3)] == [True, False, False]
     assert (operation.completions, purgatory.delayed, purgatory.expire(1000)) == (1, 0, 0)
 
@@ -173,36 +179,36 @@ def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3() -> 
         def on_expiration(self) -> None:
             order.append("expired")
 
-    purgatory.try_complete_else_watch(Tells(), ["key"], 0)
+    purgatory.complete_or_watch(Tells(), ["key"], 0)
     assert purgatory.expire(100) == 1
     assert order == ["completed", "expired"]
 
 
-def test_an_operation_is_watched_under_every_key_and_checked_twice_pg_5() -> None:
+def test_an_operation_is_watched_under_every_key_and_checked_pg_5() -> None:
     purgatory: Purgatory[str] = Purgatory()
     for key in ("a", "b", "c"):
         operation = Waits()
-        purgatory.try_complete_else_watch(operation, ["a", "b", "c"], 0)
-        assert operation.checks == 2
+        purgatory.complete_or_watch(operation, ["a", "b", "c"], 0)
+        assert operation.checks == 1
         operation.ready = True
-        assert purgatory.check_and_complete(key) == 1
+        assert purgatory.check([key]) == 1
 
 
 def test_the_check_of_one_operation_may_check_others_pg_7() -> None:
     """Kafka's would each hold a lock that the other's check wants; here there is none to hold."""
     purgatory: Purgatory[str] = Purgatory()
     first, second = Waits(), Waits()
-    purgatory.try_complete_else_watch(first, ["a"], 0)
-    purgatory.try_complete_else_watch(second, ["b"], 0)
+    purgatory.complete_or_watch(first, ["a"], 0)
+    purgatory.complete_or_watch(second, ["b"], 0)
     first.ready = second.ready = True
 
     def check(operation: Waits, key: str) -> None:
         operation.on_check = lambda: None
-        purgatory.check_and_complete(key)
+        purgatory.check([key])
 
     first.on_check = lambda: check(first, "b")
     second.on_check = lambda: check(second, "a")
-    purgatory.check_and_complete("a")
+    purgatory.check(["a"])
     assert (first.completions, second.completions, purgatory.size) == (1, 1, 0)
 
 
@@ -210,14 +216,14 @@ def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8() -> None:
     """What the check has found by then does not answer a second time (KAFKA-19312)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
-    purgatory.try_complete_else_watch(operation, ["key"], 0)
+    purgatory.complete_or_watch(operation, ["key"], 0)
     operation.ready = True
 
     def expire() -> None:
         assert purgatory.expire(100) == 1
 
     operation.on_check = expire
-    assert purgatory.check_and_complete("key") == 0
+    assert purgatory.check(["key"]) == 0
     assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
 
 
@@ -225,32 +231,32 @@ def test_a_walk_drops_what_is_complete_and_counts_what_it_completed_pg_9() -> No
     purgatory: Purgatory[str] = Purgatory()
     done_before, ready, waits = Waits(), Waits(), Waits()
     for operation in (done_before, ready, waits):
-        purgatory.try_complete_else_watch(operation, ["key"], 0)
+        purgatory.complete_or_watch(operation, ["key"], 0)
     done_before.force_complete()
     ready.ready = True
-    assert purgatory.check_and_complete("key") == 1
-    assert (purgatory.size, done_before.checks) == (1, 2)
-    assert purgatory.check_and_complete("a key that nobody waits under") == 0
+    assert purgatory.check(["key"]) == 1
+    assert (purgatory.size, done_before.checks) == (1, 1)
+    assert purgatory.check(["a key that nobody waits under"]) == 0
     waits.ready = True
-    assert purgatory.check_and_complete("key") == 1
+    assert purgatory.check(["key"]) == 1
     assert not purgatory._watchers, "an emptied list is not kept"
 
 
 def test_purgatories_of_different_kinds_do_not_know_each_other_pg_14() -> None:
     produces, fetches = Purgatory[str](), Purgatory[str]()
     produce, fetch = Waits(), Waits()
-    produces.try_complete_else_watch(produce, ["t-0"], 0)
-    fetches.try_complete_else_watch(fetch, ["t-0"], 0)
+    produces.complete_or_watch(produce, ["t-0"], 0)
+    fetches.complete_or_watch(fetch, ["t-0"], 0)
     produce.ready = fetch.ready = True
-    assert fetches.check_and_complete("t-0") == 1
+    assert fetches.check(["t-0"]) == 1
     assert (produce.completed, fetch.completed) == (False, True)
 
 
 def test_nothing_expires_early_and_deadlines_come_in_order_pg_19() -> None:
     purgatory: Purgatory[str] = Purgatory()
     late, early = Waits(500), Waits(200)
-    purgatory.try_complete_else_watch(late, ["key"], 1000)
-    purgatory.try_complete_else_watch(early, ["key"], 1000)
+    purgatory.complete_or_watch(late, ["key"], 1000)
+    purgatory.complete_or_watch(early, ["key"], 1000)
     assert purgatory.next_deadline_ms() == 1200
     assert purgatory.expire(1199) == 0
     assert purgatory.expire(1200) == 1
@@ -262,25 +268,25 @@ def test_one_failing_operation_does_not_keep_the_others_from_completing(how: str
     purgatory: Purgatory[str] = Purgatory()
     operations = [Waits(), Fails(), Waits(), Fails()]
     for operation in operations:
-        purgatory.try_complete_else_watch(operation, ["key"], 0)
+        purgatory.complete_or_watch(operation, ["key"], 0)
         operation.ready = True
     with pytest.raises(ExceptionGroup) as failure:
         if how == "check":
-            purgatory.check_and_complete("key")
+            purgatory.check(["key"])
         else:
             purgatory.expire(100)
     assert len(failure.value.exceptions) == 2
     assert [operation.completions for operation in operations] == [1, 1, 1, 1]
-    assert (purgatory.check_and_complete("key"), purgatory.size, purgatory.delayed) == (0, 0, 0)
+    assert (purgatory.check(["key"]), purgatory.size, purgatory.delayed) == (0, 0, 0)
 
 
 def test_the_operations_of_a_key_that_disappears_are_handed_back_pg_12() -> None:
     purgatory: Purgatory[str] = Purgatory()
     waiting, done = Waits(), Waits()
     for operation in (waiting, done):
-        purgatory.try_complete_else_watch(operation, ["gone", "other"], 0)
+        purgatory.complete_or_watch(operation, ["gone", "other"], 0)
     done.ready = True
-    purgatory.check_and_complete("other")
+    purgatory.check(["other"])
     assert purgatory.cancel_for_key("gone") == [waiting]
     assert not waiting.completed
     assert (purgatory.delayed, purgatory.expire(1000)) == (0, 0)
@@ -289,5 +295,5 @@ def test_the_operations_of_a_key_that_disappears_are_handed_back_pg_12() -> None
 
 def test_an_operation_under_a_key_named_twice_is_watched_once() -> None:
     purgatory: Purgatory[str] = Purgatory()
-    purgatory.try_complete_else_watch(Waits(), ["key", "key"], 0)
+    purgatory.complete_or_watch(Waits(), ["key", "key"], 0)
     assert purgatory.size == 1
