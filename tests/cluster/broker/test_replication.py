@@ -77,6 +77,7 @@ async def test_a_waiting_produce_times_out_while_a_replica_is_silent(cluster: In
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=2)
     follower = next(iter({1, 2} - {cluster.leader(TP)}))
+    await eventually(lambda: cluster.brokers[follower]._fetchers._fetchers)  # it has heard of the topic, too
     await cluster.brokers[follower]._fetchers.close()
     error, _, message = await cluster.produce(TP, batch(b"two"), timeout_ms=300)
     assert error is ErrorCode.REQUEST_TIMED_OUT
