@@ -68,7 +68,6 @@ class Sessions:
         session.applied_version = applied_version
 
     def end(self, broker_id: int) -> None:
-        """The broker was told to stop: its successor need not wait for the session to expire."""
         self._sessions.pop(broker_id, None)
 
     def left_ms(self, broker_id: int, now_ms: int) -> int:

@@ -87,7 +87,10 @@ class ClusterState:
     def heartbeat(
         self, request: controller_pb2.HeartbeatRequest, now_ms: int
     ) -> Decision[controller_pb2.HeartbeatResponse]:
-        """CT-3 to CT-5. Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER."""
+        """CT-3 to CT-5. Touches the session and decides; `let_go` is to follow an answer that says to shut down.
+
+        Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER.
+        """
         broker = self._registered(request.broker_id, request.broker_epoch)
         applied = request.metadata_version
         if applied < 0:
@@ -104,8 +107,6 @@ class ClusterState:
             leads=request.want_shutdown and broker_events.leads_something(self.image, broker.broker_id),
             shutdown_seen=self._sessions.shutdown_seen(broker.broker_id, broker_events.active_brokers(self.image)),
         )
-        if following is BrokerControlState.SHUTDOWN_NOW:
-            self._sessions.end(broker.broker_id)
         records = self._transition(broker, current, following)
         answer = controller_pb2.HeartbeatResponse(
             is_caught_up=caught_up,
@@ -113,6 +114,10 @@ class ClusterState:
             should_shutdown=following is BrokerControlState.SHUTDOWN_NOW,
         )
         return Decision(records, answer)
+
+    def let_go(self, broker_id: int) -> None:
+        """It was told to stop: its successor need not wait for the session to expire."""
+        self._sessions.end(broker_id)
 
     def _transition(
         self, broker: Broker, current: BrokerControlState, following: BrokerControlState

@@ -100,9 +100,12 @@ class Controller:
         """
         self._check_active()
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
-        if not heard.records:
-            return heard.answer
-        return await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms))
+        answer = heard.answer
+        if heard.records:
+            answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms))
+        if answer.should_shutdown:
+            self.state.let_go(request.broker_id)
+        return answer
 
     async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
         """Make one decision, given the time in monotonic milliseconds. Once begun it is carried through, whoever goes.

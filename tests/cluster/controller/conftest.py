@@ -111,7 +111,10 @@ class Cluster:
             want_fence=fence,
             want_shutdown=shutdown,
         )
-        return self.do(self.state.heartbeat(request, self.now_ms))
+        answer = self.do(self.state.heartbeat(request, self.now_ms))
+        if answer.should_shutdown:
+            self.state.let_go(broker_id)
+        return answer
 
     def start(self, *broker_ids, racks=None):
         for broker_id in broker_ids:

@@ -409,3 +409,26 @@ async def test_a_heartbeat_that_changes_something_is_heard_at_once_and_answered_
         assert not (await unfencing).is_fenced
         assert not r.image.brokers[1].fenced
         await registering
+
+
+async def test_ct_5_a_broker_that_stops_is_let_go_and_its_successor_need_not_wait(running):
+    """CT-5, CT-13: its leaderships are handed over first, and every other broker has heard of it."""
+    async with running() as r:
+        epochs = {b: await r.register(b) for b in (1, 2)}
+        for broker_id, epoch in epochs.items():
+            await r.heartbeat(broker_id, epoch)
+        await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2])])
+
+        async def stop():
+            return await r.service.heartbeat(
+                pb.HeartbeatRequest(
+                    broker_id=1, broker_epoch=epochs[1], metadata_version=r.image.version, want_shutdown=True
+                )
+            )
+
+        assert not (await stop()).should_shutdown
+        assert not (await stop()).should_shutdown, "broker 2 has not heard of it"
+        await r.heartbeat(2, epochs[2])
+        assert (await stop()).should_shutdown
+        assert r.image.brokers[1].fenced
+        assert await r.register(1, b"b" * 16) > epochs[1]
