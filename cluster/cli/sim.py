@@ -60,6 +60,9 @@ def _print(totals: Totals, failures: list[Outcome]) -> None:
     if faults:
         print()
         print_rows(faults, {"kind": "WHAT WENT WRONG", "times": "TIMES"}, Format.TABLE)
+    if totals.longest_steps:
+        print("\nTHE LONGEST WAITS OF A LOOP FOR ITS DISK")
+        print("\n".join(totals.waits()))
     for failure in failures[:SHOWN_FAILURES]:
         print(f"\nseed {failure.seed} failed\n{failure.text}")
     if len(failures) > SHOWN_FAILURES:

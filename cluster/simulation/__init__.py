@@ -7,9 +7,10 @@
 | one seed from beginning to end; many seeds; what they came to | `simulation.py`, `runner.py`, `report.py` |
 | named mixes of faults; one seed's cluster, topics and settings | `profiles.py`, `plan.py` |
 | what all parts run on: loop, network, disk, chance, trace | `kernel.py`, `chance.py`, `trace.py` |
-| virtual time, and processes that can be killed or paused | `loop.py`, `process.py`, `clocks.py` |
+| virtual time, and processes that can be killed or paused | `loop.py`, `callbacks.py`, `process.py`, `clocks.py` |
 | messages: delayed, lost, repeated, blocked | `network.py`, `links.py`, `calls.py`, `streams.py` |
 | files: full disks, failures, power losses | `disk.py`, `journal.py`, `python_files.py` |
+| how long disks take | `disk_times.py` |
 | the hosts, and the cluster that they make up | `members.py`, `cluster.py` |
 | what clients do, and what they were told | `workload.py`, `history.py` |
 | what goes wrong, when, and what must not go wrong together | `nemesis.py`, `faults/`, `budget.py` |

@@ -151,6 +151,7 @@ class SimulatedCluster:
         self.kernel.network.heal_all()
         self.controller_member.store_fails = False
         self.controller_member.die_at_commit = ""
+        self.kernel.disk.heal(CONTROLLER)
         for member in self.members.values():
             self.kernel.disk.heal(member.name)
             self.kernel.disk.spare(member.process)

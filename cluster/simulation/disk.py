@@ -16,6 +16,7 @@ from typing import Any
 
 from cluster.simulation.chance import Chance
 from cluster.simulation.clocks import WALL_START_MS
+from cluster.simulation.disk_times import DiskTimes
 from cluster.simulation.journal import FileState, Journal
 from cluster.simulation.loop import SimulatedLoop
 from cluster.simulation.process import DEAD, PROCESS, Killed, SimulatedProcess
@@ -33,7 +34,7 @@ class _Real:
     rename, replace, unlink, remove, mkdir, rmdir = os.rename, os.replace, os.unlink, os.remove, os.mkdir, os.rmdir
     utime, stat, listdir, scandir = os.utime, os.stat, os.listdir, os.scandir
     statvfs = os.statvfs
-    pread, fstat, lseek = os.pread, os.fstat, os.lseek
+    pread, preadv, fstat, lseek = os.pread, os.preadv, os.fstat, os.lseek
     open_file = io.open
 
 
@@ -54,6 +55,7 @@ class Disk:
     def __init__(self, loop: SimulatedLoop, chance: Chance, directory: Path) -> None:
         self.counts: dict[str, int] = {}
         self.operations = 0
+        self.times = DiskTimes(loop, chance)
         self._loop = loop
         self._chance = chance.stream("disks")
         self._root = f"{directory}/"
@@ -79,6 +81,7 @@ class Disk:
 
     def heal(self, host: str) -> None:
         self._errors.pop(host, None)
+        self.times.heal(host)
 
     def failing(self, host: str) -> bool:
         return host in self._errors
@@ -110,6 +113,8 @@ class Disk:
         stand_ins: dict[str, Callable[..., Any]] = {
             "open": self._os_open,
             "close": self._os_close,
+            "pread": self._os_pread,
+            "preadv": self._os_preadv,
             "write": self._os_write,
             "pwrite": self._os_pwrite,
             "pwritev": self._os_pwritev,
@@ -147,6 +152,8 @@ class Disk:
         truncated = bool(flags & os.O_TRUNC) and not created
         if created or truncated:
             self._begin(process, full, "create" if created else "truncate")
+        else:
+            self.times.take(process, "open")
         if flags & os.O_ACCMODE == os.O_WRONLY:
             flags = flags & ~os.O_ACCMODE | os.O_RDWR  # to see what is overwritten
         fd = _Real.open(full, flags & ~os.O_TRUNC, mode)
@@ -169,6 +176,21 @@ class Disk:
         self._alive()
         self._open.pop(fd, None)
         _Real.close(fd)
+
+    def _os_pread(self, fd: int, length: int, offset: int, /) -> bytes:
+        data = _Real.pread(fd, length, offset)
+        self._was_read(fd, len(data))
+        return data
+
+    def _os_preadv(self, fd: int, buffers: Any, offset: int, flags: int = 0, /) -> int:
+        length = _Real.preadv(fd, buffers, offset, flags)
+        self._was_read(fd, length)
+        return length
+
+    def _was_read(self, fd: int, length: int) -> None:
+        process, opened = PROCESS.get(None), self._open.get(fd)
+        if process is not None and opened is not None:
+            self.times.take(process, "read", length)
 
     def _os_write(self, fd: int, data: Any) -> int:
         process, opened = self._alive(), self._open.get(fd)
@@ -197,7 +219,7 @@ class Disk:
         if self._kill_at.get(process) == 1:
             self._put(opened.state, fd, data[: int(part() * (length + 1))], position)
         try:
-            self._begin(process, opened.path, "write")
+            self._begin(process, opened.path, "write", length)
         except OSError as error:  # a disk that fills up takes what it has room for
             length = int(part() * length) if error.errno == errno.ENOSPC and part() < 0.2 else 0
             if length == 0:
@@ -379,9 +401,10 @@ class Disk:
             journal = self._journals[host] = Journal(Path(self._root, host), trash, self.counts)
         return journal
 
-    def _begin(self, process: SimulatedProcess, path: str, kind: str) -> None:
-        """Before each change. Raises Killed or OSError when it is not to be."""
+    def _begin(self, process: SimulatedProcess, path: str, kind: str, size: int = 0) -> None:
+        """Before each change, which takes its time. Raises Killed or OSError when it is not to be."""
         self.operations += 1
+        self.times.take(process, kind, size)
         if process in self._kill_at:
             self._kill_at[process] -= 1
             if self._kill_at[process] <= 0:

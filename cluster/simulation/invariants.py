@@ -31,6 +31,7 @@ INVARIANTS = {
     "HW-3": "The high watermark waits for every replica that may be in sync.",
     "ISR-3": "Whoever is proposed for the ISR has reached HW and the start of the epoch.",
     "7.7": "A replica that was moved to another log directory is what it was, and lies in one directory.",
+    "loop": "No step of a process keeps its loop waiting for the disk for long.",
     "defect": "A program that is right does not raise this.",
     "stuck": "Something always happens next.",
 }

@@ -10,9 +10,9 @@ from asyncio import events
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cluster.simulation.callbacks import Failure, Handle, Step, Task, callers
 from cluster.simulation.chance import Chance
 from cluster.simulation.process import DEAD, PAUSED, PROCESS, RUNNING, Killed, SimulatedProcess, current_process
 
@@ -20,70 +20,13 @@ T = TypeVar("T")
 
 KERNEL = contextvars.Context()  # of what happens in no process
 STEPS_WITHOUT_TIME = 100_000  # more callbacks than this at one instant: something spins
-FAST_S, SLOW_S = 0.0005, 0.03  # how long work that waits for the disk takes, mostly and sometimes
+FAST_S, SLOW_S = 0.0005, 0.03  # how long a thread waits for its turn, mostly and sometimes
 SLOW = 0.02
+TOLD_S = 0.01  # a step that waits longer than that for the disk is told of
 
 
 class Stuck(Exception):
     """Nothing is left to happen, or time does not pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An exception that nobody handled."""
-
-    process: str
-    message: str
-    exception: BaseException | None
-
-    def __str__(self) -> str:
-        return f"an exception nobody handled in {self.process}: {self.message}: {self.exception!r}"
-
-
-class _Handle(asyncio.TimerHandle):
-    """A callback and the process it runs in; for `call_soon` too, whose `when` is the time of the call."""
-
-    __slots__ = ("in_heap", "process")
-
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., Any],
-        args: tuple[Any, ...],
-        loop: "SimulatedLoop",
-        context: contextvars.Context,
-    ) -> None:
-        self._when = when
-        self._callback: Callable[..., Any] | None = callback
-        self._args: tuple[Any, ...] = args
-        self._loop = loop
-        self._context = context
-        self._cancelled = False
-        self.process = context.get(PROCESS)
-        self.in_heap = False
-
-    def __repr__(self) -> str:
-        return f"<{self._callback!r} at {self._when:.6f} in {self.process}>"
-
-    def cancel(self) -> None:
-        if not self._cancelled:
-            self._cancelled = True
-            self._callback = None
-            self._args = ()
-            if self.in_heap:
-                self._loop.timer_cancelled()
-
-
-class _Task(asyncio.Task[T]):
-    """Hashed by its number: sets of tasks, which asyncio and the shells keep, are in the same order every time."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, process: SimulatedProcess | None, **rest: Any):
-        self.number = number
-        self.process = process
-        super().__init__(coroutine, **rest)
-
-    def __hash__(self) -> int:
-        return self.number
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -95,15 +38,20 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.on_step: Callable[[SimulatedProcess], None] | None = None  # after every callback that ran in a process
         self.on_kill: list[Callable[[SimulatedProcess], None]] = []
         self.on_pause: list[Callable[[SimulatedProcess], None]] = []
+        self.longest: dict[str, Step] = {}  # by callers, each step that made its loop wait for `TOLD_S` or more
         self._now = 0.0
         self._steps_before = 0  # this instant
-        self._ready: deque[_Handle] = deque()
-        self._timers: list[tuple[float, int, _Handle]] = []
+        self._ready: deque[Handle] = deque()
+        self._timers: list[tuple[float, int, Handle]] = []
         self._cancelled_timers = 0
         self._sequence = itertools.count()
         self._task_numbers = itertools.count()
-        self._chance = chance.stream("work that waits for the disk")
-        self._busy_until: dict[Any, float] = {}  # by executor: it does one thing at a time
+        self._chance = chance.stream("threads")
+        self._executors: dict[Any, deque[Handle]] = {}  # what each still has to do: one thing at a time
+        self._spent_s = 0.0  # by the callback that runs
+        self._asked_s = 0.0  # the same on a usual disk
+        self._asked: dict[str, int] = {}  # how much of what
+        self._askers = ""
         self._kernel = SimulatedProcess("the kernel")  # only to hold the tasks that are in no process
         self._processes: dict[SimulatedProcess, None] = {}
         self._generators: dict[int, SimulatedProcess | None] = {}  # of which process each is, by `id`
@@ -135,8 +83,21 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def resume(self, process: SimulatedProcess) -> None:
         if process.state is PAUSED:
             process.state = RUNNING
+            self._release(process)
+
+    def _release(self, process: SimulatedProcess) -> None:
+        """Once it is neither paused nor busy any more, or dead."""
+        if process.state is RUNNING:
             self._ready.extend(process.kept)  # type: ignore[arg-type]
             process.kept.clear()
+
+    def spend(self, kind: str, seconds: float, usual_s: float) -> None:
+        """The callback that runs waits for the disk; `usual_s` is what the same takes on a usual disk."""
+        self._spent_s += seconds
+        self._asked_s += usual_s
+        if self._asked_s >= TOLD_S and not self._askers:
+            self._askers = callers()
+        self._asked[kind] = self._asked.get(kind, 0) + 1
 
     # driving
 
@@ -186,7 +147,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 if process is None:
                     handle._context.run(handle._callback, *handle._args)  # type: ignore[arg-type]
                     self.steps += 1
-                elif process.state is RUNNING:
+                elif process.state is RUNNING and (handle.in_thread or not (process.kept or process.busy)):
                     try:
                         handle._context.run(handle._callback, *handle._args)  # type: ignore[arg-type]
                     except (SystemExit, KeyboardInterrupt):
@@ -194,6 +155,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                     except BaseException as error:  # noqa: BLE001 (as asyncio does)
                         self.failed(process, f"in {handle!r}", error)
                     self.steps += 1
+                    if self._spent_s:
+                        self._was_busy(process, handle)
                     if self.on_step is not None:
                         self.on_step(process)
                 else:
@@ -201,6 +164,22 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                     continue
                 if done is not None and done():
                     return True
+
+    def _was_busy(self, process: SimulatedProcess, handle: Handle) -> None:
+        """The callback took that long: until then nothing else runs on the process's loop."""
+        spent_s, step = self._spent_s, Step(self._asked_s, process.name, self._asked, self._now, self._askers)
+        self._spent_s, self._asked_s, self._asked, self._askers = 0.0, 0.0, {}, ""
+        if handle.in_thread:
+            return
+        known = self.longest.get(step.callers)
+        if step.seconds >= TOLD_S and (known is None or known.seconds < step.seconds):
+            self.longest[step.callers] = step
+        process.busy = True
+        self.call_at(self._now + spent_s, self._no_longer_busy, process, context=KERNEL)
+
+    def _no_longer_busy(self, process: SimulatedProcess) -> None:
+        process.busy = False
+        self._release(process)
 
     @contextmanager
     def _running(self) -> Iterator[None]:
@@ -221,13 +200,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     # callbacks and timers
 
     def time(self) -> float:
-        """Virtual seconds."""
-        return self._now
+        """Virtual seconds. Inside of a callback that waited for the disk it is that much later."""
+        return self._now + self._spent_s
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        handle = _Handle(self._now, callback, args, self, contextvars.copy_context() if context is None else context)
+        handle = Handle(self._now, callback, args, self, contextvars.copy_context() if context is None else context)
         self._ready.append(handle)
         return handle
 
@@ -236,18 +215,21 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = _Handle(when, callback, args, self, contextvars.copy_context() if context is None else context)
-        handle.in_heap = True
-        heapq.heappush(self._timers, (when, next(self._sequence), handle))
+        handle = Handle(when, callback, args, self, contextvars.copy_context() if context is None else context)
+        self._push(handle)
         return handle
 
+    def _push(self, handle: Handle) -> None:
+        handle.in_heap = True
+        heapq.heappush(self._timers, (handle._when, next(self._sequence), handle))
+
     def timer_cancelled(self) -> None:
-        """For `_Handle`: most timeouts never come about, and would fill the heap."""
+        """For `Handle`: most timeouts never come about, and would fill the heap."""
         self._cancelled_timers += 1
         if self._cancelled_timers > 200 and self._cancelled_timers * 2 > len(self._timers):
             self._timers[:] = [timer for timer in self._timers if not timer[2]._cancelled]
@@ -257,33 +239,45 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
-        """There are no threads: it runs on this loop, a little later, and its result is known a little later still."""
+        """There are no threads: it runs in one callback, which takes as long as the disk does, beside the loop."""
         future: asyncio.Future[T] = self.create_future()
-        process = current_process()
-        factor = process.delay_factor if process is not None else 1.0
-        start = self._now
-        if executor is not None:
-            start = max(start, self._busy_until.get(executor, 0.0))
-        start += self._delay_s() * factor
-        end = start + self._delay_s() * factor
-        if executor is not None:
-            self._busy_until[executor] = end
-        self.call_at(start, self._work, future, end, func, args)
+        arguments = (executor, future, func, args)
+        handle = Handle(self.time() + self._delay_s(), self._work, arguments, self, contextvars.copy_context())
+        handle.in_thread = True
+        if executor is None:
+            self._push(handle)
+        elif executor in self._executors:
+            self._executors[executor].append(handle)
+        else:
+            self._executors[executor] = deque()
+            self._push(handle)
         return future
 
     def _delay_s(self) -> float:
         draw = self._chance.random
         return draw() * (SLOW_S if draw() < SLOW else FAST_S)
 
-    def _work(self, future: "asyncio.Future[T]", end: float, func: Callable[..., T], args: tuple[Any, ...]) -> None:
+    def _work(self, executor: Any, future: "asyncio.Future[T]", func: Callable[..., T], args: tuple[Any, ...]) -> None:
         try:
             result = func(*args)
         except (SystemExit, KeyboardInterrupt, Killed):
             raise
         except BaseException as error:  # noqa: BLE001 (as a thread does)
-            self.call_at(end, _fail, future, error)
+            self.call_later(self._delay_s(), _fail, future, error)
         else:
-            self.call_at(end, _finish, future, result)
+            self.call_later(self._delay_s(), _finish, future, result)
+        if executor is not None:
+            self._next(executor)
+
+    def _next(self, executor: Any) -> None:
+        """Once what it has just done is over."""
+        waiting = self._executors[executor]
+        if not waiting:
+            del self._executors[executor]
+            return
+        handle = waiting.popleft()
+        handle._when = max(handle._when, self.time())
+        self._push(handle)
 
     # futures and tasks
 
@@ -296,7 +290,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = current_process() if context is None else context.get(PROCESS)
         # asyncio's own names count up from the interpreter's first task
         name = name or getattr(coro, "__qualname__", type(coro).__name__)
-        task = _Task(coro, next(self._task_numbers), process, loop=self, name=name, context=context)
+        task = Task(coro, next(self._task_numbers), process, loop=self, name=name, context=context)
         holder = process or self._kernel
         tasks = holder.tasks
         if not tasks:
@@ -335,7 +329,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         message = context.get("message", "")
         about = context.get("task") or context.get("future")
         process = current_process()
-        if isinstance(about, _Task):
+        if isinstance(about, Task):
             message += f" ({about.get_name()})"
             process = about.process
         self.failed(process, message, context.get("exception"))

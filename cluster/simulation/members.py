@@ -220,6 +220,7 @@ class FailingStore:
         if self._member.store_fails:
             raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata store refuses to write for a while")
         self._die_if("before")
+        self._member.kernel.disk.times.take(self._member.process, "fsync")  # SQLite's own are not seen
         version = self._store.commit(expected_version, records)
         self._die_if("after")
         return version

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from replog.errors import ErrorCode, ReplogError
 
+STEP_LIMIT_S = 1.0
+
 
 class Fault(StrEnum):
     """Everything the nemesis can do; the value is its name in tables and traces."""
@@ -50,6 +52,8 @@ class Fault(StrEnum):
 
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
+    SLOW_DISK = "slow a disk"
+    STALL_DISK = "stall a disk"
     WIPE_DISK = "replace a disk by an empty one"
     FLIP_BIT = "flip a bit of a log"
 
@@ -101,7 +105,15 @@ LEADERSHIP = (
     Fault.KILL_LEADERS,
     Fault.ROLLING_RESTART,
 )
-DISKS = (Fault.DISK_FULL, Fault.DISK_ERROR, Fault.WIPE_DISK, Fault.FLIP_BIT, Fault.POWER_LOSS)
+DISKS = (
+    Fault.DISK_FULL,
+    Fault.DISK_ERROR,
+    Fault.SLOW_DISK,
+    Fault.STALL_DISK,
+    Fault.WIPE_DISK,
+    Fault.FLIP_BIT,
+    Fault.POWER_LOSS,
+)
 FAILOVER = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.BREAK_CONNECTIONS, Fault.DUEL, Fault.KILL_LEADERS, Fault.PAUSE)
 ISR = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.ISOLATE_FROM_CONTROLLER, Fault.ISOLATE_FROM_BROKERS, Fault.RESTART)
 DIRECTORIES = (
@@ -156,6 +168,7 @@ class Profile:
     trouble_s: tuple[float, float] = (8.0, 20.0)
     unclean: float = 0.0  # how many topics may have unclean elections
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
+    step_limit_s: float = STEP_LIMIT_S  # how long a step of a loop may wait for the disk, were it a usual one
 
 
 def _at(rate: float, *kinds: Fault) -> dict[Fault, float]:
@@ -170,7 +183,11 @@ PROFILES: dict[str, Profile] = {
         Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
         Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, Fault.KILL)),
         Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, Fault.KILL)),
-        Profile("disks", "full and failing disks, lost disks, flipped bits", _at(3.0, *DISKS) | _at(1.0, Fault.KILL)),
+        Profile(
+            "disks",
+            "full, failing, slow and stalled disks, lost disks, flipped bits",
+            _at(3.0, *DISKS) | _at(1.0, Fault.KILL),
+        ),
         Profile(
             "failover",
             "leader after leader, and brokers that hear of it late",

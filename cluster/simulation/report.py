@@ -9,6 +9,7 @@ from pathlib import Path
 from cluster.simulation.simulation import Outcome
 from replog.errors import ErrorCode, ReplogError
 
+SHOWN_STEPS = 10
 BEGIN, END = "<!-- figures, written by sim run with --report -->", "<!-- end of figures -->"
 
 
@@ -26,6 +27,7 @@ class Totals:
     acknowledged: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
+    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # by callers
     faults: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
@@ -38,6 +40,9 @@ class Totals:
         self.acknowledged += outcome.acknowledged
         self.cpu_s += outcome.cpu_s
         self.faults.update(outcome.faults)
+        for callers, (seconds, text) in outcome.longest_steps.items():
+            if seconds > self.longest_steps.get(callers, (0.0, ""))[0]:
+                self.longest_steps[callers] = seconds, f"{text} (seed {outcome.seed})"
 
     def figures(self) -> dict[str, str]:
         seeds = max(1, self.seeds)
@@ -53,6 +58,10 @@ class Totals:
             "took": f"{self.wall_s:.0f} s",
         }
 
+    def waits(self) -> list[str]:
+        """The longest steps that made a loop wait for its disk, the longest first."""
+        return [text for _, text in sorted(self.longest_steps.values(), reverse=True)[:SHOWN_STEPS]]
+
     def plain(self) -> dict[str, object]:
         """For JSON."""
         return {
@@ -64,6 +73,7 @@ class Totals:
             "events": self.steps,
             "operations": self.operations,
             "acknowledged": self.acknowledged,
+            "longest_steps": self.waits(),
             "cpu_s": round(self.cpu_s, 3),
             "wall_s": round(self.wall_s, 3),
             "faults": dict(sorted(self.faults.items())),
@@ -83,6 +93,8 @@ def write_report(path: Path, totals: Totals, when: str) -> None:
     text = check_report(path)
     lines = [f"Profile `{totals.profile}`, {when}:", "", *_table(("", ""), totals.figures()), ""]
     lines += _table(("what went wrong", "times"), {kind: f"{n:,}" for kind, n in sorted(totals.faults.items())})
+    if totals.longest_steps:
+        lines += ["", "The longest waits of a loop for its disk:", "", *(f"- {text}" for text in totals.waits())]
     figures = "\n".join([BEGIN, *lines, END])
     path.write_text(re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: figures, text, flags=re.DOTALL))
 

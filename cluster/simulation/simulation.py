@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import cluster.simulation.faults  # noqa: F401 - which register what the nemesis does
+from cluster.simulation.callbacks import Step
 from cluster.simulation.checks.checker import Checker
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
@@ -44,6 +45,7 @@ class Outcome:
     operations: int = 0
     acknowledged: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # that made a loop wait for the disk
     cpu_s: float = 0.0  # filled in by whoever measures it
 
     @property
@@ -81,8 +83,7 @@ class Simulation:
                 self.checker = Checker(self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas)
                 kernel.loop.on_step = self.checker.after_step
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
-                failures, defects = kernel.loop.failures, self.trace.defects
-                if not kernel.loop.run_until(lambda: bool(failures or defects) or story.done(), MAX_VIRTUAL_S):
+                if not kernel.loop.run_until(lambda: self._wrong() or story.done(), MAX_VIRTUAL_S):
                     raise Violation("INV-21", f"the simulation is not over after {MAX_VIRTUAL_S:g} virtual seconds")
                 self._raise_defects()
                 story.result()
@@ -102,6 +103,9 @@ class Simulation:
         outcome.steps, outcome.events = kernel.loop.steps, len(self.trace)
         outcome.operations = len(history.sends) + len(history.reads) + len(history.latest) + len(history.deletions)
         outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
+        outcome.longest_steps = {
+            callers: (step.seconds, str(step)) for callers, step in sorted(kernel.loop.longest.items())
+        }
         outcome.faults = {kind.value: count for kind, count in sorted(self.cluster.faults.items())}
         outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
         outcome.faults |= {
@@ -113,9 +117,19 @@ class Simulation:
         if event in RARE_NETWORK_EVENTS:
             self.trace.add_for(source, event, **details)
 
+    def _too_long(self) -> Step | None:
+        """A step that made its loop wait for the disk for longer than the profile allows."""
+        limit_s = self.profile.step_limit_s
+        return next((step for step in self.kernel.loop.longest.values() if step.seconds > limit_s), None)
+
+    def _wrong(self) -> bool:
+        return bool(self.kernel.loop.failures or self.trace.defects or self._too_long())
+
     def _raise_defects(self) -> None:
         for failure in self.kernel.loop.failures:
             raise Violation("defect", str(failure)) from failure.exception
+        if (step := self._too_long()) is not None:
+            raise Violation("loop", f"a step may take {self.profile.step_limit_s * 1000:g} ms; it took {step}")
         for defect in self.trace.defects:
             raise Violation("defect", defect)
 

@@ -62,7 +62,8 @@ class Trace:
         """The events as text; of those that name one of `about` (all, if it is empty) the `last`."""
         names = tuple(about)
         found: list[str] = []
-        for event in reversed(self._events):
+        # a step that waits for the disk goes on in its own future, past what others do meanwhile
+        for event in sorted(self._events, key=lambda event: event[0])[::-1]:
             if last is not None and len(found) >= last:
                 break
             line = self._line(event)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster.simulation.faults.crashes import down
-from cluster.simulation.members import BrokerMember
+from cluster.simulation.members import BrokerMember, Member
 from cluster.simulation.nemesis import Nemesis, NotNow, deed
 from cluster.simulation.profiles import Fault
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
@@ -37,6 +37,31 @@ async def disk_full(n: Nemesis) -> None:
 @deed(Fault.DISK_ERROR)
 async def disk_error(n: Nemesis) -> None:
     await _failing(n, Fault.DISK_ERROR, errno.EIO)
+
+
+def _any_running(n: Nemesis) -> Member:
+    """A broker, or now and then the controller."""
+    controller = n.cluster.controller_member
+    return controller if controller.running and n.chance.random() < 0.25 else n.running_broker()
+
+
+@deed(Fault.SLOW_DISK)
+async def slow_disk(n: Nemesis) -> None:
+    member = _any_running(n)
+    factor = n.chance.choice((10, 30, 100))
+    n.begin(Fault.SLOW_DISK, of=member.name, factor=factor)
+    n.kernel.disk.times.slow(member.name, factor)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=Fault.SLOW_DISK.value, of=member.name)
+    n.kernel.disk.times.heal(member.name)
+
+
+@deed(Fault.STALL_DISK)
+async def stall_disk(n: Nemesis) -> None:
+    """Whatever waits for the device comes back only then; what goes to memory does at once."""
+    member, seconds = _any_running(n), n.a_while_s()
+    n.begin(Fault.STALL_DISK, of=member.name, seconds=round(seconds, 3))
+    n.kernel.disk.times.stall(member.name, n.kernel.loop.time() + seconds)
 
 
 def _expendable(n: Nemesis) -> BrokerMember:

@@ -29,6 +29,6 @@ async def alter_settings(n: Nemesis) -> None:
 
 async def _alter(n: Nemesis, topic: str, configs: dict[str, str], delete: list[str]) -> None:
     async def ask(admin: Admin) -> object:
-        return await admin.alter_topic_configs(topic, configs, delete)
+        return dict(sorted((await admin.alter_topic_configs(topic, configs, delete)).items()))  # maps have no order
 
     await n.workload.administer_once("alter settings", ask)

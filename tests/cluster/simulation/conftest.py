@@ -4,6 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from cluster.simulation.chance import Chance
+from cluster.simulation.loop import SimulatedLoop
+from cluster.simulation.process import SimulatedProcess
 from tests.cluster.simulation.conversation import Pair
 
 
@@ -14,3 +17,15 @@ def pair() -> Iterator[Pair]:
     failures = pair.loop.failures
     pair.loop.dispose()
     assert failures == []
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop(Chance(1))
+    yield loop
+    loop.dispose()
+
+
+@pytest.fixture
+def process() -> SimulatedProcess:
+    return SimulatedProcess("broker-1")

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,18 +11,6 @@ import pytest
 from cluster.simulation.chance import Chance
 from cluster.simulation.loop import SimulatedLoop, Stuck
 from cluster.simulation.process import Killed, SimulatedProcess, current_process
-
-
-@pytest.fixture
-def loop() -> Iterator[SimulatedLoop]:
-    loop = SimulatedLoop(Chance(1))
-    yield loop
-    loop.dispose()
-
-
-@pytest.fixture
-def process() -> SimulatedProcess:
-    return SimulatedProcess("broker-1")
 
 
 def test_callbacks_of_one_instant_run_in_the_order_they_were_scheduled(loop: SimulatedLoop) -> None:

@@ -11,8 +11,12 @@ from replog.errors import ReplogError
 
 def _totals() -> Totals:
     totals = Totals("storm", first_seed=7)
-    totals.add(Outcome(7, "storm", virtual_s=30.0, steps=1000, acknowledged=5, faults={"kill a broker": 2}, cpu_s=0.5))
-    totals.add(Outcome(8, "storm", "INV-5", "…", virtual_s=6.0, steps=200, faults={"kill a broker": 1}, cpu_s=0.1))
+    one = Outcome(7, "storm", virtual_s=30.0, steps=1000, acknowledged=5, faults={"kill a broker": 2}, cpu_s=0.5)
+    other = Outcome(8, "storm", "INV-5", "…", virtual_s=6.0, steps=200, faults={"kill a broker": 1}, cpu_s=0.1)
+    one.longest_steps = {"Log.close": (0.02, "20 ms in Log.close"), "Log.roll": (0.015, "15 ms in Log.roll")}
+    other.longest_steps = {"Log.close": (0.03, "30 ms in Log.close")}
+    totals.add(one)
+    totals.add(other)
     return totals
 
 
@@ -26,6 +30,7 @@ def test_figures_replace_those_between_the_markers_and_nothing_else(tmp_path: Pa
     assert "old" not in text
     for row in ("| failed | 8 |", "| simulated hours | 0.01 |", "| events | 1,200 |", "| kill a broker | 3 |"):
         assert row in text
+    assert "\n- 30 ms in Log.close (seed 8)\n- 15 ms in Log.roll (seed 7)\n" in text
     write_report(page, _totals(), "today")
     assert page.read_text() == text
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,14 @@ def test_a_hundred_seeds_hold_every_invariant() -> None:
 def test_seeds_that_once_failed_pass(profile: str, seeds: list[int]) -> None:
     failed = [outcome for outcome in run_seeds(seeds, PROFILES[profile]) if outcome.failed]
     assert not failed, _told(failed)
+
+
+@pytest.mark.processes
+def test_a_step_that_makes_its_loop_wait_for_the_disk_too_long_fails_its_seed() -> None:
+    """A clean stop asks for so much."""
+    (outcome,) = run_seeds([1], replace(PROFILES["calm"], step_limit_s=0.02))
+    assert outcome.invariant == "loop"
+    assert "fsync" in outcome.text
 
 
 @pytest.mark.processes
