@@ -1,9 +1,12 @@
 """What every benchmark measures: latencies, CPU of processes, and the machine it ran on."""
 
+import asyncio
 import math
 import os
 import platform
+import selectors
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +20,11 @@ def cpu_seconds(pid: int) -> float:
     """User and system time that the process has used so far, threads included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def rss_bytes(pid: int) -> int:
+    """What the process has in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def descendants(pid: int) -> list[int]:
@@ -40,10 +48,16 @@ class CpuMeter:
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = dict(pids)
+        self._started = time.perf_counter()
         self._before = {name: cpu_seconds(pid) for name, pid in self._pids.items()}
 
     def used(self) -> dict[str, float]:
         return {name: cpu_seconds(pid) - self._before[name] for name, pid in self._pids.items()}
+
+    def percent(self) -> dict[str, float]:
+        """Of a core."""
+        seconds = time.perf_counter() - self._started
+        return {name: 100 * used / seconds for name, used in self.used().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,11 @@ class Latency:
 def quantile(ordered: Sequence[float], share: float) -> float:
     """The smallest value that at least `share` of all values do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
+
+
+def precise_loop() -> asyncio.AbstractEventLoop:
+    """select() keeps microseconds; epoll would round every wait up to a millisecond."""
+    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 def environment() -> str:

@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import os
-import selectors
 import shutil
 import statistics
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import CpuMeter, Latency, Throughput, environment
+from benchmarks.measure import CpuMeter, Latency, Throughput, environment, precise_loop
 from benchmarks.raw_pipeline import raw_pipeline
 from cluster.local.supervisor import LocalCluster
 from replog.client.admin import Admin
@@ -158,7 +157,7 @@ def main() -> None:
     cluster = LocalCluster(directory / "cluster", brokers=3)
     try:
         cluster.up(progress=console.print)
-        with asyncio.Runner(loop_factory=_precise_loop) as runner:
+        with asyncio.Runner(loop_factory=precise_loop) as runner:
             report = runner.run(measure(cluster, directory, options, console.print))
     finally:
         cluster.down()
@@ -171,11 +170,6 @@ def main() -> None:
         print(json.dumps(report, indent=2))
     else:
         show(report, Console())
-
-
-def _precise_loop() -> asyncio.AbstractEventLoop:
-    """select() keeps microseconds; epoll would round every wait up to a millisecond."""
-    return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from spark_jobs.java import NoJava, find_java_home
 VERSION = "4.1.0"
 _POM = str(Path(__file__).with_name("pom.xml"))
 _DOWNLOAD_TIMEOUT_S = 240
-_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_QUICK_JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 class NoKafka(Exception):
@@ -64,9 +64,11 @@ class Kafka:
             raise NoKafka(str(error)) from None
         self._jars = fetch_jars(cache_directory())
 
-    def _command(self, main: str, arguments: Sequence[object], log_level: str) -> list[str]:
+    def _command(
+        self, main: str, arguments: Sequence[object], log_level: str, jvm: Sequence[str] = _QUICK_JVM
+    ) -> list[str]:
         logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-        return [str(self._java), "-Xmx384m", *_QUICK_JVM, logging, "-cp", f"{self._jars}/*", main, *map(str, arguments)]
+        return [str(self._java), *jvm, logging, "-cp", f"{self._jars}/*", main, *map(str, arguments)]
 
     def try_run(
         self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 200
@@ -81,10 +83,12 @@ class Kafka:
         assert done.returncode == 0, f"{main} {arguments} ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def start(self, main: str, *arguments: object, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def start(
+        self, main: str, *arguments: object, output: IO[bytes], jvm: Sequence[str] = _QUICK_JVM
+    ) -> subprocess.Popen[bytes]:
         """Start a program in a process group of its own."""
         return subprocess.Popen(
-            self._command(main, arguments, "warn"),
+            self._command(main, arguments, "warn", jvm),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

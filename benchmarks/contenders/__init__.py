@@ -1,0 +1,71 @@
+"""Clusters that are measured beside each other: a controller and brokers 1 to 3, each with its default settings.
+
+| File | What |
+|---|---|
+| `replog.py` | ours |
+| `kafka.py` | Apache Kafka 4.1 in KRaft mode |
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+BROKERS = (1, 2, 3)
+CONTROLLER = "controller"
+CLOSE_S = 10.0  # how long a producer may flush
+
+Send = Callable[[str, int, bytes], Awaitable[Awaitable[object]]]
+"""`outcome = await send(topic, partition, value)`: an idempotent producer has it; `await outcome`: all replicas do."""
+
+
+def broker_name(broker: int) -> str:
+    return f"broker-{broker}"
+
+
+class PartitionState(NamedTuple):
+    leader: int  # -1: none
+    replicas: frozenset[int]
+    isr: frozenset[int]
+
+
+class Contender(Protocol):
+    """Every process is its own; `close` leaves nothing running. Calls have no deadlines: whoever measures has them."""
+
+    name: str
+
+    async def start(self) -> None:
+        """Returns once all brokers serve and know each other."""
+
+    async def close(self) -> None:
+        """SIGKILL to all that run; without a word if `start` failed."""
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Of what runs, by `CONTROLLER` and `broker_name`."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """By the same names, running or not."""
+
+    def data_directory(self, broker: int) -> Path:
+        """Where its partitions' directories are."""
+
+    async def create(self, topic: str, partitions: int) -> None:
+        """With three replicas each. Returns when the cluster says that it is made."""
+
+    async def delete(self, topic: str) -> None: ...
+
+    async def describe(self, topic: str) -> list[PartitionState]:
+        """As a running broker knows it; empty if it knows no such topic."""
+
+    def producer(self) -> AbstractAsyncContextManager[Send]: ...
+
+    def kill(self, broker: int) -> None:
+        """SIGKILL."""
+
+    async def stop(self, broker: int) -> None:
+        """SIGTERM; returns when the process is gone."""
+
+    def launch(self, broker: int) -> None:
+        """Start it on its own data; returns at once."""

@@ -1,0 +1,112 @@
+"""replog as a contender: a local cluster, with the settings that a local cluster has for itself put back."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from pathlib import Path
+
+from benchmarks.contenders import BROKERS, CLOSE_S, CONTROLLER, PartitionState, Send, broker_name
+from cluster.local.processes import ProcessId, ProcessState, send_signal, spawn, state_of, terminate, wait_until_stopped
+from cluster.local.supervisor import LocalCluster
+from replog.client import Admin, Producer
+from replog.config import BrokerConfig, ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+
+POLL_S = 0.02
+_LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
+
+
+class Replog:
+    """`benchmarks.contenders.Contender`."""
+
+    name = "replog"
+
+    def __init__(self, home: Path) -> None:
+        fields = BrokerConfig.model_fields
+        settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
+        self._cluster = LocalCluster(home, len(BROKERS), settings)
+        self._running: dict[str, ProcessId] = {}
+        self._admin: Admin | None = None
+
+    async def start(self) -> None:
+        session_ms = ControllerConfig.model_fields["broker_session_timeout_ms"].default
+        path = self._cluster.directory / "controller" / "controller.properties"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"broker.session.timeout.ms={session_ms}\n")
+        try:
+            await asyncio.to_thread(self._cluster.up)
+        finally:
+            with contextlib.suppress(ReplogError):
+                self._running = {m.name: m.process for m in self._cluster.state.members if m.process is not None}
+        self._admin = Admin(self._cluster.bootstrap)
+
+    async def close(self) -> None:
+        if self._admin is not None:
+            await self._admin.close()
+        for process in self._running.values():
+            send_signal(process, signal.SIGKILL)
+        await asyncio.to_thread(wait_until_stopped, list(self._running.values()), 10.0)
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        return {
+            name: process.pid
+            for name, process in self._running.items()
+            if state_of(process) is not ProcessState.STOPPED
+        }
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        state = self._cluster.state
+        return {CONTROLLER: state.controller.address} | {broker.name: broker.address for broker in state.brokers}
+
+    def data_directory(self, broker: int) -> Path:
+        return self._cluster.data_directory(broker)
+
+    async def create(self, topic: str, partitions: int) -> None:
+        assert self._admin is not None
+        await self._admin.create_topic(topic, partitions, replication_factor=3)
+
+    async def delete(self, topic: str) -> None:
+        assert self._admin is not None
+        await self._admin.delete_topic(topic)
+
+    async def describe(self, topic: str) -> list[PartitionState]:
+        assert self._admin is not None
+        try:
+            described = await self._admin.describe_topic(topic)
+        except ReplogError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            return []
+        return [PartitionState(p.leader, frozenset(p.replicas), frozenset(p.isr)) for p in described.partitions]
+
+    @contextlib.asynccontextmanager
+    async def producer(self) -> AsyncIterator[Send]:
+        producer = await Producer(self._cluster.bootstrap).start()
+
+        async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
+            return await producer.send(topic, value, partition=partition)
+
+        try:
+            yield send
+        finally:
+            with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
+                async with asyncio.timeout(CLOSE_S):
+                    await producer.close()
+
+    def kill(self, broker: int) -> None:
+        send_signal(self._running[broker_name(broker)], signal.SIGKILL)
+
+    async def stop(self, broker: int) -> None:
+        process = self._running[broker_name(broker)]
+        terminate(process)
+        while state_of(process) is not ProcessState.STOPPED:
+            await asyncio.sleep(POLL_S)
+
+    def launch(self, broker: int) -> None:
+        member = self._cluster.state.broker(broker)
+        properties = self._cluster.home(member) / "broker.properties"
+        arguments = ["-m", "cluster.cli", "broker", "--config", str(properties)]
+        self._running[member.name] = spawn(arguments, self._cluster.log_file(member))

@@ -1,0 +1,262 @@
+"""One cluster and one topic of many partitions, from its creation to its deletion: what each phase takes.
+
+Every phase has a time limit, and all of them one together. What does not finish is a result: "not within N s".
+"""
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiokafka.errors import KafkaError
+
+from benchmarks.contenders import BROKERS, CONTROLLER, Contender, PartitionState, broker_name
+from benchmarks.load import Load, write_everywhere
+from benchmarks.measure import CpuMeter, rss_bytes
+from benchmarks.small_requests import SmallRequests
+from replog.errors import ReplogError
+
+TOPIC, STEADY = "many", "steady"
+STEADY_PARTITIONS, STEADY_PER_SECOND = 6, 100
+STEADY_S = 5.0
+PER_SECOND = 1000
+VICTIM, ORDERLY = 2, 3  # the broker that is killed, and the one that is restarted in order
+WARM_UP_S = 5.0  # each partition's first record, and a JVM's compiler
+SETTLE_S = 3.0
+MIB = 1 << 20
+
+Figures = dict[str, Any]
+LIMITS_S = {
+    "start": 120,
+    "create": 60,
+    "first": 60,
+    "load": 60,
+    "idle": 60,
+    "fail_over": 60,
+    "restart": 60,
+    "orderly": 60,
+    "delete": 60,
+}
+
+
+class Cell:
+    """One contender with one number of partitions. `figures` has a dictionary for each phase that was begun."""
+
+    def __init__(
+        self, contender: Contender, partitions: int, seconds: float, idle_s: float, note: Callable[[str], None]
+    ) -> None:
+        """`seconds` of load, and `idle_s` of nothing."""
+        self._contender = contender
+        self._partitions = partitions
+        self._seconds = seconds
+        self._idle_s = idle_s
+        self._note = note
+        self.figures: dict[str, Figures] = {}
+
+    async def run(self, limit_s: float) -> dict[str, Figures]:
+        """All phases, within `limit_s`; what is left then is not begun."""
+        self._deadline = time.perf_counter() + limit_s
+        try:
+            if await self._phase("start", self._start):
+                addresses = self._contender.addresses.values()
+                async with (
+                    SmallRequests.to(self._contender.name, addresses) as self._small,
+                    self._contender.producer() as self._send,
+                ):
+                    await self._life_of_a_topic()
+        finally:
+            await self._contender.close()
+        return self.figures
+
+    async def _life_of_a_topic(self) -> None:
+        phases = {
+            "create": self._create,
+            "first": self._first,
+            "load": self._load,
+            "idle": self._idle,
+            "fail_over": self._fail_over,
+            "restart": self._restart,
+            "orderly": self._orderly,
+            "delete": self._delete,
+        }
+        for name, phase in phases.items():
+            if not await self._phase(name, phase) and name == "create":
+                return  # the others need the topic
+
+    async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
+        """Whether it finished."""
+        limit_s = min(LIMITS_S[name], self._deadline - time.perf_counter())
+        where = f"{self._contender.name}, {self._partitions} partitions, {name}"
+        if limit_s <= 0:
+            self._note(f"{where}: not begun, no time is left")
+            self.figures[name] = {"not_begun": True}
+            return False
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(limit_s):
+                figures = await body()
+        except TimeoutError:
+            figures = {"not_within_s": round(time.perf_counter() - started)}
+        except (ReplogError, KafkaError, OSError, ExceptionGroup) as error:
+            figures = {"failed": f"{error!r}"[:500]}
+        self.figures[name] = figures
+        told = ", ".join(
+            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in figures.items()
+        )
+        self._note(f"{where}: {told}")
+        return not figures.keys() & {"not_within_s", "failed"}
+
+    # -- phases
+
+    async def _start(self) -> Figures:
+        started = time.perf_counter()
+        await self._contender.start()
+        return {"seconds": time.perf_counter() - started}
+
+    async def _create(self) -> Figures:
+        """Until every broker has every replica on its disk, with a steady producer beside it."""
+        await self._contender.create(STEADY, STEADY_PARTITIONS)
+        await write_everywhere(self._send, STEADY, STEADY_PARTITIONS)
+        async with self._steady() as before:
+            await asyncio.sleep(STEADY_S)
+        async with self._steady() as meanwhile, self._watched() as figures:
+            started = time.perf_counter()
+            await self._contender.create(TOPIC, self._partitions)
+            await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
+            while any(self._directories(broker) < self._partitions for broker in BROKERS):
+                await asyncio.sleep(0.05)
+            figures["seconds"] = time.perf_counter() - started
+            await asyncio.sleep(1.0)  # what was put off meanwhile is part of it
+        return {
+            **figures,
+            "steady_before_p99_ms": before.latency().p99_ms,
+            "steady_p99_ms": meanwhile.latency().p99_ms,
+        }
+
+    async def _first(self) -> Figures:
+        async with self._watched() as figures:
+            started = time.perf_counter()
+            await write_everywhere(self._send, TOPIC, self._partitions)
+            figures["seconds"] = time.perf_counter() - started
+        return figures
+
+    async def _load(self) -> Figures:
+        async with self._watched() as figures, Load(self._send, TOPIC, self._partitions, PER_SECOND) as load:
+            await asyncio.sleep(WARM_UP_S)
+            meter, begun = CpuMeter({"client": os.getpid(), **self._contender.pids}), time.perf_counter()
+            await asyncio.sleep(self._seconds)
+            cpu = meter.percent()
+        found = load.latency(since=begun)
+        memory = {name: rss_bytes(pid) / MIB for name, pid in self._contender.pids.items()}
+        return {
+            **figures,
+            "p50_ms": found.p50_ms,
+            "p99_ms": found.p99_ms,
+            "max_ms": found.max_ms,
+            "failed_records": len(load.failed),
+            "client_percent": cpu["client"],
+            "broker_percent": max(cpu[broker_name(broker)] for broker in BROKERS),
+            "broker_mib": max(memory[broker_name(broker)] for broker in BROKERS),
+            "controller_mib": memory[CONTROLLER],
+        }
+
+    async def _idle(self) -> Figures:
+        """In percent of a core; the producer stays connected."""
+        await asyncio.sleep(SETTLE_S)
+        meter = CpuMeter(self._contender.pids)
+        await asyncio.sleep(self._idle_s)
+        used = meter.percent()
+        return {
+            "broker_percent": max(used[broker_name(broker)] for broker in BROKERS),
+            "controller_percent": used[CONTROLLER],
+        }
+
+    async def _fail_over(self) -> Figures:
+        """A broker is killed under load. Both waits are those of the records that were due from then on."""
+        states = await self._contender.describe(TOPIC)
+        led = {number for number, state in enumerate(states) if state.leader == VICTIM}
+        others = set(range(self._partitions)) - led
+        async with self._watched() as figures, Load(self._send, TOPIC, self._partitions, PER_SECOND) as load:
+            await asyncio.sleep(1.0)
+            killed = time.perf_counter()
+            self._contender.kill(VICTIM)
+            await self._until(lambda states: all(state.leader not in (VICTIM, -1) for state in states))
+            figures["seconds"] = time.perf_counter() - killed
+            await asyncio.sleep(max(1.0, self._partitions / PER_SECOND))
+        return {
+            **figures,
+            "led_wait_s": load.longest_wait(led, killed),
+            "others_wait_s": load.longest_wait(others, killed),
+            "failed_records": len(load.failed),
+        }
+
+    async def _restart(self) -> Figures:
+        """The killed broker, from its start until every replica is in sync."""
+        async with self._watched() as figures:
+            started = time.perf_counter()
+            self._contender.launch(VICTIM)
+            await self._until(_in_sync)
+            figures["seconds"] = time.perf_counter() - started
+        return figures
+
+    async def _orderly(self) -> Figures:
+        """Another broker, from SIGTERM until every replica is in sync again."""
+        async with self._watched() as figures:
+            started = time.perf_counter()
+            await self._contender.stop(ORDERLY)
+            figures["stopped_s"] = time.perf_counter() - started
+            self._contender.launch(ORDERLY)
+            await self._until(_in_sync)
+            figures["seconds"] = time.perf_counter() - started
+        return figures
+
+    async def _delete(self) -> Figures:
+        """Until no broker has a directory under its name any longer, with a steady producer beside it."""
+        async with self._steady() as meanwhile, self._watched() as figures:
+            started = time.perf_counter()
+            await self._contender.delete(TOPIC)
+            while any(self._directories(broker) for broker in BROKERS):
+                await asyncio.sleep(0.05)
+            figures["seconds"] = time.perf_counter() - started
+            await asyncio.sleep(1.0)
+        return {**figures, "steady_p99_ms": meanwhile.latency().p99_ms}
+
+    # -- what they have in common
+
+    def _steady(self) -> Load:
+        return Load(self._send, STEADY, STEADY_PARTITIONS, STEADY_PER_SECOND)
+
+    @asynccontextmanager
+    async def _watched(self) -> AsyncIterator[Figures]:
+        """The longest answer to a small request meanwhile goes into the figures."""
+        figures: Figures = {}
+        self._small.go()
+        try:
+            yield figures
+        finally:
+            told = await self._small.tell()
+            figures |= {"small_ms": told["worst_ms"], "small_own_ms": told["own_ms"]}
+
+    async def _until(self, condition: Callable[[list[PartitionState]], bool]) -> None:
+        """Ask for the topic's state again and again, and pause longer than the answer takes."""
+        while True:
+            asked = time.perf_counter()
+            try:
+                states = await self._contender.describe(TOPIC)
+            except (ReplogError, KafkaError, OSError):
+                states = []  # of a broker that is down
+            if states and condition(states):
+                return
+            await asyncio.sleep(max(0.05, 5 * (time.perf_counter() - asked)))
+
+    def _directories(self, broker: int) -> int:
+        path: Path = self._contender.data_directory(broker)
+        return sum(1 for entry in path.iterdir() if re.fullmatch(rf"{TOPIC}-\d+", entry.name))
+
+
+def _in_sync(states: list[PartitionState]) -> bool:
+    return all(state.leader in state.isr and state.isr == state.replicas for state in states)

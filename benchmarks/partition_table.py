@@ -1,0 +1,86 @@
+"""The figures of `benchmarks.partitions` as a Markdown table, and their place in a document."""
+
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- partitions, written by benchmarks.partitions with --report -->", "<!-- end of partitions -->"
+NAMES = {"replog": "replog", "kafka": "Kafka"}
+
+Phases = Mapping[str, Mapping[str, Any]]
+Rounds = Sequence[Phases]  # of one contender with one number of partitions
+Report = Mapping[str, Mapping[str, Rounds]]  # contender, number of partitions
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _fine(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
+    ("created on every disk, s", "create", "seconds", _seconds),
+    ("a record acknowledged on every partition, s", "first", "seconds", _seconds),
+    ("p50 at 1,000 records/s over all, ms", "load", "p50_ms", _fine),
+    ("p99, ms", "load", "p99_ms", _fine),
+    ("CPU of a broker then, % of a core", "load", "broker_percent", _fine),
+    ("CPU of the client then, % of a core", "load", "client_percent", _fine),
+    ("memory of a broker, MiB", "load", "broker_mib", _whole),
+    ("memory of the controller, MiB", "load", "controller_mib", _whole),
+    ("idle CPU of a broker, % of a core", "idle", "broker_percent", _fine),
+    ("idle CPU of the controller, % of a core", "idle", "controller_percent", _fine),
+    ("leaderships off a killed broker, s", "fail_over", "seconds", _seconds),
+    ("longest wait for an acknowledgement then, it led, s", "fail_over", "led_wait_s", _seconds),
+    ("… it did not lead, s", "fail_over", "others_wait_s", _seconds),
+    ("killed broker restarted, all in sync, s", "restart", "seconds", _seconds),
+    ("another stopped in order and restarted, all in sync, s", "orderly", "seconds", _seconds),
+    ("deleted on every disk, s", "delete", "seconds", _seconds),
+    ("steady producer's p99 before, ms", "create", "steady_before_p99_ms", _fine),
+    ("… while the topic was created, ms", "create", "steady_p99_ms", _fine),
+    ("… while it was deleted, ms", "delete", "steady_p99_ms", _fine),
+    ("slowest small answer while it was created, ms", "create", "small_ms", _whole),
+    ("… under load, ms", "load", "small_ms", _whole),
+    ("… while a broker was killed, ms", "fail_over", "small_ms", _whole),
+    ("… while it came back, ms", "restart", "small_ms", _whole),
+    ("… while the topic was deleted, ms", "delete", "small_ms", _whole),
+)
+
+
+def cell(rounds: Rounds, phase: str, figure: str, shown: Callable[[float], str]) -> str:
+    """The median of the rounds; if one of them did not finish, that."""
+    found = [phases.get(phase, {"not_begun": True}) for phases in rounds]
+    for figures in found:
+        if "not_within_s" in figures:
+            return f"not within {figures['not_within_s']} s"
+    if any("failed" in figures for figures in found):
+        return "failed"
+    values = [figures[figure] for figures in found if figure in figures]
+    return shown(statistics.median(values)) if values else "–"
+
+
+def table(report: Report) -> str:
+    columns = [(name, int(count), rounds) for name, counts in report.items() for count, rounds in counts.items()]
+    head = ["", *(f"{NAMES[name]}, {count:,}" for name, count, _ in columns)]
+    lines = [head, ["---"] * len(head)]
+    lines += [
+        [label, *(cell(rounds, phase, figure, shown) for _, _, rounds in columns)]
+        for label, phase, figure, shown in ROWS
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def write(path: Path, found: str) -> None:
+    """Replace what stands between the marks. Raises ValueError if they are not there."""
+    text = path.read_text()
+    if BEGIN not in text or END not in text:
+        raise ValueError(f"{path} has no lines {BEGIN} and {END}")
+    section = f"{BEGIN}\n\n{found}\n\n{END}"
+    path.write_text(re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: section, text, flags=re.DOTALL))

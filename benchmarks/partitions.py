@@ -1,0 +1,92 @@
+"""What thousands of partitions cost, beside Apache Kafka: three brokers, three replicas, in one run.
+
+For each number of partitions a fresh cluster, with its default settings, creates one topic, takes 1,000 records of
+1 KiB a second spread evenly over all partitions, does nothing for a while, loses a broker by SIGKILL under that load,
+gets it back, restarts another one in order, and deletes the topic. Kafka 4.1 runs in KRaft mode with as many
+processes, a controller and three brokers, and its scripts' JVM options; its jars come from Maven Central into
+`~/.cache/replog`. Contenders take turns, smallest topics first.
+
+Both are loaded by a Python client on one event loop, replog by its own and Kafka by aiokafka, with the same closed
+schedule: acks=all, idempotent, one record a partition at a time, each timed from when it was due, so that nothing is
+left out because the client had to wait. A client costs CPU on the machine that it measures, and each its own amount:
+compare a contender with itself at fewer partitions first. Loop lag is measured from outside (`small_requests.py`).
+
+Every phase ends in time or is told as not within it. Run it with `make bench-partitions`.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.contenders import Contender
+from benchmarks.contenders.kafka import Kafka
+from benchmarks.contenders.replog import Replog
+from benchmarks.measure import environment, precise_loop
+from benchmarks.partition_phases import Cell, Figures
+from benchmarks.partition_table import table, write
+from replog.rpc.options import tune_allocator
+from tests.interop.kafka import NoKafka
+
+CONTENDERS: dict[str, Callable[[Path], Contender]] = {"replog": Replog, "kafka": Kafka}
+
+
+def measure(name: str, partitions: int, options: argparse.Namespace, note: Callable[[str], None]) -> dict[str, Figures]:
+    """One contender with one number of partitions, from an empty directory that is gone afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="replog-bench-"))
+    try:
+        cell = Cell(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
+        with asyncio.Runner(loop_factory=precise_loop) as runner:
+            return runner.run(cell.run(options.limit))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--partitions", default="6,100,1000,5000", help="numbers with commas between them")
+    parser.add_argument("--only", choices=CONTENDERS)
+    parser.add_argument("--rounds", type=int, default=1, help="of everything; the table has medians")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of load that is timed")
+    parser.add_argument("--idle", type=float, default=20.0, help="seconds to look at the CPU of nothing")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds for a contender with one number")
+    parser.add_argument("--json", type=Path, help="a file for all figures of all rounds")
+    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
+    options = parser.parse_args()
+    console = Console(stderr=True)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains of what is done to its brokers
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    tune_allocator()
+    names = [options.only] if options.only else list(CONTENDERS)
+    counts = [int(count) for count in options.partitions.split(",")]
+    report: dict[str, dict[str, list[dict[str, Figures]]]] = {name: {str(c): [] for c in counts} for name in names}
+    for number in range(options.rounds):
+        for count in counts:
+            for name in list(report):
+                console.print(f"round {number + 1} of {options.rounds}: {name}, {count} partitions", highlight=False)
+                try:
+                    found = measure(name, count, options, lambda line: console.print(f"  {line}", highlight=False))
+                except NoKafka as error:
+                    console.print(f"Without Kafka: {error}", highlight=False)
+                    del report[name]
+                    continue
+                report[name][str(count)].append(found)
+    shown = f"{table(report)}\n\n{environment()}"
+    if options.json:
+        options.json.write_text(json.dumps({"environment": environment(), "rounds": report}, indent=2) + "\n")
+    if options.report:
+        write(options.report, shown)
+    print(shown)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""How long a process may leave a small request unanswered: what a client sees of a busy event loop.
+
+A process of its own, so that no other work of the benchmark is in the figures, asks every member for next to nothing
+fifty times a second: replog's for their health, which their one event loop answers, Kafka's for the versions of their
+API. The longest answer is as long as anything held that loop up (for Kafka, its network and request threads), and the
+network, gRPC and the other processes of the machine on top. A probe inside the process would see its loop alone, but
+would be in the product for the benchmark's sake, and Kafka has none.
+
+`python -m benchmarks.small_requests NAME ADDRESS…`: asks between a line `go` and a line `tell` on stdin, and then
+prints milliseconds as JSON.
+"""
+
+import asyncio
+import contextlib
+import json
+import struct
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from replog.rpc.options import CHANNEL_OPTIONS
+
+EVERY_S = 0.02
+PATIENCE_S = 120.0
+TELL_TIMEOUT_S = 20.0
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)  # size, key, version, correlation id, no client id
+
+Ask = Callable[[], Awaitable[object]]
+
+
+class Responsiveness:
+    """Asks every address in turn, one request at a time each, while it is `on`."""
+
+    def __init__(self) -> None:
+        self.on = asyncio.Event()
+        self.worst_s = 0.0
+        self.own_s = 0.0  # the most that this process itself was late
+        self._asked: dict[str, float] = {}
+
+    async def watch(self, address: str, connect: Callable[[str], AbstractAsyncContextManager[Ask]]) -> None:
+        while True:
+            with contextlib.suppress(OSError, EOFError, grpc.RpcError, TimeoutError):  # it is down: that is no answer
+                async with connect(address) as ask:
+                    await self._watch(address, ask)
+            self._asked.pop(address, None)
+            await self._sleep()
+
+    async def _watch(self, address: str, ask: Ask) -> None:
+        while True:
+            await self.on.wait()
+            self._asked[address] = started = time.perf_counter()
+            async with asyncio.timeout(PATIENCE_S):
+                await ask()
+            self._answered(started)
+            del self._asked[address]
+            await self._sleep()
+
+    async def _sleep(self) -> None:
+        due = time.perf_counter() + EVERY_S
+        await asyncio.sleep(EVERY_S)
+        self.own_s = max(self.own_s, time.perf_counter() - due)
+
+    def _answered(self, started: float) -> None:
+        self.worst_s = max(self.worst_s, time.perf_counter() - started)
+
+    def tell(self) -> dict[str, float]:
+        """Since it was told last; a question that still waits counts as it stands."""
+        for started in self._asked.values():
+            self._answered(started)
+        told = {"worst_ms": self.worst_s * 1000, "own_ms": self.own_s * 1000}
+        self.worst_s = self.own_s = 0.0
+        return told
+
+
+@contextlib.asynccontextmanager
+async def replog_member(address: str) -> AsyncIterator[Ask]:
+    async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        stub, request = health_pb2_grpc.HealthStub(channel), health_pb2.HealthCheckRequest()
+
+        async def ask() -> Any:
+            return await stub.Check(request)
+
+        yield ask
+
+
+@contextlib.asynccontextmanager
+async def kafka_member(address: str) -> AsyncIterator[Ask]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+
+    async def ask() -> Any:
+        writer.write(_API_VERSIONS)
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        return await reader.readexactly(size)
+
+    try:
+        yield ask
+    finally:
+        writer.close()
+
+
+MEMBERS = {"replog": replog_member, "kafka": kafka_member}
+
+
+async def answer_orders(name: str, addresses: list[str]) -> None:
+    """Until stdin ends."""
+    found, orders = Responsiveness(), asyncio.StreamReader()
+    watching = [asyncio.create_task(found.watch(address, MEMBERS[name])) for address in addresses]
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    while order := (await orders.readline()).strip():
+        assert not any(task.done() for task in watching), watching
+        if order == b"go":
+            found.tell()
+            found.on.set()
+        else:
+            found.on.clear()
+            print(json.dumps(found.tell()), flush=True)
+    for task in watching:
+        task.cancel()
+    await asyncio.gather(*watching, return_exceptions=True)
+
+
+class SmallRequests:
+    """The process, seen from the benchmark."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def to(cls, name: str, addresses: Iterable[str]) -> AsyncIterator["SmallRequests"]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.small_requests", name, *addresses,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            yield cls(process)
+        finally:
+            process.kill()
+            await process.wait()
+
+    def go(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+
+    async def tell(self) -> dict[str, float]:
+        """The longest answer since `go`, and how late the process itself was, in ms."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(b"tell\n")
+        async with asyncio.timeout(TELL_TIMEOUT_S):
+            told: dict[str, float] = json.loads(await self._process.stdout.readline())
+        return told
+
+
+if __name__ == "__main__":
+    asyncio.run(answer_orders(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,105 @@
+"""The benchmark of many partitions runs, small, in a process of its own, and what it reports adds up."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load import Load
+from benchmarks.partition_table import BEGIN, END, table, write
+
+UNFINISHED = {"start": {"seconds": 1.0}, "create": {"not_within_s": 60}}
+
+
+def finished(seconds: float) -> dict[str, dict[str, float]]:
+    return {"start": {"seconds": 1.0}, "create": {"seconds": seconds}}
+
+
+def row(found: str, label: str) -> list[str]:
+    (line,) = [line for line in found.splitlines() if line.startswith(f"| {label} |")]
+    return [part.strip() for part in line.split("|")[2:-1]]
+
+
+def test_a_pause_is_in_every_record_that_was_due_in_it():
+    """A sender that is held up for half a second does not leave out what it should have sent meanwhile."""
+
+    async def run() -> Load:
+        held_up = False
+
+        async def send(_topic: str, _partition: int, _value: bytes) -> Awaitable[object]:
+            nonlocal held_up
+            if not held_up:
+                held_up = True
+                await asyncio.sleep(0.5)
+            return asyncio.sleep(0)
+
+        async with Load(send, "topic", 3, per_second=100) as load:
+            await asyncio.sleep(0.7)
+        return load
+
+    load = asyncio.run(run())
+    assert sum(wait > 0.1 for _, _, wait in load.waits) >= 30
+    assert load.longest_wait({0}, since=0.0) >= 0.5
+    assert 0.4 < load.longest_wait({1, 2}, since=0.0) < load.longest_wait({0}, since=0.0)
+
+
+def test_what_failed_is_counted_and_not_timed():
+    async def run() -> Load:
+        async def refuse() -> object:
+            raise OSError("no")
+
+        async def send(_topic: str, partition: int, _value: bytes) -> Awaitable[object]:
+            return refuse() if partition else asyncio.sleep(0)
+
+        async with Load(send, "topic", 2, per_second=200) as load:
+            await asyncio.sleep(0.2)
+        return load
+
+    load = asyncio.run(run())
+    assert {partition for _, partition, _ in load.waits} == {0}
+    assert abs(len(load.failed) - len(load.waits)) <= 1
+
+
+def test_the_table_has_medians_and_says_what_did_not_finish():
+    rounds = [finished(1.0), finished(9.0), finished(2.0)]
+    found = table({"replog": {"6": rounds, "5000": [finished(1.0), UNFINISHED]}, "kafka": {"6": [finished(4.0)]}})
+    assert found.splitlines()[0] == "|  | replog, 6 | replog, 5,000 | Kafka, 6 |"
+    assert row(found, "created on every disk, s") == ["2.00", "not within 60 s", "4.00"]
+    assert row(found, "p99, ms") == ["–", "–", "–"]
+
+
+def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path: Path):
+    document = tmp_path / "performance.md"
+    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write(document, "| new |")
+    write(document, "| newer |")
+    assert document.read_text() == f"before\n{BEGIN}\n\n| newer |\n\n{END}\nafter\n"
+    document.write_text("no marks")
+    with pytest.raises(ValueError, match="has no lines"):
+        write(document, "| new |")
+
+
+@pytest.mark.processes
+def test_a_topic_lives_its_whole_life(tmp_path: Path):
+    figures = tmp_path / "figures.json"
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.partitions", "--only", "replog", "--partitions", "6", "--seconds", "1",
+         "--idle", "1", "--limit", "600", "--json", str(figures)],
+        capture_output=True, text=True, timeout=700,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    (phases,) = json.loads(figures.read_text())["rounds"]["replog"]["6"]
+    told = run.stdout + run.stderr
+    for phase in ("start", "create", "first", "fail_over", "restart", "orderly", "delete"):
+        assert phases[phase]["seconds"] > 0, told
+    load = phases["load"]
+    assert 0 < load["p50_ms"] <= load["p99_ms"] <= load["max_ms"], told
+    assert load["failed_records"] == 0, told
+    assert load["broker_mib"] > 20, told
+    assert phases["fail_over"]["led_wait_s"] > 0, told
+    assert phases["create"]["small_ms"] > 0, told
+    assert "not" not in "".join(row(run.stdout, "deleted on every disk, s")), told
