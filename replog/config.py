@@ -174,9 +174,9 @@ class BrokerConfig(DynamicBrokerConfig):
     log_cleaner_dedupe_buffer_size: Annotated[int, Field(ge=1 << 16, le=MAX_INT)] = 128 << 20
     producer_id_expiration_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 86_400_000
     producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000
-    fetch_max_bytes: ByteCount = 57_671_680
+    fetch_max_bytes: ByteCount = 1 << 20  # one message of at most about 1 MiB (measured best)
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
-    queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # in flight per client stream
+    queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # to consumers, not yet taken
 
     def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
         """What holds while it runs: the settings `altered` since, else those it was started with."""

@@ -1,6 +1,8 @@
 """A consumer's fetch: read every partition under the limits, then answer or wait for enough to read (§4)."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cluster.broker.replica_manager import ReplicaManager
@@ -11,6 +13,8 @@ from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
+
+ROOM_WAIT_S = 1.0  # how long a fetch waits for room for its answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,39 +30,87 @@ class ConsumerFetch:
     topic_ids: Mapping[TopicPartition, bytes] = field(default_factory=dict)  # where the consumer knows them (FE-1)
 
 
-def fetch(manager: ReplicaManager, request: ConsumerFetch, respond: Callable[[list[FetchAnswer]], None]) -> None:
-    """Call `respond` once, with one answer per partition in their order (FE-8..FE-13)."""
-    limit = min(request.max_bytes, manager.config.fetch_max_bytes)
-    leader_only = request.rack is None
-    client_rack = request.rack if request.rack and manager.config.replica_selector_class else ""
+class PendingFetch:
+    """A fetch from its first read to its answer; between the two it may wait, and holds no bytes while it does."""
 
-    def read(tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
+    def __init__(self, manager: ReplicaManager, request: ConsumerFetch) -> None:
+        self._manager = manager
+        self._request = request
+        self._leader_only = request.rack is None
+        self._client_rack = request.rack if request.rack and manager.config.replica_selector_class else ""
+        self.limit = min(request.max_bytes, manager.config.fetch_max_bytes)
+
+    def read(self, max_bytes: int | None = None) -> FetchRound:
+        """Read all partitions once (FE-8, FE-9), at most `max_bytes`; 0: nothing but their offsets."""
+        nothing = max_bytes == 0
+
+        def read(tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
+            return self._read(tp, partition, max_bytes, min_one and not nothing)
+
+        limit = self.limit if max_bytes is None else min(max_bytes, self.limit)
+        return read_partitions(self._request.partitions, read, limit)
+
+    def _read(self, tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
+        manager, request = self._manager, self._request
         hosted, topic_id = manager.hosted.get(tp), request.topic_ids.get(tp)
         if hosted is not None and topic_id is not None and topic_id != hosted.topic_id:
             return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
-        found = manager.leader_for_epoch(tp, partition.current_leader_epoch) if leader_only else manager.reader(tp)
+        found = (
+            manager.leader_for_epoch(tp, partition.current_leader_epoch) if self._leader_only else manager.reader(tp)
+        )
         if isinstance(found, ErrorCode):
             return PartitionRead(FetchAnswer(found))
         if isinstance(found, PartitionFollower):
             return found.fetch_as_consumer(partition, request.isolation, max_bytes=max_bytes, min_one=min_one)
         return found.fetch_as_consumer(
-            partition, request.isolation, max_bytes=max_bytes, min_one=min_one, client_rack=client_rack
+            partition, request.isolation, max_bytes=max_bytes, min_one=min_one, client_rack=self._client_rack
         )
 
-    def answer(found: FetchRound) -> None:
-        respond([found.reads[tp].answer for tp, _ in request.partitions])
+    def is_answered_by(self, found: FetchRound) -> bool:
+        return found.answers_at_once(max_wait_ms=self._request.max_wait_ms, min_bytes=self._min_bytes)
 
-    first = read_partitions(request.partitions, read, limit)
-    min_bytes = min(request.min_bytes, limit)
-    if first.answers_at_once(max_wait_ms=request.max_wait_ms, min_bytes=min_bytes):
-        answer(first)
-        return
-    operation = DelayedFetch(
-        [FetchRow(tp, partition, first.reads[tp].metadata) for tp, partition in request.partitions],
-        isolation=request.isolation,
-        min_bytes=min_bytes,
-        lookup=manager.leader if leader_only else manager.reader,
-        timeout_ms=min(request.max_wait_ms, manager.config.request_timeout_ms),
-        respond=lambda: answer(read_partitions(request.partitions, read, limit)),
-    )
-    manager.fetches.complete_or_watch(operation, [tp for tp, _ in request.partitions])
+    @property
+    def _min_bytes(self) -> int:
+        return min(self._request.min_bytes, self.limit)
+
+    def park(self, found: FetchRound, respond: Callable[[], None]) -> None:
+        """Wait for more than was found; then, or when it has waited long enough, `respond` once (FE-12)."""
+        operation = DelayedFetch(
+            [FetchRow(tp, partition, found.reads[tp].metadata) for tp, partition in self._request.partitions],
+            isolation=self._request.isolation,
+            min_bytes=self._min_bytes,
+            lookup=self._manager.leader if self._leader_only else self._manager.reader,
+            timeout_ms=min(self._request.max_wait_ms, self._manager.config.request_timeout_ms),
+            respond=respond,
+        )
+        self._manager.fetches.complete_or_watch(operation, [tp for tp, _ in self._request.partitions])
+
+    def answers(self, found: FetchRound) -> list[FetchAnswer]:
+        """In the order of the request."""
+        return [found.reads[tp].answer for tp, _ in self._request.partitions]
+
+
+@contextlib.asynccontextmanager
+async def answered(
+    manager: ReplicaManager, request: ConsumerFetch, turn: contextlib.AbstractAsyncContextManager[object]
+) -> AsyncIterator[list[FetchAnswer]]:
+    """One answer per partition, once there is something to say (FE-8 to FE-13); the block hands them to the reader.
+
+    From the read to the end of the block they have room in the broker's budget, and `turn`: of the answers to one
+    stream each is read when the one before has been taken. Without room in time they come without records.
+    """
+    pending = PendingFetch(manager, request)
+    more: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async with turn, manager.answers.share(pending.limit, ROOM_WAIT_S) as share:
+        found = pending.read(share.size)
+        if not share.size or pending.is_answered_by(found):
+            share.resize(found.total_bytes)
+            yield pending.answers(found)
+            return
+        pending.park(found, lambda: None if more.done() else more.set_result(None))
+        del found
+    await more
+    async with turn, manager.answers.share(pending.limit, ROOM_WAIT_S) as share:
+        found = pending.read(share.size)
+        share.resize(found.total_bytes)
+        yield pending.answers(found)

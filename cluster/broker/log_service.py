@@ -1,10 +1,11 @@
 """The Log service: what clients ask of a broker. Checks each request, then hands it to the partitions' leaders."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from cluster.broker.consume import ConsumerFetch, fetch
+from cluster.broker.consume import ConsumerFetch, answered
 from cluster.broker.outbox import Outbox
 from cluster.broker.produce import ProduceResult, produce
 from cluster.broker.producer_ids import ProducerIds
@@ -21,9 +22,9 @@ from replog.rpc.v1 import log_pb2 as pb
 from replog.topic import TopicPartition
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
-MAX_FETCHES_IN_FLIGHT = 64  # per stream; further ones wait in the stream
+MAX_FETCHES_UNDER_WAY = 64  # per stream; further ones wait in the stream
+MAX_PRODUCES_UNDER_WAY = 1000  # the same
 MAX_UNSENT_ANSWERS = 1000  # to produces, per stream; they are small
-MAX_UNSENT_FETCHES = 2
 
 _ISOLATION = {
     int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
@@ -45,24 +46,27 @@ class LogService:
             stream, lambda answers: [pb.ProduceResponse(answers=answers)], MAX_UNSENT_ANSWERS
         )
         sender = asyncio.create_task(outbox.run())
-        room = _Room(self._manager.config.queued_max_request_bytes)
+        under_way = asyncio.Semaphore(MAX_PRODUCES_UNDER_WAY)
         try:
-            while (request := await stream.receive()) is not None:
-                size = sum(len(piece) for piece in request.records)
+            while True:  # nothing is received that would then have to wait
                 await outbox.room()
-                await room.take(size)
-                self._produce(request, self._answer_to(request.head, size, room, outbox))
+                await under_way.acquire()
+                request = await stream.receive()
+                if request is None:
+                    return
+                self._produce(request, self._answer_to(request.head.acks, under_way, outbox))
+                del request  # its records are in the logs
         finally:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
 
     @staticmethod
     def _answer_to(
-        head: pb.ProduceRequest, size: int, room: "_Room", outbox: Outbox[pb.ProduceAnswer]
+        acks: int, under_way: asyncio.Semaphore, outbox: Outbox[pb.ProduceAnswer]
     ) -> Callable[[pb.ProduceAnswer], None]:
         def answer(produced: pb.ProduceAnswer) -> None:
-            room.give_back(size)
-            if head.acks != 0:
+            under_way.release()
+            if acks != 0:
                 outbox.put(produced)
             elif failed := [result for result in produced.partitions if result.error_code]:
                 # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
@@ -73,6 +77,7 @@ class LogService:
     async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
         answered: asyncio.Future[pb.ProduceAnswer] = asyncio.get_running_loop().create_future()
         self._produce(request, lambda answer: None if answered.done() else answered.set_result(answer))
+        del request
         return pb.ProduceResponse(answers=[await answered])
 
     def _produce(self, request: WithRecords[pb.ProduceRequest], answer: Callable[[pb.ProduceAnswer], None]) -> None:
@@ -82,10 +87,12 @@ class LogService:
         names = [_topic_partition(partition) for partition in partitions]
         entries = list(zip(names, _split_records(request), strict=True))
 
+        correlation_id, names = head.correlation_id, [tp for tp, _ in entries]  # not the records: they may wait long
+
         def respond(results: list[ProduceResult]) -> None:
             answer(
                 pb.ProduceAnswer(
-                    correlation_id=head.correlation_id,
+                    correlation_id=correlation_id,
                     partitions=[
                         pb.ProducePartitionResult(
                             topic=tp.topic,
@@ -111,53 +118,24 @@ class LogService:
     # -- fetch
 
     async def fetch(self, stream: ServerStream) -> None:
-        outbox: Outbox[WithRecords[pb.FetchResponse]] = Outbox(stream, list, MAX_UNSENT_FETCHES)
-        sender = asyncio.create_task(outbox.run())
-        room = _Room(MAX_FETCHES_IN_FLIGHT)
+        turn, under_way = asyncio.Lock(), asyncio.Semaphore(MAX_FETCHES_UNDER_WAY)
 
-        def answer(response: WithRecords[pb.FetchResponse]) -> None:
-            room.give_back(1)
-            outbox.put(response)
+        async def answer(request: pb.FetchRequest, wanted: ConsumerFetch) -> None:
+            async with answered(self._manager, wanted, turn) as answers:
+                await stream.send(_fetch_response(request, answers))
 
         try:
-            while (request := await stream.receive()) is not None:
-                await outbox.room()
-                await room.take(1)
-                self._fetch(request, answer)
-        finally:
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)
+            async with asyncio.TaskGroup() as fetches:
+                while (request := await stream.receive()) is not None:
+                    await under_way.acquire()
+                    task = fetches.create_task(answer(request, _consumer_fetch(request)))
+                    task.add_done_callback(lambda _: under_way.release())
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
-    async def fetch_once(self, request: pb.FetchRequest) -> WithRecords[pb.FetchResponse]:
-        answered: asyncio.Future[WithRecords[pb.FetchResponse]] = asyncio.get_running_loop().create_future()
-        self._fetch(request, lambda response: None if answered.done() else answered.set_result(response))
-        return await answered
-
-    def _fetch(self, request: pb.FetchRequest, answer: Callable[[WithRecords[pb.FetchResponse]], None]) -> None:
-        _check_count(len(request.partitions))
-        rows = [(_topic_partition(partition), _fetch_partition(partition)) for partition in request.partitions]
-        if len({tp for tp, _ in rows}) != len(rows):
-            raise ReplogError(ErrorCode.INVALID_REQUEST, "a fetch names each partition once")
-
-        def respond(answers: list[FetchAnswer]) -> None:
-            results = [_fetch_result(tp, found) for (tp, _), found in zip(rows, answers, strict=True)]
-            head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
-            answer(WithRecords(head, [found.records for found in answers if found.records]))
-
-        wanted = ConsumerFetch(
-            partitions=rows,
-            topic_ids={
-                tp: partition.topic_id
-                for (tp, _), partition in zip(rows, request.partitions, strict=True)
-                if partition.topic_id
-            },
-            isolation=_isolation(request.isolation_level),
-            max_wait_ms=request.max_wait_ms,
-            min_bytes=max(0, request.min_bytes),
-            max_bytes=max(0, request.max_bytes),
-            rack=_optional(request, "rack_id"),
-        )
-        fetch(self._manager, wanted, respond)
+    async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
+        async with answered(self._manager, _consumer_fetch(request), contextlib.nullcontext()) as answers:
+            yield _fetch_response(request, answers)
 
     # -- look-ups
 
@@ -300,26 +278,6 @@ class LogService:
         return leader
 
 
-class _Room:
-    """So much may be under way on one stream; the next request waits, and with it the stream's flow control."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._used = 0
-        self._freed = asyncio.Event()
-
-    async def take(self, amount: int) -> None:
-        """Wait for room; one request larger than everything is let through alone."""
-        while self._used and self._used + amount > self._capacity:
-            self._freed.clear()
-            await self._freed.wait()
-        self._used += amount
-
-    def give_back(self, amount: int) -> None:
-        self._used -= amount
-        self._freed.set()
-
-
 def _check_count(count: int) -> None:
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise ReplogError(
@@ -368,6 +326,35 @@ def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
         current_leader_epoch=_optional(partition, "current_leader_epoch"),
         last_fetched_epoch=_optional(partition, "last_fetched_epoch"),
     )
+
+
+def _consumer_fetch(request: pb.FetchRequest) -> ConsumerFetch:
+    _check_count(len(request.partitions))
+    rows = [(_topic_partition(partition), _fetch_partition(partition)) for partition in request.partitions]
+    if len({tp for tp, _ in rows}) != len(rows):
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "a fetch names each partition once")
+    return ConsumerFetch(
+        partitions=rows,
+        topic_ids={
+            tp: partition.topic_id
+            for (tp, _), partition in zip(rows, request.partitions, strict=True)
+            if partition.topic_id
+        },
+        isolation=_isolation(request.isolation_level),
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=max(0, request.min_bytes),
+        max_bytes=max(0, request.max_bytes),
+        rack=_optional(request, "rack_id"),
+    )
+
+
+def _fetch_response(request: pb.FetchRequest, answers: list[FetchAnswer]) -> WithRecords[pb.FetchResponse]:
+    results = [
+        _fetch_result(_topic_partition(partition), found)
+        for partition, found in zip(request.partitions, answers, strict=True)
+    ]
+    head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
+    return WithRecords(head, [found.records for found in answers if found.records])
 
 
 def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionResult:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from cluster.broker.budget import Budget
 from cluster.broker.delayed import DelayedOperations
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
@@ -54,6 +55,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
+        self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
         self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from cluster.simulation.links import Link
@@ -9,6 +10,7 @@ from cluster.simulation.loop import KERNEL
 from cluster.simulation.process import DEAD, SimulatedProcess
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.transport import answers
 
 if TYPE_CHECKING:
     from cluster.simulation.network import SimulatedChannel, SimulatedServer
@@ -182,7 +184,8 @@ class UnaryCall(Call):
         assert task is not None
         try:
             request = decoded(self.method.decode_request, data)
-            answer = self.method.encode_response(await self.handler(server)(request))
+            async with aclosing(answers(self.handler(server)(request))) as messages:
+                answer = self.method.encode_response(await anext(messages))
         except asyncio.CancelledError:
             error = lost(self.address, "the call was cancelled by the server")
             self.down.post(self.what, self.client_hears, error)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -17,6 +17,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method, methods_of
 from replog.rpc.options import MAX_CONCURRENT_RPCS, SERVER_OPTIONS
 from replog.rpc.status import to_status
+from replog.rpc.transport import answers
 
 logger = logging.getLogger(__name__)
 
@@ -83,15 +84,13 @@ class GrpcServer:
 
 
 def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
-    codecs = {
-        "request_deserializer": _checked(method.decode_request),
-        "response_serializer": method.encode_response,
-    }
-    if method.client_streaming:
-        return grpc.stream_stream_rpc_method_handler(_bidirectional(handler), **codecs)
-    if method.server_streaming:
-        return grpc.unary_stream_rpc_method_handler(_server_stream(handler), **codecs)
-    return grpc.unary_unary_rpc_method_handler(_unary(handler), **codecs)
+    """Served as a stream both ways, whatever its shape: on the wire that is the same, and a single answer too is then
+    known to be taken."""
+    return grpc.stream_stream_rpc_method_handler(
+        _served(method, handler),
+        request_deserializer=_checked(method.decode_request),
+        response_serializer=method.encode_response,
+    )
 
 
 def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
@@ -106,35 +105,19 @@ def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return decode_or_error
 
 
-def _unary(handler: Callable[[Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
-    async def serve(request: Any, context: Any) -> Any:
-        try:
-            return await handler(_valid(request))
-        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
-            await _abort(context, error)
-
-    return serve
-
-
-def _server_stream(handler: Callable[[Any], AsyncGenerator[Any, None]]) -> Callable[[Any, Any], AsyncIterator[Any]]:
-    async def serve(request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            async with contextlib.aclosing(handler(_valid(request))) as responses:
-                async for response in responses:
-                    yield response
-        except Exception as error:  # noqa: BLE001 (the boundary)
-            await _abort(context, error)
-
-    return serve
-
-
-def _bidirectional(
-    handler: Callable[[GrpcServerStream], Awaitable[None]],
-) -> Callable[[Any, Any], Awaitable[None]]:
+def _served(method: Method, handler: Callable[..., Any]) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve(_requests: Any, context: Any) -> None:
+        stream = _ValidStream(context)
         try:
-            await handler(_ValidStream(context))
-        except Exception as error:  # noqa: BLE001 (the boundary)
+            if method.client_streaming:
+                await handler(stream)
+            elif (request := await stream.receive()) is None:
+                raise ReplogError(ErrorCode.INVALID_REQUEST, f"{method.path} takes one message, and none came")
+            else:
+                async with contextlib.aclosing(answers(handler(request))) as messages:
+                    async for message in messages:
+                        await stream.send(message)
+        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
             await _abort(context, error)
 
     return serve

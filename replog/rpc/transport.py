@@ -4,7 +4,8 @@ gRPC implements this (`replog.rpc.channel`, `replog.rpc.server`), and so does th
 of the wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION.
 """
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import Any, Protocol
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -56,8 +57,9 @@ class Server(Protocol):
     """One address and the services on it.
 
     A handler object has one method per rpc, under the rpc's name in snake_case:
-    unary `async def f(request) -> response`; server stream `async def f(request)` as an async generator;
-    bidirectional `async def f(stream: ServerStream) -> None`. A `ReplogError` it raises ends the call with that error.
+    unary `async def f(request) -> response`; server stream `async def f(request)` as an async generator, which goes on
+    when an answer has been taken, and a unary method may be one too; bidirectional `async def f(stream: ServerStream)
+    -> None`. A `ReplogError` it raises ends the call with that error.
     """
 
     def add(self, service: ServiceDescriptor, handlers: object) -> None:
@@ -74,6 +76,16 @@ class Server(Protocol):
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, and end what still runs after `grace_s`."""
+
+
+async def answers(handled: Awaitable[Any] | AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """What a handler of one request answers: one message, or those that it yields."""
+    if isinstance(handled, AsyncGenerator):
+        async with contextlib.aclosing(handled) as messages:
+            async for message in messages:
+                yield message
+    else:
+        yield await handled
 
 
 class Transport(Protocol):

@@ -1,13 +1,14 @@
 """Consumers that read from the replica in their rack (KIP-392: FE-19 to FE-21), over real gRPC."""
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from cluster.broker.consume import ConsumerFetch, fetch
+from cluster.broker.consume import ConsumerFetch, answered
 from cluster.broker.replica_manager import ReplicaManager
 from replog.client import Consumer, Record, fetcher
 from replog.errors import ErrorCode
@@ -28,14 +29,13 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Bytes of records that each broker gave to consumers."""
     bytes_by_broker: Counter[int] = Counter()
 
-    def counted(manager: ReplicaManager, request: ConsumerFetch, respond: Callable[[list[FetchAnswer]], None]) -> None:
-        def count(answers: list[FetchAnswer]) -> None:
+    @contextlib.asynccontextmanager
+    async def counted(manager: ReplicaManager, request: ConsumerFetch, turn: Any) -> AsyncIterator[list[FetchAnswer]]:
+        async with answered(manager, request, turn) as answers:
             bytes_by_broker[manager.config.node_id] += sum(len(answer.records) for answer in answers)
-            respond(answers)
+            yield answers
 
-        fetch(manager, request, count)
-
-    monkeypatch.setattr("cluster.broker.log_service.fetch", counted)
+    monkeypatch.setattr("cluster.broker.log_service.answered", counted)
     return bytes_by_broker
 
 

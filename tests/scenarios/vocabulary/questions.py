@@ -1,10 +1,9 @@
 """What replicas are asked: fetches by whoever, and offsets."""
 
-from cluster.broker.consume import ConsumerFetch
-from cluster.broker.consume import fetch as consume
+from cluster.broker.consume import ConsumerFetch, PendingFetch
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from replog.errors import ReplogError
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchPartition
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB
@@ -50,17 +49,19 @@ def _ask(world: World, who: str, names: str, offset: int, last_epoch: int | None
     shown = [show_fetch(request, tp, len(asked)) for tp, request in asked.items()]
     answered: list[bool] = []
 
-    def respond(answers: list[FetchAnswer]) -> None:
+    def respond() -> None:
         answered.append(True)
-        for text, answer in zip(shown, answers, strict=True):
+        for text, answer in zip(shown, fetch.answers(fetch.read()), strict=True):
             preferred = answer.preferred_read_replica
             world.say(f"{text} → {show_answer(answer)}" + (f", read from {preferred}" if preferred is not None else ""))
 
-    consume(
-        broker,
-        ConsumerFetch(list(asked.items()), Isolation.HIGH_WATERMARK, **waiting, rack=options.get("rack")),
-        respond,
-    )
+    wanted = ConsumerFetch(list(asked.items()), Isolation.HIGH_WATERMARK, **waiting, rack=options.get("rack"))
+    fetch = PendingFetch(broker, wanted)
+    found = fetch.read()
+    if fetch.is_answered_by(found):
+        respond()
+    else:
+        fetch.park(found, respond)
     if not answered:
         world.say(f"{', '.join(shown)} → waits")
 
