@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from cluster.broker.alter_partition import AlterPartitionSender
-from cluster.broker.cleaning import LogCleaner
+from cluster.broker.cleaning import CleaningWorker, LogCleaner
 from cluster.broker.fetcher import Fetcher
 from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.housekeeping import Housekeeping
@@ -51,8 +51,11 @@ SERVER_GRACE_S = 0.1  # streams never end by themselves
 class Broker:
     """`start()`, then `wait()` until it has failed or `stop()` was called."""
 
-    def __init__(self, config: BrokerConfig, transport: Transport, clock: Clock, chance: random.Random) -> None:
+    def __init__(
+        self, config: BrokerConfig, transport: Transport, clock: Clock, chance: random.Random, cleaning: CleaningWorker
+    ) -> None:
         self.config = config
+        self._cleaning = cleaning
         self.address = ""
         self._transport = transport
         self._clock = clock
@@ -143,7 +146,7 @@ class Broker:
         self.manager.started = True
         self._spawn(self._alter_partition.run())
         self._spawn(Housekeeping(self.manager, logs).run())
-        self._spawn(LogCleaner(self.manager, logs).run())
+        self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._server.set_serving(True)

@@ -1,24 +1,25 @@
 """The broker's log cleaner: one cleaning at a time, the dirtiest log first (CL-2).
 
-A cleaning is Python at work for long, so it runs in a thread that sleeps as much as it works, a millisecond at a time:
-the event loop then has the interpreter when it wants it. The loop itself does the renames, a few for each segment.
+What takes long is done by another process. The loop itself does the renames, a few for each segment.
 """
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol
 
 import structlog
 
+from cluster.broker.cleaning_process import CleaningInterrupted
+from cluster.broker.cleaning_requests import MapKeys, Rewrite
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
-from replog.log.compaction.cleaning import Cleaning, CleanTask
+from replog.log.compaction.cleaning import CleanTask, Source
+from replog.log.compaction.swap import written_swap
 from replog.log.directories import LogDirectories
 from replog.log.errors import CorruptRecord, storage_error
 from replog.log.files import fsync_directory
@@ -26,27 +27,36 @@ from replog.log.log import Log
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
-T = TypeVar("T")
 
-WORK_S = 0.001
+
+class CleaningWorker(Protocol):
+    """Whoever carries cleanings out: a process, and in the simulator a thread."""
+
+    async def ask(self, request: MapKeys | Rewrite) -> int:
+        """The answer to the request; raises what `Cleaning` raises, and CleaningInterrupted."""
+
+    async def close(self) -> None: ...
 
 
 class LogCleaner:
     """`run` it for as long as the broker runs."""
 
-    def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
+    def __init__(self, manager: ReplicaManager, logs: LogDirectories, worker: CleaningWorker) -> None:
         self._manager = manager
         self._logs = logs
+        self._worker = worker
         self._uncleanable: set[Log] = set()  # after an unexpected error, until the broker is restarted
-        self._stopping = threading.Event()
 
     async def run(self) -> None:
         """Look for work every `log.cleaner.backoff.ms`, until cancelled. A disk error is reported as the broker's."""
         config = self._manager.config
-        while config.log_cleaner_enable:
-            await asyncio.sleep(config.log_cleaner_backoff_ms / 1000)
-            while await self._clean_dirtiest():
-                pass
+        try:
+            while config.log_cleaner_enable:
+                await asyncio.sleep(config.log_cleaner_backoff_ms / 1000)
+                while await self._clean_dirtiest():
+                    pass
+        finally:
+            await self._worker.close()
 
     async def _clean_dirtiest(self) -> bool:
         """Clean the log that needs it most; False if none does, or it had to be given up."""
@@ -61,6 +71,8 @@ class LogCleaner:
                 log.info("a replica was deleted during its cleaning", partition=str(tp))
             elif isinstance(error, FileNotFoundError) and not _is_lost(error, found):
                 log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
+            elif isinstance(error, CleaningInterrupted):
+                log.warning("a cleaning was interrupted; it begins again", partition=str(tp), reason=str(error))
             elif isinstance(error, OSError):
                 self._manager.on_storage_error(storage_error(found.directory, error))
             elif isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -89,41 +101,39 @@ class LogCleaner:
         size_before, started = found.size, time.monotonic()
         map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
         task = found.compaction.task(cleanable, self._manager.clock.wall_ms(), map_bytes)
-        cleaning = Cleaning(task, _Breather(self._stopping))
         try:
-            replaced = await self._replace(tp, found, cleaning)
+            end_offset = await self._worker.ask(MapKeys(task))
+            replaced = await self._replace(tp, found, task, end_offset)
         except CorruptRecord:
             if not found.compaction.is_void(task):
                 raise
             replaced = False  # segments were cut while they were read
-        if not replaced or not await self._note(tp, found, task, cleaning.end_offset):
+        if not replaced or not await self._note(tp, found, task, end_offset):
             return False
         log.info(
             "cleaned",
             partition=str(tp),
             from_offset=task.first_dirty,
-            to_offset=cleaning.end_offset,
+            to_offset=end_offset,
             bytes_before=size_before,
             bytes_after=found.size,
             seconds=round(time.monotonic() - started, 3),
         )
         return True
 
-    async def _replace(self, tp: TopicPartition, found: Log, cleaning: Cleaning) -> bool:
+    async def _replace(self, tp: TopicPartition, found: Log, task: CleanTask, end_offset: int) -> bool:
         """Each group of segments by a clean one, and note that; False as soon as what is to be replaced is gone."""
-        await self._off_loop(cleaning.map_keys)
-        for group in cleaning.groups():
-            swap = await self._off_loop(partial(cleaning.rewrite, group))
-            if swap is None:
+        for group in task.groups(end_offset):
+            if not await self._worker.ask(Rewrite(group)):
                 continue
-            if self._logs.get(tp) is not found or not found.compaction.begin_swap(cleaning.task, swap):
+            swap = await in_thread(partial(written_swap, task.directory, _bases(group), task.config))
+            if self._logs.get(tp) is not found or not found.compaction.begin_swap(task, swap):
                 return False
             await in_thread(partial(fsync_directory, found.directory))
             if self._logs.get(tp) is not found or not found.compaction.finish_swap(swap):
                 return False
             await in_thread(partial(fsync_directory, found.directory))
-            clean_to = min(group[-1].next_offset, cleaning.end_offset)
-            if not await self._note(tp, found, cleaning.task, clean_to):
+            if not await self._note(tp, found, task, min(group[-1].next_offset, end_offset)):
                 return False
         return True
 
@@ -139,17 +149,6 @@ class LogCleaner:
             await in_thread(cleaned_offsets.write)
         return True
 
-    async def _off_loop(self, work: Callable[[], T]) -> T:
-        """In a thread; a cancellation ends the work at its next breath."""
-        task = asyncio.create_task(in_thread(work))
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self._stopping.set()
-            await asyncio.wait([task])
-            task.exception()  # marks it as seen
-            raise
-
 
 def _is_lost(missing: FileNotFoundError, found: Log) -> bool:
     """Whether it is a file that the log counts on: no removal of segments took it."""
@@ -157,20 +156,5 @@ def _is_lost(missing: FileNotFoundError, found: Log) -> bool:
     return path in {segment.path for segment in found.segments} and not path.exists()
 
 
-class _Stopped(Exception):
-    """The broker stops."""
-
-
-class _Breather:
-    """Called by the thread at work: lets it rest for as long as it has worked, and ends it when the broker stops."""
-
-    def __init__(self, stopping: threading.Event) -> None:
-        self._stopping = stopping
-        self._since = time.perf_counter()
-
-    def __call__(self) -> None:
-        worked = time.perf_counter() - self._since
-        if worked >= WORK_S:
-            if self._stopping.wait(worked):
-                raise _Stopped
-            self._since = time.perf_counter()
+def _bases(group: Sequence[Source]) -> list[int]:
+    return [source.base_offset for source in group]

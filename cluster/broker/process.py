@@ -7,6 +7,7 @@ import signal
 import structlog
 
 from cluster.broker.broker import Broker, check_address
+from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
 from replog.config import BrokerConfig
 from replog.rpc.channel import GrpcTransport
@@ -27,7 +28,7 @@ async def _run(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random())
+    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(), CleaningProcess())
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

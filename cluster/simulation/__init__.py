@@ -12,6 +12,7 @@
 | files: full disks, failures, power losses | `disk.py`, `journal.py`, `python_files.py` |
 | how long disks take | `disk_times.py` |
 | the hosts, and the cluster that they make up | `members.py`, `cluster.py` |
+| what a process has others do for it: cleanings | `cleanings.py` |
 | what clients do, and what they were told | `workload.py`, `history.py` |
 | what goes wrong, when, and what must not go wrong together | `nemesis.py`, `faults/`, `budget.py` |
 | everything mended, at rest, and compared | `ending.py` |

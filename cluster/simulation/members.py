@@ -11,6 +11,7 @@ from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import MetadataStore
 from cluster.simulation.checks.violation import Violation
+from cluster.simulation.cleanings import SimulatedCleaning
 from cluster.simulation.clocks import ProcessClock
 from cluster.simulation.kernel import Kernel
 from cluster.simulation.process import DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
@@ -140,7 +141,8 @@ class BrokerMember(Member):
 
     async def _run(self) -> None:
         kernel = self.kernel
-        broker = Broker(self.config, kernel.transport(), self.clock, kernel.stream(f"{self.name} itself"))
+        chance = kernel.stream(f"{self.name} itself")
+        broker = Broker(self.config, kernel.transport(), self.clock, chance, SimulatedCleaning())
         self.broker = broker
         starting = asyncio.create_task(broker.start())
         await self._first_of(starting)

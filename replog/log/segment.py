@@ -44,16 +44,18 @@ def _last_offset(batch: tuple[int, BatchHeader]) -> int:
 class Segment:
     """`size`, `next_offset` and the rest describe the whole batches that `add` has seen."""
 
-    def __init__(self, directory: Path, base_offset: int) -> None:
-        """Name the files; nothing is read. Follow with `create`, `restore` or `recover` (`loading`)."""
+    def __init__(self, directory: Path, base_offset: int, suffix: str = "") -> None:
+        """Name the files, `suffix` behind each name; nothing is read. Follow with `create`, `restore` or `recover`."""
+
+        def named(kind: str) -> Path:
+            return directory / (segment_file_name(base_offset, kind) + suffix)
+
         self.base_offset = base_offset
-        self.path = directory / segment_file_name(base_offset, LOG_SUFFIX)
-        self.index = OffsetIndex(directory / segment_file_name(base_offset, INDEX_SUFFIX), base_offset)
-        self.time_index = TimeIndex(directory / segment_file_name(base_offset, TIME_INDEX_SUFFIX), base_offset)
-        self.digest_index = DigestIndex(directory / segment_file_name(base_offset, DIGEST_SUFFIX), base_offset)
-        self.transaction_index = TransactionIndex(
-            directory / segment_file_name(base_offset, TRANSACTION_INDEX_SUFFIX), base_offset
-        )
+        self.path = named(LOG_SUFFIX)
+        self.index = OffsetIndex(named(INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(named(TIME_INDEX_SUFFIX), base_offset)
+        self.digest_index = DigestIndex(named(DIGEST_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(named(TRANSACTION_INDEX_SUFFIX), base_offset)
         self._fd = -1
         self.forget()
 

@@ -1,4 +1,4 @@
-"""One cleaning of one log (section 8), apart from the log, so that another thread can do it.
+"""One cleaning of one log (section 8), apart from the log, so that another process can do it.
 
 It reads the sealed segments by descriptors of its own and writes `.cleaned` files; the log itself is touched only by
 the swap of each finished segment, which the log does (`swap`). Memory: the offset map, and one batch at a time.
@@ -17,7 +17,7 @@ from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.offset_map import LOAD_FACTOR, SLOT_BYTES, OffsetMap
 from replog.log.compaction.record_slices import slice_records
-from replog.log.compaction.rewriting import RECORDS_A_BREATH, Breathe, Compaction, ProducerEnd
+from replog.log.compaction.rewriting import Compaction, ProducerEnd
 from replog.log.compaction.swap import Swap, cleaned_segment, remove_cleaned
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import CorruptRecord, LogUncleanable
@@ -104,18 +104,37 @@ class CleanTask:
             generation,
         )
 
+    def groups(self, end_offset: int) -> list[list[Source]]:
+        """The segments below `end_offset` that become one each: neighbours whose files and offsets fit one segment's
+        limits (CL-4)."""
+        groups: list[list[Source]] = []
+        for source in self.sources:
+            if source.base_offset >= end_offset:
+                break
+            together = [*groups[-1], source] if groups else []
+            if (
+                together
+                and sum(member.size for member in together) <= self.config.segment_bytes
+                and sum(member.index_size for member in together) <= self.config.segment_index_bytes
+                and sum(member.time_index_size for member in together) <= self.config.segment_index_bytes
+                and source.next_offset - 1 - together[0].base_offset <= MAX_RELATIVE_OFFSET
+            ):
+                groups[-1].append(source)
+            else:
+                groups.append([source])
+        return groups
+
 
 class Cleaning:
-    """`map_keys`, then `rewrite` each of the `groups` in turn; each result is to be swapped in before the next.
+    """`map_keys`, then `rewrite` each group of the task in turn; each result is to be swapped in before the next.
 
-    `breathe` is called every few hundred records. Raises CorruptRecord or InvalidRecord for a damaged log,
+    Raises CorruptRecord or InvalidRecord for a damaged log,
     LogUncleanable for one that cannot be cleaned within its limits, and OSError, all of which leave the log as it is.
     """
 
-    def __init__(self, task: CleanTask, breathe: Breathe) -> None:
+    def __init__(self, task: CleanTask) -> None:
         self.task = task
         self.end_offset = task.first_dirty  # below it the log will be clean
-        self._breathe = breathe
         most_keys = task.first_uncleanable - task.first_dirty
         self._keys = OffsetMap(min(task.map_bytes, (int(most_keys / LOAD_FACTOR) + 2) * SLOT_BYTES))
         self._retained: list[AbortedTxn] = []
@@ -148,36 +167,15 @@ class Cleaning:
 
     def _map_batch(self, header: BatchHeader, data: memoryview) -> bool:
         """False if the map is full before the last key."""
+        first_dirty, base_offset, put = self.task.first_dirty, header.base_offset, self._keys.put
         raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
-        for number, record in enumerate(slice_records(raw, header.records_count), 1):
-            offset = header.base_offset + record.offset_delta
-            if record.key is not None and offset >= self.task.first_dirty and not self._keys.put(record.key, offset):
+        for _, _, _, _, offset_delta, key, _ in slice_records(raw, header.records_count):
+            offset = base_offset + offset_delta
+            if key is not None and offset >= first_dirty and not put(key, offset):
                 return False
-            if number % RECORDS_A_BREATH == 0:
-                self._breathe()
         return True
 
     # -- segments
-
-    def groups(self) -> list[list[Source]]:
-        """The segments that become one each: neighbours whose files and offsets fit one segment's limits (CL-4)."""
-        config = self.task.config
-        groups: list[list[Source]] = []
-        for source in self.task.sources:
-            if source.base_offset >= self.end_offset:
-                break
-            together = [*groups[-1], source] if groups else []
-            if (
-                together
-                and sum(member.size for member in together) <= config.segment_bytes
-                and sum(member.index_size for member in together) <= config.segment_index_bytes
-                and sum(member.time_index_size for member in together) <= config.segment_index_bytes
-                and source.next_offset - 1 - together[0].base_offset <= MAX_RELATIVE_OFFSET
-            ):
-                groups[-1].append(source)
-            else:
-                groups.append([source])
-        return groups
 
     def rewrite(self, group: Sequence[Source]) -> Swap | None:
         """Write the segment that is to replace the group, durably; None if the group is as it should be."""
@@ -208,7 +206,6 @@ class Cleaning:
             task.producers,
             task.now_ms,
             task.config.delete_retention_ms,
-            self._breathe,
         )
         ends = (self.end_offset, group[-1].next_offset)
         changed, pending = False, bytearray()
@@ -242,7 +239,6 @@ class Cleaning:
                 if header.base_offset < next_offset or not validate_crc(data, 0, header):
                     raise CorruptRecord(f"{source.path} at {at}: batch {header.base_offset} is damaged")
                 yield header, data
-                self._breathe()
                 position, next_offset = at + header.size, header.next_offset
         if (position, next_offset) != (source.size, source.next_offset):
             raise CorruptRecord(

@@ -1,6 +1,6 @@
 """What the cleaner makes of a batch: which records stay, and the batch that then takes its place (CL-5 to CL-7)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,15 +17,12 @@ from replog.log.batch import (
 )
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.offset_map import OffsetMap
-from replog.log.compaction.record_slices import RecordSlice, slice_records, with_timestamp
+from replog.log.compaction.record_slices import slice_records, with_timestamp
 from replog.log.compression import compress, decompress
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 
-RECORDS_A_BREATH = 256
 MAX_TIMESTAMP = 2**63 - 1
-
-Breathe = Callable[[], None]  # called every few hundred records: lets others run, or raises to stop the work
 
 
 class ProducerEnd(NamedTuple):
@@ -50,7 +47,6 @@ class Compaction:
     producers: Mapping[int, ProducerEnd]
     now_ms: int
     delete_retention_ms: int
-    breathe: Breathe
 
     def clean(self, header: BatchHeader, data: memoryview, *, must_stay: bool) -> CleanedBatch | None:
         """What is kept of a batch of sound CRC; None if nothing is. With `must_stay` at least its header is (CL-7)."""
@@ -71,64 +67,44 @@ class Compaction:
         if not discard:
             return CleanedBatch(header, data)
         if horizon is None and header.records_count:
-            raw = _uncompressed(header, data)
-            return self._rebuilt(header, raw, b"\1" * header.records_count, self._new_horizon)
+            return self._starts_clock(header, _uncompressed(header, data), header.records_count)
         return CleanedBatch(header, data) if horizon is not None and self.now_ms < horizon else None
 
     def _records(self, header: BatchHeader, data: memoryview) -> CleanedBatch | None:
         horizon = delete_horizon(header)
         tombstones_stay = horizon is None or self.now_ms < horizon
-        raw = _uncompressed(header, data)
-        kept, has_tombstone = bytearray(), False  # a byte for each record, not an object: a batch may have millions
-        for record in self._slices(header, raw):
-            stays = (
-                record.key is not None
-                and header.base_offset + record.offset_delta >= self.keys.get(record.key)
-                and (tombstones_stay or not record.is_tombstone)
-            )
-            kept.append(stays)
-            has_tombstone = has_tombstone or (stays and record.is_tombstone)
-        count = kept.count(1)
+        raw, base_offset, latest_of = _uncompressed(header, data), header.base_offset, self.keys.get
+        body, count, newest_delta, has_tombstone = bytearray(), 0, NO_TIMESTAMP - header.base_timestamp, False
+        for start, end, timestamp_delta, _, offset_delta, key, is_tombstone in slice_records(raw, header.records_count):
+            if key is None or base_offset + offset_delta < latest_of(key) or (is_tombstone and not tombstones_stay):
+                continue
+            body += raw[start:end]
+            count += 1
+            newest_delta = timestamp_delta if timestamp_delta > newest_delta else newest_delta
+            has_tombstone = has_tombstone or is_tombstone
         if not count:
             return None
-        starts_clock = has_tombstone and horizon is None
-        if count == header.records_count and not starts_clock:
+        if has_tombstone and horizon is None:
+            return self._starts_clock(header, body, count)
+        if count == header.records_count:
             return CleanedBatch(header, data)
-        return self._rebuilt(header, raw, kept, self._new_horizon if starts_clock else None)
+        log_append_time = header.attributes & LOG_APPEND_TIME
+        newest = header.max_timestamp if log_append_time else header.base_timestamp + newest_delta
+        return _rebuilt(header, body, count, newest)
 
-    @property
-    def _new_horizon(self) -> int:
-        """Never, if that is what `delete.retention.ms` amounts to."""
-        return min(self.now_ms + self.delete_retention_ms, MAX_TIMESTAMP)
-
-    def _slices(self, header: BatchHeader, raw: bytes) -> Iterator[RecordSlice]:
-        for number, record in enumerate(slice_records(raw, header.records_count), 1):
-            yield record
-            if number % RECORDS_A_BREATH == 0:
-                self.breathe()
-
-    def _rebuilt(self, header: BatchHeader, raw: bytes, kept: bytes | bytearray, horizon: int | None) -> CleanedBatch:
-        """The batch with the records marked in `kept` alone, in its codec; a `horizon` becomes its base timestamp."""
-        body, newest = bytearray(), NO_TIMESTAMP
-        for stays, record in zip(kept, self._slices(header, raw), strict=True):
-            if stays:
-                log_append_time = header.attributes & LOG_APPEND_TIME
-                time = header.max_timestamp if log_append_time else header.base_timestamp + record.timestamp_delta
-                newest = max(newest, time)
-                if horizon is None:
-                    body += raw[record.start : record.end]
-                elif time - horizon < -(2**63):
-                    raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of {time}")
-                else:
-                    body += with_timestamp(raw, record, time - horizon)
-        if newest > MAX_TIMESTAMP:
-            raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of more than 64 bits")
-        if horizon is not None:
-            header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon)
-        return _packed(
-            header._replace(records_count=kept.count(1), max_timestamp=newest),
-            compress(header.attributes & CODEC_MASK, bytes(body)),
-        )
+    def _starts_clock(self, header: BatchHeader, body: bytes | bytearray, count: int) -> CleanedBatch:
+        """The batch with these records and a delete horizon, which becomes its base timestamp."""
+        horizon = min(self.now_ms + self.delete_retention_ms, MAX_TIMESTAMP)  # never, if that is what they amount to
+        log_append_time = header.attributes & LOG_APPEND_TIME
+        moved, newest = bytearray(), NO_TIMESTAMP
+        for record in slice_records(bytes(body), count):
+            time = header.max_timestamp if log_append_time else header.base_timestamp + record.timestamp_delta
+            if time - horizon < -(2**63):
+                raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of {time}")
+            moved += with_timestamp(body, record, time - horizon)
+            newest = max(newest, time)
+        header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon)
+        return _rebuilt(header, moved, count, newest)
 
     def _ends_producer(self, header: BatchHeader) -> bool:
         """Whether it holds what is last known of an active producer: its sequence, or else its epoch (CL-7)."""
@@ -153,6 +129,14 @@ def emptied(header: BatchHeader) -> CleanedBatch:
     """The bare header: offsets, sequences, producer and leader epoch stay (CL-7)."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
     return _packed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0), b"")
+
+
+def _rebuilt(header: BatchHeader, body: bytearray, count: int, newest: int) -> CleanedBatch:
+    """A batch of these records, the newest of which has that timestamp, in the codec of the header."""
+    if newest > MAX_TIMESTAMP:
+        raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of more than 64 bits")
+    payload = compress(header.attributes & CODEC_MASK, bytes(body))
+    return _packed(header._replace(records_count=count, max_timestamp=newest), payload)
 
 
 def _packed(header: BatchHeader, payload: bytes) -> CleanedBatch:

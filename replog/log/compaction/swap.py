@@ -14,6 +14,7 @@ The last batch of the old segments is kept, if only as a bare header, so the new
 from collections.abc import Sequence
 from pathlib import Path
 
+from replog.config import TopicConfig
 from replog.log.deletion import DeletedFiles
 from replog.log.files import (
     DELETED_SUFFIX,
@@ -32,10 +33,20 @@ SWAP_SUFFIX = ".swap"
 
 def cleaned_segment(directory: Path, base_offset: int) -> Segment:
     """An empty segment under `.cleaned` names."""
-    segment = Segment(directory, base_offset)
-    _name(segment, CLEANED_SUFFIX)
+    segment = Segment(directory, base_offset, CLEANED_SUFFIX)
     segment.create()
     return segment
+
+
+def written_swap(directory: Path, replaced: Sequence[int], config: TopicConfig) -> "Swap":
+    """The swap of a cleaned segment that another process has written for these base offsets.
+
+    Raises CorruptRecord or CorruptIndex if its files are not those of a sound segment.
+    """
+    segment = Segment(directory, replaced[0], CLEANED_SUFFIX)
+    segment.restore(config)
+    segment.close()
+    return Swap(segment, replaced)
 
 
 def remove_cleaned(directory: Path) -> None:

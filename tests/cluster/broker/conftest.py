@@ -9,6 +9,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from cluster.broker.broker import Broker
+from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
 from cluster.controller.controller import Controller
 from cluster.controller.service import ControllerService
@@ -92,7 +93,8 @@ class InProcessCluster:
         return BrokerConfig.model_validate(settings | overrides)
 
     async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
-        broker = Broker(self.config(broker_id, **overrides), GrpcTransport(), SystemClock(), self._chance)
+        config = self.config(broker_id, **overrides)
+        broker = Broker(config, GrpcTransport(), SystemClock(), self._chance, CleaningProcess())
         await broker.start()
         self.brokers[broker_id] = broker
         await eventually(lambda: not self.controller.state.image.brokers[broker_id].fenced)

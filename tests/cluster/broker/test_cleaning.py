@@ -1,17 +1,19 @@
 """The log cleaner of a broker: compacted topics through the whole cluster (CL-2, CL-8, CL-10)."""
 
 import asyncio
-import threading
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
-from cluster.broker import cleaning
 from cluster.broker.cleaning import LogCleaner
+from cluster.broker.cleaning_process import CleaningProcess
+from cluster.broker.cleaning_requests import MapKeys, Rewrite
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
-from replog.log.compaction.cleaning import Source
-from replog.log.compaction.swap import Swap
 from replog.log.errors import CorruptRecord
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.topic import TopicPartition
@@ -38,6 +40,14 @@ async def fill(cluster: InProcessCluster, rounds: int, tp: TopicPartition = TP) 
         assert (await cluster.produce(tp, keyed(*pairs)))[0] is ErrorCode.NONE
     await cluster.produce(tp, keyed(("k4", None)))
     return {f"k{key}".encode(): b"%d" % (rounds - 1) + bytes(200) for key in range(4)}
+
+
+@asynccontextmanager
+async def closing(cleaner: LogCleaner) -> AsyncIterator[LogCleaner]:
+    try:
+        yield cleaner
+    finally:
+        await cleaner._worker.close()
 
 
 async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left(cluster: InProcessCluster) -> None:
@@ -127,53 +137,77 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
     assert not cluster.brokers[1].failed
 
 
-async def test_each_segment_that_was_cleaned_is_noted_at_once(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster: InProcessCluster) -> None:
     """A crash in the midst of a cleaning leaves no hole above the checkpoint (CL-8), and what comes next is right."""
     broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     latest = await fill(cluster, 40)
-    log, rewrite, noted = cluster.log(1, TP), cleaning.Cleaning.rewrite, []
+    log, noted = cluster.log(1, TP), []
 
-    def noting(task: cleaning.Cleaning, group: list[Source]) -> Swap | None:
-        path = checkpoint(cluster, 1)
-        noted.append((group[0].base_offset, path.read_text().split()[-1] if path.exists() else "0"))
-        if len(noted) == 3:
-            raise CorruptRecord("a crash, as far as the checkpoint goes")
-        return rewrite(task, group)
+    class Noting(CleaningProcess):
+        async def ask(self, request: MapKeys | Rewrite) -> int:
+            if isinstance(request, Rewrite):
+                path = checkpoint(cluster, 1)
+                noted.append((request.group[0].base_offset, path.read_text().split()[-1] if path.exists() else "0"))
+                if len(noted) == 3:
+                    raise CorruptRecord("a crash, as far as the checkpoint goes")
+            return await super().ask(request)
 
-    monkeypatch.setattr(cleaning.Cleaning, "rewrite", noting)
     assert broker._logs is not None
-    assert not await LogCleaner(broker.manager, broker._logs)._clean_dirtiest()
+    async with closing(LogCleaner(broker.manager, broker._logs, Noting())) as cleaner:
+        assert not await cleaner._clean_dirtiest()
     assert [int(offset) for _, offset in noted] == [base for base, _ in noted], "clean up to where it goes on"
-    monkeypatch.setattr(cleaning.Cleaning, "rewrite", rewrite)
-    assert await LogCleaner(broker.manager, broker._logs)._clean_dirtiest()
+    async with closing(LogCleaner(broker.manager, broker._logs, CleaningProcess())) as cleaner:
+        assert await cleaner._clean_dirtiest()
     assert latest_of(log) == latest
     keys = [record.key for record in records_of(log) if record.offset < log.segments[-1].base_offset]
     assert len(keys) == len(set(keys)), keys
 
 
-async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster: InProcessCluster) -> None:
     broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     await fill(cluster, 40)
-    assert broker._logs is not None
-    begun, deleted = threading.Event(), threading.Event()
+    logs = broker._logs
+    assert logs is not None
+    asked = []
 
-    def held(_: object) -> None:
-        begun.set()
-        assert deleted.wait(60)
+    class Deleting(CleaningProcess):
+        async def ask(self, request: MapKeys | Rewrite) -> int:
+            asked.append(request)
+            if len(asked) == 2:
+                logs.delete(TP, 0)
+            return await super().ask(request)
 
-    monkeypatch.setattr(cleaning._Breather, "__call__", held)
-    running = asyncio.create_task(LogCleaner(broker.manager, broker._logs)._clean_dirtiest())
-    await eventually(begun.is_set)
-    broker._logs.delete(TP, 0)
-    deleted.set()
-    assert not await running
+    async with closing(LogCleaner(broker.manager, logs, Deleting())) as cleaner:
+        assert not await cleaner._clean_dirtiest()
+    assert len(asked) == 2
     assert not broker.failed
+
+
+async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster: InProcessCluster) -> None:
+    """What it has left is removed when the log is cleaned again, by another process."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    latest = await fill(cluster, 40)
+    assert broker._logs is not None
+    log, killed = cluster.log(1, TP), []
+
+    class Killed(CleaningProcess):
+        async def ask(self, request: MapKeys | Rewrite) -> int:
+            if isinstance(request, Rewrite) and not killed:
+                assert self._child is not None
+                killed.append(self._child.pid)
+                self._child.kill()
+                (log.directory / "00000000000000000000.log.cleaned").write_bytes(b"half of")
+            return await super().ask(request)
+
+    async with closing(LogCleaner(broker.manager, broker._logs, Killed())) as cleaner:
+        assert not await cleaner._clean_dirtiest()
+        assert (cleaner._uncleanable, broker.failed, len(killed)) == (set(), False, 1)
+        assert await cleaner._clean_dirtiest()
+    assert latest_of(log) == latest
+    assert not list(log.directory.glob("*.cleaned"))
 
 
 async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProcessCluster) -> None:
@@ -183,40 +217,61 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProce
     await cluster.create_topic("t", replication_factor=1, **COMPACTED)
     await fill(cluster, 40)
     assert broker._logs is not None
-    cleaner, log = LogCleaner(broker.manager, broker._logs), cluster.log(1, TP)
-    running = asyncio.create_task(cleaner._clean_dirtiest())
-    await asyncio.sleep(0)
-    log.truncate_to(log.segments[0].size // 1000)
-    assert not await running
-    assert (cleaner._uncleanable, broker.failed) == (set(), False)
-    assert cleaner._dirtiest() is None
-    await fill(cluster, 40)
-    log.segments[1].path.unlink()
-    assert not await cleaner._clean_dirtiest()
-    assert broker.failed
+    async with closing(LogCleaner(broker.manager, broker._logs, CleaningProcess())) as cleaner:
+        log = cluster.log(1, TP)
+        running = asyncio.create_task(cleaner._clean_dirtiest())
+        await asyncio.sleep(0)
+        log.truncate_to(log.segments[0].size // 1000)
+        assert not await running
+        assert (cleaner._uncleanable, broker.failed) == (set(), False)
+        assert cleaner._dirtiest() is None
+        await fill(cluster, 40)
+        log.segments[1].path.unlink()
+        assert not await cleaner._clean_dirtiest()
+        assert broker.failed
 
 
-async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster: InProcessCluster) -> None:
     """And the one that starts again finds nothing of it."""
-    await cluster.start_broker(1, log_cleaner_backoff_ms=10)
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10)
+    process = broker._cleaning
+    assert isinstance(process, CleaningProcess)
+    child = await process._start()
+    child.send_signal(signal.SIGSTOP)  # it would work for long
+    process._idle = unasked = asyncio.get_running_loop().call_later(600, lambda: None)
     await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact", segment_bytes="300000")
     log = cluster.log(1, TP)
-
-    def lasting(breather: cleaning._Breather) -> None:
-        if list(log.directory.glob("*.cleaned")) and breather._stopping.wait(60):
-            raise cleaning._Stopped
-
-    monkeypatch.setattr(cleaning._Breather, "__call__", lasting)
     records = keyed(*[(f"k{number % 700}", bytes(100)) for number in range(2000)])
     while len(log.segments) < 2:
         await cluster.produce(TP, records)
-    await eventually(lambda: bool(list(log.directory.glob("*.cleaned"))))
+    await eventually(unasked.cancelled, what=lambda: log.segments)
+    (log.directory / "00000000000000000000.log.cleaned").write_bytes(b"half of")
     async with asyncio.timeout(40):
         await cluster.stop_broker(1)
+    assert child.returncode == -signal.SIGKILL
     await cluster.start_broker(1, log_cleaner_enable=False)
     again = cluster.log(1, TP)
     assert again.log_end_offset == log.log_end_offset
     assert len(latest_of(again)) == 700
     assert not [path for path in log.directory.iterdir() if path.suffix in (".cleaned", ".swap")]
+
+
+def test_the_cleaning_process_dies_with_its_broker() -> None:
+    """However that ends: two cleaners in one directory would write to each other's files."""
+    start = (
+        "import asyncio\n"
+        "from cluster.broker.cleaning_process import CleaningProcess\n"
+        "async def main():\n"
+        "    child = await CleaningProcess()._start()\n"
+        "    print(child.pid, flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        child = Path("/proc") / next(line for line in broker.stdout if line.strip().isdecimal()).strip()
+        broker.kill()
+    deadline = time.monotonic() + 60
+    while child.exists() and "\nState:\tZ" not in (child / "status").read_text():
+        assert time.monotonic() < deadline, (child / "status").read_text()
+        time.sleep(0.01)

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from cluster.broker.broker import CONTROLLED_SHUTDOWN_TIMEOUT_S, Broker
+from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
 from replog.log.errors import LogStorageError
 from replog.log.manager import LogManager
@@ -27,7 +28,7 @@ async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery
 
     monkeypatch.setattr(LogManager, "load", slow_load)
     config = cluster.config(1)
-    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(1))
+    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(1), CleaningProcess())
     starting = asyncio.create_task(broker.start())
     await eventually(begun.is_set)
     starting.cancel()

@@ -9,6 +9,7 @@ from cluster.broker.partition import HostedPartition
 from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.simulation.chance import Chance
+from cluster.simulation.cleanings import SimulatedCleaning
 from cluster.simulation.clocks import ProcessClock
 from cluster.simulation.loop import SimulatedLoop
 from cluster.simulation.network import Network
@@ -80,7 +81,9 @@ class VirtualPair:
         config = BrokerConfig.model_validate(settings | self.settings)
 
         async def start() -> None:
-            broker = Broker(config, self.network.transport(process), self._clock(), self.chance.stream(name))
+            broker = Broker(
+                config, self.network.transport(process), self._clock(), self.chance.stream(name), SimulatedCleaning()
+            )
             await broker.start()
             self.brokers[broker_id] = broker
 

@@ -150,7 +150,7 @@ def compact(data: bytes) -> None:
         keys = OffsetMap(240)
         keys.put(b"k", header.base_offset + 2)
         transactions = CleanedTransactions(lambda _: None)
-        compaction = Compaction(keys, 2**63 - 1, transactions, {}, 10**6, 500, lambda: None)
+        compaction = Compaction(keys, 2**63 - 1, transactions, {}, 10**6, 500)
         cleaned = compaction.clean(header, memoryview(fixed), must_stay=True)
         assert cleaned is not None
         assert parse_header(cleaned.data) == cleaned.header

@@ -34,9 +34,9 @@ def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes
     """One cleaning of all that is cleanable; where the next begins."""
     cleanable = log.compaction.cleanable(checkpoint, now_ms)
     task = log.compaction.task(cleanable, now_ms, map_bytes)
-    cleaning = Cleaning(task, lambda: None)
+    cleaning = Cleaning(task)
     cleaning.map_keys()
-    for group in cleaning.groups():
+    for group in task.groups(cleaning.end_offset):
         swap = cleaning.rewrite(group)
         if swap is not None:
             assert log.compaction.begin_swap(task, swap)

@@ -156,9 +156,9 @@ def test_cl_2_a_truncation_voids_a_running_cleaning(tmp_path: Path) -> None:
         log = sealed(compacted(tmp_path / stage), keyed("a"), keyed("a"), keyed("b"))
         append(log, keyed("a"))
         task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
-        cleaning = Cleaning(task, lambda: None)
+        cleaning = Cleaning(task)
         cleaning.map_keys()
-        swap = cleaning.rewrite(cleaning.groups()[0])
+        swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
         assert swap is not None
         if stage == "begun":
             assert log.compaction.begin_swap(task, swap)
@@ -175,9 +175,9 @@ def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path: Path) -
     sealed(log, keyed("a"))
     sealed(log, keyed("a"))
     task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
-    cleaning = Cleaning(task, lambda: None)
+    cleaning = Cleaning(task)
     cleaning.map_keys()
-    swap = cleaning.rewrite(cleaning.groups()[0])
+    swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
     assert swap is not None
     log.maybe_increment_log_start_offset(1)
     assert log.delete_old_segments(T) == 1

@@ -141,9 +141,9 @@ def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path: Path, monkey
     """At worst the log is as if it had not been truncated yet."""
     log = written(tmp_path / "log")
     task = log.compaction.task(log.compaction.cleanable(None, 0), 0, 1 << 16)
-    cleaning = Cleaning(task, lambda: None)
+    cleaning = Cleaning(task)
     cleaning.map_keys()
-    swap = cleaning.rewrite(cleaning.groups()[0])
+    swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
     assert swap is not None
     assert log.compaction.begin_swap(task, swap)
     before = {record.offset: record for record in records_of(log)}

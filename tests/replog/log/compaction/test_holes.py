@@ -115,9 +115,9 @@ def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp
     """A follower's high watermark may go back (HW-9); its place in the old segment says nothing of the new one."""
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"), keyed("b"))
     task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
-    cleaning = Cleaning(task, lambda: None)
+    cleaning = Cleaning(task)
     cleaning.map_keys()
-    [group] = cleaning.groups()
+    [group] = task.groups(cleaning.end_offset)
     swap = cleaning.rewrite(group)
     assert swap is not None
     log.update_high_watermark(2)
