@@ -4,6 +4,7 @@
 |---|---|
 | the process; start and stop in order | `process.py`, `broker.py` |
 | registration, heartbeats, controlled shutdown (CT-1 to CT-6, CT-13) | `lifecycle.py` |
+| who it is, when a controller asks (CT-21) | `presence_service.py` |
 | the controller's metadata, and roles that follow from it | `metadata_watch.py`, `role_changes.py` |
 | the replicas hosted, and one of them | `replica_manager.py`, `partition.py` |
 | what clients ask; a produce; a consumer's fetch | `log_service.py`, `produce.py`, `consume.py` |

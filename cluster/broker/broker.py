@@ -25,6 +25,7 @@ from cluster.broker.log_service import LogService
 from cluster.broker.metadata_watch import MetadataWatch
 from cluster.broker.moves import ReplicaMoves
 from cluster.broker.partition import HostedPartition
+from cluster.broker.presence_service import PresenceService
 from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.replica_service import ReplicaService
@@ -45,6 +46,7 @@ log = structlog.get_logger()
 
 METADATA_TIMEOUT_S = 60.0
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 20.0
+GOODBYE_TIMEOUT_S = 1.0
 SERVER_GRACE_S = 0.1  # streams never end by themselves
 
 
@@ -75,18 +77,26 @@ class Broker:
             config.request_timeout_ms / 1000,
         )
         self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
+        incarnation_id = chance.randbytes(16)
         self._watch = MetadataWatch(
-            self._controller, self._image, self._on_metadata, self._backoff(), self._on_controller_heard
+            self._controller,
+            config.node_id,
+            incarnation_id,
+            self._image,
+            self._on_metadata,
+            self._backoff(),
+            self._on_controller_heard,
         )
         self._lifecycle = BrokerLifecycle(
             config,
             self._controller,
-            self._chance.randbytes(16),
+            incarnation_id,
             lambda: self._image.version,
             self._backoff(),
         )
         self._producer_ids = ProducerIds(config.node_id, self._controller)
         self._server = transport.listen(config.listeners)
+        self._server.add(methods.PRESENCE, PresenceService(config.node_id, incarnation_id))
         log_service = LogService(self.manager, self._producer_ids)
         self._server.add(methods.LOG, log_service)
         self._server.add(methods.REPLICA, ReplicaService(self.manager, log_service.offsets_for_leader_epoch))
@@ -212,7 +222,9 @@ class Broker:
     async def stop(self) -> None:
         """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
         await self._server.set_serving(False)
-        if not self.failed:
+        if self.failed:
+            await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
+        else:
             await self._hand_over()
         self._lifecycle.become(BrokerState.SHUTTING_DOWN)
         await self._release(clean=True)

@@ -1,6 +1,7 @@
 """A broker's standing with the controller: registration, heartbeats, controlled shutdown (CT-1..CT-6, CT-13)."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from enum import Enum
 
@@ -136,6 +137,23 @@ class BrokerLifecycle:
         if self.fenced and response.is_caught_up and self.state is BrokerState.RUNNING:
             return CAUGHT_UP_RETRY_S
         return interval_s
+
+    async def say_goodbye(self, timeout_s: float) -> None:
+        """This broker fails and stops: others lead from now on, not when its session ends, and it may register again.
+
+        Whether that was heard does not matter; the connections that it loses say it too (CT-21).
+        """
+        request = pb.HeartbeatRequest(
+            broker_id=self._config.node_id,
+            broker_epoch=self.broker_epoch,
+            metadata_version=self._metadata_version(),
+            want_fence=True,
+            want_shutdown=True,
+        )
+        self._may_stop.set()  # and no other heartbeat after it
+        self._changed.set()
+        with contextlib.suppress(ReplogError):
+            await self._channel.call(methods.Controller["heartbeat"], request, timeout_s)
 
     async def controlled_shutdown(self, timeout_s: float) -> bool:
         """Ask to be relieved of every leadership; whether the controller agreed within `timeout_s` (CT-13)."""

@@ -28,12 +28,16 @@ class MetadataWatch:
     def __init__(
         self,
         channel: Channel,
+        broker_id: int,
+        incarnation_id: bytes,
         image: MetadataImage,
         on_change: Callable[[pb.MetadataDelta], None],
         backoff: Backoff,
         on_heard: Callable[[], None] = lambda: None,
     ) -> None:
         self._channel = channel
+        self._broker_id = broker_id
+        self._incarnation_id = incarnation_id
         self._image = image
         self._on_change = on_change
         self._on_heard = on_heard
@@ -54,7 +58,11 @@ class MetadataWatch:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _follow(self) -> None:
-        request = pb.WatchMetadataRequest(after_version=max(self._image.version, self._gathered.version))
+        request = pb.WatchMetadataRequest(
+            after_version=max(self._image.version, self._gathered.version),
+            broker_id=self._broker_id,
+            incarnation_id=self._incarnation_id,
+        )
         deltas = self._channel.watch(methods.Controller["watch_metadata"], request)
         try:
             while True:

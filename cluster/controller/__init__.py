@@ -4,6 +4,8 @@
 |---|---|
 | the process, its server, its service | `process.py`, `server.py`, `service.py` |
 | decide, make durable, apply, tell, answer | `controller.py` |
+| who follows the metadata, and what each still lacks | `watchers.py` |
+| whether a broker that stopped following is gone (CT-21) | `inquiries.py` |
 | what is durable, and under which versions | `store.py`, `sqlite_store.py`, `records.py`, `current_records.py` |
 | the state that decisions are made from | `cluster_state.py` |
 | brokers register, and send heartbeats (CT-1 to CT-6) | `registration.py`, `broker_lifecycle.py` |

@@ -144,6 +144,17 @@ class ClusterState:
                 return Decision(broker_events.fence(self.image, self._rules, broker), broker_id)
         return Decision([], None)
 
+    def fence_gone(self, broker: Broker) -> Decision[bool]:
+        """The process is gone: fence it now, and let its successor register at once (CT-21); False if it has come back.
+
+        Nothing rests on its being so: a broker that lives hears that it is fenced, and is unfenced as any other.
+        """
+        known = self.image.broker(broker.broker_id)
+        if known is None or known.incarnation_id != broker.incarnation_id or known.fenced:
+            return Decision([], False)
+        self._sessions.end(known.broker_id)
+        return Decision(broker_events.fence(self.image, self._rules, known), True)
+
     def rebalance_leaders(self) -> Decision[int]:
         """Preferred elections, a bounded number; answers how many (CT-12)."""
         records = leader_elections.rebalance(self.image, self._rules, ELECTIONS_AT_ONCE)

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,20 +11,20 @@ import structlog
 
 from cluster.clock import Clock
 from cluster.controller.cluster_state import ClusterState
+from cluster.controller.inquiries import Inquiries
 from cluster.controller.records import Decision, cluster_record, number
 from cluster.controller.store import MetadataStore
+from cluster.controller.watchers import Watchers
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata import Broker
+from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 
 log = structlog.get_logger()
 
 A = TypeVar("A")
 
-SIGN_OF_LIFE_S = 1.0
-MAX_WATCHERS = 4000
-DELTA_RECORDS = 2000  # of one message, and
-DELTA_BYTES = 1 << 20  # about so many bytes
 CHECKS_PER_SESSION = 10
 LOGGED_KEYS = 4  # of one decision
 
@@ -32,7 +32,9 @@ LOGGED_KEYS = 4  # of one decision
 class Controller:
     """Owns the store from `start` to `stop`. `failure` is set when it must not go on: the process should end."""
 
-    def __init__(self, config: ControllerConfig, store: MetadataStore, clock: Clock, chance: random.Random) -> None:
+    def __init__(
+        self, config: ControllerConfig, store: MetadataStore, transport: Transport, clock: Clock, chance: random.Random
+    ) -> None:
         self.state = ClusterState(config, chance)
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._config = config
@@ -41,8 +43,8 @@ class Controller:
         self._chance = chance
         self._deciding = asyncio.Lock()
         self._executor = ThreadPoolExecutor(1, "metadata-store")
-        self._changed = asyncio.Event()
-        self._watchers = 0
+        self._watchers = Watchers(self.state, self._on_lost)
+        self._inquiries = Inquiries(transport, self._is_missing, self._fence_gone)
         self._active = False
         self._tasks: list[asyncio.Task[None]] = []
         self._check_s = max(1, config.broker_session_timeout_ms // CHECKS_PER_SESSION) / 1000
@@ -55,7 +57,7 @@ class Controller:
         """
         records = await self._in_store(self._store.load)
         self.state.load(records, self._clock.monotonic_ms())
-        self._active = True
+        self._active = self._watchers.open = True
         if not self.state.image.cluster_id:
             cluster_id = new_cluster_id(self._chance)
             await self.decide(lambda _: Decision([cluster_record(cluster_id)], None))
@@ -83,12 +85,13 @@ class Controller:
 
     async def stop(self) -> None:
         """Finish the decision under way, end every watch, close the store."""
-        self._active = False
+        self._active = self._watchers.open = False
+        await self._inquiries.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         async with self._deciding:
-            self._wake_watchers()
+            self._watchers.wake()
             await self._in_store(self._store.close)
         self._executor.shutdown()
 
@@ -152,7 +155,7 @@ class Controller:
                 count=len(unclean),
                 partitions=[f"{tp} led by {leader}" for tp, leader in unclean[:LOGGED_KEYS]],
             )
-        self._wake_watchers()
+        self._watchers.wake()
 
     async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:
         """Disk work waits in a thread, so that heartbeats and signs of life do not wait for the disk."""
@@ -165,49 +168,31 @@ class Controller:
     def _fail(self, error: BaseException) -> None:
         """Somebody else decides, or this controller is broken: decide nothing more."""
         log.error("controller failed", error=str(error))
-        self._active = False
+        self._active = self._watchers.open = False
         if not self.failure.done():
             self.failure.set_result(error)
-        self._wake_watchers()
+        self._watchers.wake()
 
-    async def watch(self, after_version: int) -> AsyncIterator[controller_pb2.MetadataDelta]:
-        """Every change after `after_version` in version order, only the newest of each key, then live.
-
-        Ends when the controller stops. A delta without records comes each second that brings no other.
-        Nothing is queued for a slow watcher: what it has not seen is found by version when it comes back for more.
-        Raises INVALID_REQUEST, NOT_CONTROLLER.
-        """
+    def watch(self, request: controller_pb2.WatchMetadataRequest) -> AsyncGenerator[controller_pb2.MetadataDelta, None]:
+        """As `Watchers.watch`."""
         self._check_active()
-        if after_version < 0:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"after_version {after_version} < 0; 0 is the beginning")
-        self.state.check_version_known(after_version)
-        if self._watchers >= MAX_WATCHERS:
-            raise ReplogError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"{MAX_WATCHERS} watch already, and that is the most; try again"
-            )
-        self._watchers += 1
-        try:
-            sent = after_version
-            while self._active:
-                changed = self._changed
-                newer = self.state.records.after(sent)
-                latest = self.state.image.version
-                for records in _in_deltas(newer):
-                    sent = records[-1].version
-                    yield controller_pb2.MetadataDelta(version=sent, records=records, latest_version=latest)
-                if newer:
-                    continue
-                try:
-                    async with asyncio.timeout(SIGN_OF_LIFE_S):
-                        await changed.wait()
-                except TimeoutError:
-                    yield controller_pb2.MetadataDelta(version=sent, latest_version=sent)
-        finally:
-            self._watchers -= 1
+        return self._watchers.watch(request)
 
-    def _wake_watchers(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def _on_lost(self, broker: Broker) -> None:
+        if not broker.fenced:
+            self._inquiries.begin(broker)
+
+    def _is_missing(self, broker: Broker) -> bool:
+        known = self.state.image.broker(broker.broker_id)
+        registered = known is not None and known.incarnation_id == broker.incarnation_id and not known.fenced
+        return self._active and registered and not self._watchers.listens(broker)
+
+    async def _fence_gone(self, broker: Broker) -> None:
+        async def fence() -> None:
+            if await self.decide(lambda _: self.state.fence_gone(broker)):
+                log.warning("broker fenced: its process is gone", broker=broker.broker_id)
+
+        await self._retried(fence)
 
     async def _keep_running(self) -> None:
         """Notices when this process was paused or starved, also while a commit is waited for."""
@@ -255,20 +240,6 @@ class Controller:
             log.warning("background work put off", reason=str(error))
         except Exception as error:  # noqa: BLE001 (a controller that cannot fence must not stay)
             self._fail(error)
-
-
-def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> list[list[metadata_pb2.MetadataRecord]]:
-    """`records` in pieces that each fit a message."""
-    pieces: list[list[metadata_pb2.MetadataRecord]] = []
-    size = 0
-    for record in records:
-        record_size = record.ByteSize()
-        if not pieces or len(pieces[-1]) == DELTA_RECORDS or size + record_size > DELTA_BYTES:
-            pieces.append([])
-            size = 0
-        pieces[-1].append(record)
-        size += record_size
-    return pieces
 
 
 def new_cluster_id(chance: random.Random) -> str:

@@ -24,7 +24,7 @@ class ControllerServer:
     def __init__(
         self, config: ControllerConfig, store: MetadataStore, transport: Transport, clock: Clock, chance: random.Random
     ) -> None:
-        self.controller = Controller(config, store, clock, chance)
+        self.controller = Controller(config, store, transport, clock, chance)
         self.address = ""
         self._server = transport.listen(config.listeners)
         self._server.add(methods.CONTROLLER, ControllerService(self.controller))

@@ -37,7 +37,7 @@ class ControllerService:
         return await self._controller.decide(lambda _: self._controller.state.alter_partition(request))
 
     def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
-        return self._controller.watch(request.after_version)
+        return self._controller.watch(request)
 
     async def create_topic(self, request: pb.CreateTopicRequest) -> pb.CreateTopicResponse:
         return await self._controller.decide(lambda _: self._controller.state.create_topic(request))

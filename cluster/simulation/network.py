@@ -41,6 +41,7 @@ class Network:
         self.on_event: Callable[..., None] | None = None
         self.on_message: Callable[..., None] | None = None
         self.servers: dict[str, SimulatedServer] = {}  # by address: whoever listened there last, dead or alive
+        self.liars: set[str] = set()  # hosts that are said to refuse connections, whatever listens there
         self.calls: dict[Call, None] = {}  # those that one side or the other believes to go on
         self._chance = chance.stream("the network")
         self._links: dict[tuple[str, str], Link] = {}
@@ -85,7 +86,8 @@ class Network:
         self.link(source, target).repeats_s = within_s
 
     def heal_all(self) -> None:
-        """No link is blocked or slow, nothing is repeated late."""
+        """No link is blocked or slow, nothing is repeated late, nobody lies."""
+        self.liars.clear()
         for link in list(self._links.values()):
             link.slow_ms = (0.0, 0.0)
             link.repeats_s = 0.0
@@ -96,6 +98,12 @@ class Network:
         for call in self._between(one, other):
             client_s = self._chance.random() ** 3
             self._break(call, client_s, client_s + self._chance.random() ** 3 * 3)
+
+    def end_calls(self, client: str, method: str) -> None:
+        """Only those of one host and one method; both sides notice soon."""
+        for call in list(self.calls):
+            if not call.broken and call.client.name == client and call.what == method:
+                self._break(call, self._chance.random(), self._chance.random())
 
     def count(self, kind: str, source: str, target: str, **details: Any) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -122,6 +130,19 @@ class Network:
     def reachable(self, address: str) -> "SimulatedServer | None":
         server = self.servers.get(address)
         return server if server is not None and server.accepting and server.process.state is not DEAD else None
+
+    async def is_refused(self, process: SimulatedProcess, address: str, timeout_s: float) -> bool:
+        """The answer of the host's system to a connection; who is cut off, or has no power, gives none."""
+        host = self.host(address)
+        up, down = self.link(process.name, host), self.link(host, process.name)
+        server = self.servers.get(address)
+        dark = server is not None and server.process.state is DEAD and server.process.lost_power
+        trip_s = up.delay_s() + down.delay_s()
+        if up.blocked or down.blocked or dark or trip_s > timeout_s:
+            await asyncio.sleep(timeout_s)
+            return False
+        await asyncio.sleep(trip_s)
+        return host in self.liars or self.reachable(address) is None
 
     def bind(self, server: "SimulatedServer", host: str, port: int) -> str:
         if port == 0:
@@ -190,6 +211,9 @@ class SimulatedTransport:
 
     def listen(self, address: str) -> Server:
         return SimulatedServer(self._network, self._process, address)
+
+    async def is_refused(self, address: str, timeout_s: float) -> bool:
+        return await self._network.is_refused(self._process, address, timeout_s)
 
 
 class SimulatedChannel:

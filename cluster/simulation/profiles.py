@@ -19,6 +19,7 @@ class Fault(StrEnum):
     ISOLATE_FROM_BROKERS = "isolate a leader from its followers"
     SPLIT = "split the cluster"
     DUEL = "isolate leader after leader of two"
+    FALSE_ALARM = "lose a broker's metadata stream, and say that the broker is gone"
     BREAK_CONNECTIONS = "break connections"
     SLOW_LINK = "slow a link"
     SLOW_FOLLOWER = "slow a follower to about the lag limit"
@@ -72,6 +73,7 @@ NETWORK = (
     Fault.ISOLATE_FROM_BROKERS,
     Fault.SPLIT,
     Fault.DUEL,
+    Fault.FALSE_ALARM,
     Fault.BREAK_CONNECTIONS,
     Fault.SLOW_LINK,
     Fault.SLOW_FOLLOWER,
@@ -114,7 +116,15 @@ DISKS = (
     Fault.FLIP_BIT,
     Fault.POWER_LOSS,
 )
-FAILOVER = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.BREAK_CONNECTIONS, Fault.DUEL, Fault.KILL_LEADERS, Fault.PAUSE)
+FAILOVER = (
+    Fault.SLOW_LINK,
+    Fault.CUT_ONE_WAY,
+    Fault.BREAK_CONNECTIONS,
+    Fault.FALSE_ALARM,
+    Fault.DUEL,
+    Fault.KILL_LEADERS,
+    Fault.PAUSE,
+)
 ISR = (Fault.SLOW_LINK, Fault.CUT_ONE_WAY, Fault.ISOLATE_FROM_CONTROLLER, Fault.ISOLATE_FROM_BROKERS, Fault.RESTART)
 DIRECTORIES = (
     Fault.KILL,

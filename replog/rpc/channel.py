@@ -11,6 +11,7 @@ import grpc.aio
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.options import CHANNEL_OPTIONS
+from replog.rpc.refusal import is_refused
 from replog.rpc.server import GrpcServer
 from replog.rpc.status import from_rpc_error
 
@@ -84,6 +85,9 @@ class GrpcTransport:
 
     def listen(self, address: str) -> GrpcServer:
         return GrpcServer(address)
+
+    async def is_refused(self, address: str, timeout_s: float) -> bool:
+        return await is_refused(address, timeout_s)
 
 
 @contextlib.contextmanager

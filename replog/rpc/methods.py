@@ -8,7 +8,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
-from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, replica_pb2
+from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,12 @@ LOG = log_pb2.DESCRIPTOR.services_by_name["Log"]
 REPLICA = replica_pb2.DESCRIPTOR.services_by_name["Replica"]
 INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["Inspection"]
 LOG_DIRS = log_dirs_pb2.DESCRIPTOR.services_by_name["LogDirs"]
+PRESENCE = presence_pb2.DESCRIPTOR.services_by_name["Presence"]
 CONTROLLER = controller_pb2.DESCRIPTOR.services_by_name["Controller"]
 
 Log = methods_of(LOG)
 Replica = methods_of(REPLICA)
 Inspection = methods_of(INSPECTION)
 LogDirs = methods_of(LOG_DIRS)
+Presence = methods_of(PRESENCE)
 Controller = methods_of(CONTROLLER)

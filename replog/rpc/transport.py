@@ -89,8 +89,11 @@ async def answers(handled: Awaitable[Any] | AsyncGenerator[Any, None]) -> AsyncG
 
 
 class Transport(Protocol):
-    """Makes channels and servers."""
+    """Makes channels and servers, and knows whether anybody listens."""
 
     def connect(self, address: str) -> Channel: ...
 
     def listen(self, address: str) -> Server: ...
+
+    async def is_refused(self, address: str, timeout_s: float) -> bool:
+        """Whether the host there says that nobody listens. Not without an answer: who is silent may be alive."""

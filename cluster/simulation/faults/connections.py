@@ -1,5 +1,7 @@
 """Faults of the network: what is cut, broken or slowed, and mended a while later."""
 
+import asyncio
+
 from cluster.simulation.members import CONTROLLER
 from cluster.simulation.nemesis import Nemesis, deed
 from cluster.simulation.plan import LAG_MS
@@ -81,6 +83,19 @@ async def break_connections(n: Nemesis) -> None:
     a, b = _a_link(n)
     n.begin(Fault.BREAK_CONNECTIONS, a=a, b=b)
     n.kernel.network.break_connections(a, b)
+
+
+@deed(Fault.FALSE_ALARM)
+async def false_alarm(n: Nemesis) -> None:
+    """The controller loses a live broker's stream, now and then again and again, and is told that nobody is there."""
+    name = n.running_broker().name
+    n.begin(Fault.FALSE_ALARM, broker=name)
+    n.kernel.network.liars.add(name)
+    for _ in range(n.chance.choice((1, 1, 4))):
+        n.kernel.network.end_calls(name, "watch_metadata")
+        await asyncio.sleep(3 * n.chance.random())
+    n.kernel.trace.add("mended", kind=Fault.FALSE_ALARM.value, broker=name)
+    n.kernel.network.liars.discard(name)
 
 
 @deed(Fault.SLOW_LINK)

@@ -119,10 +119,14 @@ class AlterPartitionResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., state: _Optional[_Union[_metadata_pb2.PartitionRecord, _Mapping]] = ...) -> None: ...
 
 class WatchMetadataRequest(_message.Message):
-    __slots__ = ("after_version",)
+    __slots__ = ("after_version", "broker_id", "incarnation_id")
     AFTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
     after_version: int
-    def __init__(self, after_version: _Optional[int] = ...) -> None: ...
+    broker_id: int
+    incarnation_id: bytes
+    def __init__(self, after_version: _Optional[int] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ...) -> None: ...
 
 class MetadataDelta(_message.Message):
     __slots__ = ("version", "records", "latest_version")

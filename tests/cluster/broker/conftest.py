@@ -25,7 +25,6 @@ from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import TopicPartition
 
 SESSION_MS = 6000  # on a busy machine nothing may be heard of a broker for seconds
-CRASHED_MS = 500  # what is left of the session of one that crashed
 CALL_S = 60.0
 
 
@@ -74,7 +73,7 @@ class InProcessCluster:
             broker_session_timeout_ms=SESSION_MS,
         )
         store = SqliteStore(config.metadata_log_dir)
-        self.controller = Controller(config, store, SystemClock(), self._chance)
+        self.controller = Controller(config, store, GrpcTransport(), SystemClock(), self._chance)
         await self.controller.start()
         self._server = GrpcServer(config.listeners)
         self._server.add(methods.CONTROLLER, ControllerService(self.controller))
@@ -107,10 +106,8 @@ class InProcessCluster:
         await self.brokers.pop(broker_id).stop()
 
     async def crash_broker(self, broker_id: int) -> None:
-        """As a killed process leaves it: nothing handed over, flushed or marked. It is fenced within a second or so."""
+        """As a killed process leaves it: nothing handed over, flushed or marked. It is fenced at once (CT-21)."""
         await self.brokers.pop(broker_id)._release()
-        sessions, heard_ms = self.controller.state._sessions, SystemClock().monotonic_ms() - SESSION_MS + CRASHED_MS
-        sessions.touch(broker_id, heard_ms, sessions.applied_version(broker_id))
 
     async def stop(self) -> None:
         await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))

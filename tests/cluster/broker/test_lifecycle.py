@@ -1,8 +1,12 @@
 """A broker's life as the controller sees it."""
 
+import asyncio
+
 import pytest
 
 from cluster.broker.lifecycle import BrokerLifecycle, BrokerState
+from cluster.controller.controller import Controller
+from replog.errors import ErrorCode, ReplogError
 
 from .conftest import InProcessCluster
 
@@ -30,3 +34,19 @@ async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(
         (BrokerState.PENDING_CONTROLLED_SHUTDOWN, False, False),
         (BrokerState.SHUTTING_DOWN, True, False),
     ]
+
+
+async def test_ct_21_a_broker_that_fails_says_so_before_it_goes_and_may_register_again_at_once(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CT-21: not only by the connections that it loses."""
+    monkeypatch.setattr(Controller, "_on_lost", lambda *_: None)
+    broker = await cluster.start_broker(1)
+    epoch = cluster.controller.state.image.brokers[1].broker_epoch
+    broker._fail(ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone"))
+    await cluster.stop_broker(1)
+    assert broker.failed
+    assert cluster.controller.state.image.brokers[1].fenced
+    again = await asyncio.wait_for(cluster.start_broker(1), 60)
+    assert again._lifecycle.broker_epoch > epoch
+    assert cluster.controller.state.image.brokers[1].broker_epoch == again._lifecycle.broker_epoch

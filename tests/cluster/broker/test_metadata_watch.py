@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cluster.broker.metadata_watch import MetadataWatch
-from cluster.controller import controller
+from cluster.controller import watchers
 from cluster.metadata_image import MetadataImage
 from replog.backoff import Backoff
 from replog.rpc import methods
@@ -24,7 +24,7 @@ class Watched:
         self.image = MetadataImage()
         self.whole: list[bool] = []
         channel = cluster.channel(cluster.controller_address)
-        self.watch = MetadataWatch(channel, self.image, self._on_change, Backoff(random.Random(1)))
+        self.watch = MetadataWatch(channel, 9, b"w" * 16, self.image, self._on_change, Backoff(random.Random(1)))
 
     def _on_change(self, delta: controller_pb2.MetadataDelta) -> None:
         self.whole.append(all(tp.topic in self.image.topics for tp in self.image.partitions))
@@ -49,7 +49,7 @@ async def test_the_first_of_several_messages_is_not_taken_for_all_of_the_metadat
 ) -> None:
     await cluster.start_broker(1)
     await cluster.create_topic("t", partitions=20, replication_factor=1)
-    monkeypatch.setattr(controller, "DELTA_RECORDS", 3)
+    monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
     watched = Watched(cluster)
     async with watched.running():
         await watched.watch.wait_for_version(1, 5)
@@ -62,7 +62,7 @@ async def test_a_partition_is_not_heard_of_before_its_topic_whose_record_is_newe
     await cluster.start_broker(1)
     await cluster.create_topic("t", partitions=20, replication_factor=1)
     await alter_retention(cluster, "t")
-    monkeypatch.setattr(controller, "DELTA_RECORDS", 3)
+    monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
     watched = Watched(cluster)
     async with watched.running():
         await watched.watch.wait_for_version(1, 5)
@@ -98,7 +98,7 @@ async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_a
     await cluster.create_topic("t", partitions=8, replication_factor=1, min_insync_replicas="1")
     tps = list(broker.manager.hosted)
     await asyncio.gather(*(cluster.produce(tp, batch(b"of the old topic")) for tp in tps))
-    monkeypatch.setattr(controller, "DELTA_RECORDS", 3)
+    monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
     watch_task = broker._tasks[0]
     watch_task.remove_done_callback(broker._on_task_done)
     watch_task.cancel()

@@ -18,6 +18,7 @@ from cluster.controller.sqlite_store import SqliteStore
 from replog.config import ControllerConfig
 from replog.errors import ReplogError
 from replog.metadata import PartitionState
+from replog.rpc.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
@@ -206,7 +207,7 @@ def running(tmp_path):
     async def start(**settings):
         properties = {"metadata.log.dir": str(tmp_path)} | {k.replace("_", "."): v for k, v in settings.items()}
         config = ControllerConfig.parse(properties, "test")
-        controller = Controller(config, SqliteStore(tmp_path), SystemClock(), random.Random(3))
+        controller = Controller(config, SqliteStore(tmp_path), GrpcTransport(), SystemClock(), random.Random(3))
         try:
             await controller.start()
             yield Running(controller)

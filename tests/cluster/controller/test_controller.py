@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cluster.controller import controller as controller_module
+from cluster.controller import watchers
 from cluster.controller.controller import new_cluster_id
 from cluster.controller.records import cluster_record, producer_ids_record
 from cluster.controller.store import VersionConflictError
@@ -140,7 +140,7 @@ async def test_many_records_come_in_messages_of_bounded_size_each_resumable(runn
             deltas.append(await next_delta(watch))
         await watch.aclose()
         assert len(deltas) == 3
-        assert all(len(d.records) <= controller_module.DELTA_RECORDS for d in deltas)
+        assert all(len(d.records) <= watchers.DELTA_RECORDS for d in deltas)
         assert all(d.version == d.records[-1].version for d in deltas)
         versions = [rec.version for d in deltas for rec in d.records]
         assert versions == sorted(set(versions))
@@ -158,7 +158,7 @@ async def test_a_watch_beyond_the_newest_version_or_before_the_first_is_refused(
 
 
 async def test_the_number_of_watchers_is_bounded_and_closing_one_makes_room(running, refused, monkeypatch):
-    monkeypatch.setattr(controller_module, "MAX_WATCHERS", 1)
+    monkeypatch.setattr(watchers, "MAX_WATCHERS", 1)
     async with running() as r:
         first = r.watch()
         await next_delta(first)

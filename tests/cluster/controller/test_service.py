@@ -20,7 +20,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 @pytest.fixture
 async def channel(tmp_path):
     config = ControllerConfig.parse({"metadata.log.dir": str(tmp_path)}, "test")
-    controller = Controller(config, SqliteStore(tmp_path), SystemClock(), random.Random(3))
+    controller = Controller(config, SqliteStore(tmp_path), GrpcTransport(), SystemClock(), random.Random(3))
     server = GrpcServer("127.0.0.1:0")
     server.add(methods.CONTROLLER, ControllerService(controller))
     await controller.start()

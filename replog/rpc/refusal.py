@@ -1,0 +1,34 @@
+"""Does anybody listen at an address? Asked of the host itself, below gRPC, which has one code for all that fails."""
+
+import asyncio
+import socket
+
+from replog.config import parse_address
+
+
+async def is_refused(address: str, timeout_s: float) -> bool:
+    """Whether the host says that nobody listens there. No answer, no such host, no way there: False, as of a listener.
+
+    A name with several addresses is refused when each of them is.
+    """
+    host, port = parse_address(address)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+            for family, kind, protocol, _, place in found:
+                if not await _refuses(socket.socket(family, kind, protocol), place):
+                    return False
+    except (TimeoutError, OSError, UnicodeError):
+        return False
+    return bool(found)
+
+
+async def _refuses(connection: socket.socket, place: tuple[object, ...]) -> bool:
+    with connection:
+        connection.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(connection, place)
+        except ConnectionRefusedError:
+            return True
+        return False
