@@ -1,7 +1,7 @@
 """Is a broker's process gone? Asked as soon as its metadata stream is lost, for a process takes its connections along.
 
 Only two answers count: its address refuses connections, or another process answers there. Silence, a network that
-leads nowhere or a wrong answer mean nothing; the session decides then, as ever (CT-6, CT-21, divergence 24).
+leads nowhere or a wrong answer mean nothing; the session decides then, as ever (CT-6, CT-21, divergence 25).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Where delayed operations wait, found by the keys (partitions) whose events may complete them (PG-5, PG-9 to PG-13).
 
 One purgatory per kind of operation (PG-14). Single-threaded; completing an operation may re-enter any method here.
-What is complete is in no list: an operation that completes leaves all of its keys and its deadline (divergence 24).
+What is complete is in no list: an operation that completes leaves all of its keys and its deadline (divergence 28).
 """
 
 from collections.abc import Iterable

@@ -35,7 +35,8 @@ def test_a_case_is_registered_once_in_each_part():
 
 
 def test_every_quoted_divergence_is_written_down():
-    divergences = set(re.findall(r"^\*\*(\d+)\. ", (ROOT / "docs/divergences.md").read_text(), re.M))
+    divergences = re.findall(r"^\*\*(\d+)\. ", (ROOT / "docs/divergences.md").read_text(), re.M)
+    assert len(divergences) == len(set(divergences)), f"a number is given once: {sorted(map(int, divergences))}"
     unknown = []
     for path, text in text_files(".py", ".proto", ".md"):
         numbers = re.findall(r"\bdivergence (\d+)", text)

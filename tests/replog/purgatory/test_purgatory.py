@@ -39,7 +39,7 @@ class Fails(Waits):
 
 
 def test_an_operation_completed_through_one_key_leaves_the_others_w_g1() -> None:
-    """W-G1, where Kafka's stays (PG-10, divergence 24); the size counts entries, two for an
+    """W-G1, where Kafka's stays (PG-10, divergence 28); the size counts entries, two for an
     operation on two keys (PG-13)."""
     purgatory: Purgatory[str] = Purgatory()
     operation, other = Waits(), Waits()
@@ -54,7 +54,7 @@ def test_an_operation_completed_through_one_key_leaves_the_others_w_g1() -> None
 
 @pytest.mark.parametrize("how", ["check", "expire", "force"])
 def test_a_thousand_that_came_and_went_leave_nothing_behind_w_g2(how: str) -> None:
-    """W-G2: there is nothing to sweep (PG-11, divergence 24), neither under their keys nor among the deadlines."""
+    """W-G2: there is nothing to sweep (PG-11, divergence 28), neither under their keys nor among the deadlines."""
     purgatory: Purgatory[str] = Purgatory()
     for number in range(1000):
         operation = Waits(timeout_ms=number)
@@ -82,7 +82,7 @@ def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved_pg_9() -
 
 
 def test_an_event_between_the_check_and_the_watching_is_not_lost_w_g3() -> None:
-    """W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 24)."""
+    """W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 28)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
 

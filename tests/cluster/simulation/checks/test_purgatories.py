@@ -62,7 +62,7 @@ async def test_inv_19_an_operation_without_a_deadline_is_forgotten(tmp_path: Pat
 
 
 async def test_inv_19_an_operation_that_completed_is_still_listed(tmp_path: Path) -> None:
-    """INV-19, by divergence 24."""
+    """INV-19, by divergence 28."""
     world = three(tmp_path, "0:0-4")
     operation = await _park(world)
     operation.leave = None
