@@ -9,27 +9,41 @@ EARLIEST_TIMESTAMP = -2
 
 
 def list_offset(
-    log: Log, timestamp: int, isolation: Isolation, leader_epoch: int, leader_epoch_start_offset: int
+    log: Log,
+    timestamp: int,
+    isolation: Isolation,
+    leader_epoch: int,
+    leader_epoch_start_offset: int,
+    *,
+    alone: bool = False,
 ) -> TimestampAndOffset:
     """The first offset as late as `timestamp`, or the latest (-1) or earliest (-2) one; (-1, -1) if none is as late.
 
     Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the
-    answer lies below it: a bound told then could be lower than one told by the previous leader. Raises
-    INVALID_TIMESTAMP for one below -2.
+    answer lies below it: a bound told then could be lower than one told by the previous leader. Nor does a leader tell
+    its bound that hears nobody (`alone`): the next one's may be higher. Raises INVALID_TIMESTAMP for one below -2.
     """
     if timestamp < EARLIEST_TIMESTAMP:
         raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
     if timestamp == EARLIEST_TIMESTAMP:
         epoch = log.epochs.epoch_for_offset(log.log_start_offset)
         return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, NO_EPOCH if epoch is None else epoch)
-    bound = _bound(log, isolation)
-    found = TimestampAndOffset(NO_TIMESTAMP, bound, leader_epoch)
+    end = bound(log, isolation)
+    found = TimestampAndOffset(NO_TIMESTAMP, end, leader_epoch)
     if timestamp != LATEST_TIMESTAMP:
         by_time = log.offset_for_timestamp(timestamp)
-        if by_time is not None and by_time.offset < bound:
+        if by_time is not None and by_time.offset < end:
             return by_time
         found = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
-    if isolation is not Isolation.LOG_END and log.high_watermark < leader_epoch_start_offset:
+    if isolation is Isolation.LOG_END:
+        return found
+    if alone:
+        raise ReplogError(
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+            f"{log.directory.name}: this leader hears neither the controller nor a follower, and others may lead by "
+            "now; ask another broker who does",
+        )
+    if log.high_watermark < leader_epoch_start_offset:
         raise ReplogError(
             ErrorCode.OFFSET_NOT_AVAILABLE,
             f"{log.directory.name}: the high watermark {log.high_watermark} has not reached "
@@ -38,7 +52,8 @@ def list_offset(
     return found
 
 
-def _bound(log: Log, isolation: Isolation) -> int:
+def bound(log: Log, isolation: Isolation) -> int:
+    """Up to where such a reader reads."""
     if isolation is Isolation.LOG_END:
         return log.log_end_offset
     return log.high_watermark if isolation is Isolation.HIGH_WATERMARK else log.last_stable_offset

@@ -30,7 +30,7 @@ from leader.isr import (
     PendingShrink,
     after_refusal,
 )
-from leader.list_offsets import list_offset
+from leader.list_offsets import bound, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, check_leader_epoch, read_log
@@ -214,11 +214,19 @@ class PartitionLeader:
         return self._record_progress(replica_id, broker_epoch, request, read, now_ms)
 
     def fetch_as_consumer(
-        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool, client_rack: str = ""
+        self,
+        request: FetchPartition,
+        isolation: Isolation,
+        *,
+        max_bytes: int,
+        min_one: bool,
+        client_rack: str = "",
+        alone: bool = False,
     ) -> PartitionRead:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 
         A consumer that names its rack is sent to the replica there, without records, if one has what it asks (FE-19).
+        A leader that hears nobody (`alone`) gives what it has, and sends whoever wants more to look elsewhere.
         """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
@@ -226,7 +234,10 @@ class PartitionLeader:
         preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
         if preferred != self.broker_id:
             return PartitionRead(answer_of(self.log, preferred_read_replica=preferred))
-        return read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
+        read = read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
+        if alone and read.answer.error is ErrorCode.NONE and request.fetch_offset >= bound(self.log, isolation):
+            return PartitionRead(FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        return read
 
     def _read_replica(self, client_rack: str, fetch_offset: int) -> int:
         """Who should serve a consumer of this rack: this broker, or a follower that the controller has in sync."""
@@ -372,13 +383,16 @@ class PartitionLeader:
 
     # Offsets
 
-    def list_offset(self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None) -> TimestampAndOffset:
+    def list_offset(
+        self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, *, alone: bool = False
+    ) -> TimestampAndOffset:
         """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`.
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE.
         """
         self._require_epoch(current_leader_epoch)
-        return list_offset(self.log, timestamp, isolation, self.leader_epoch, self.leader_epoch_start_offset)
+        epoch_start_offset = self.leader_epoch_start_offset
+        return list_offset(self.log, timestamp, isolation, self.leader_epoch, epoch_start_offset, alone=alone)
 
     def end_offset_for_epoch(self, current_leader_epoch: int | None, epoch: int) -> EpochEndOffset:
         """Where `epoch` ends in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""

@@ -138,6 +138,7 @@ class Broker:
                 "move such a directory away to have its replica copied afresh",
             )
         broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
+        self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
         self._alter_partition.broker_epoch = self._producer_ids.broker_epoch = broker_epoch
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
@@ -195,7 +196,7 @@ class Broker:
                 self._fail(error)
 
     def _on_controller_heard(self) -> None:
-        self.manager.controller_heard_ms = self._clock.monotonic_ms()
+        self.manager.hearing.controller_ms = self._clock.monotonic_ms()
 
     def _on_follower_high_watermark(self, hosted: HostedPartition) -> None:
         self.manager.touched(hosted.topic_partition, high_watermark_advanced=False)

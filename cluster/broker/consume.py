@@ -63,7 +63,12 @@ class PendingFetch:
         if isinstance(found, PartitionFollower):
             return found.fetch_as_consumer(partition, request.isolation, max_bytes=max_bytes, min_one=min_one)
         return found.fetch_as_consumer(
-            partition, request.isolation, max_bytes=max_bytes, min_one=min_one, client_rack=self._client_rack
+            partition,
+            request.isolation,
+            max_bytes=max_bytes,
+            min_one=min_one,
+            client_rack=self._client_rack,
+            alone=manager.is_alone(found),
         )
 
     def is_answered_by(self, found: FetchRound) -> bool:

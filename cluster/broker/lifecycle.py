@@ -48,6 +48,7 @@ class BrokerLifecycle:
         self._backoff = backoff
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
+        self.session_timeout_ms = 0
         self.fenced = True
         self._changed = asyncio.Event()
         self._may_stop = asyncio.Event()
@@ -83,6 +84,7 @@ class BrokerLifecycle:
                     else:
                         self._backoff.reset()
                         self.broker_epoch = response.broker_epoch
+                        self.session_timeout_ms = response.session_timeout_ms
                         return self.broker_epoch
         except TimeoutError:
             raise ReplogError(

@@ -151,7 +151,8 @@ class LogService:
             try:
                 current_leader_epoch = _optional(partition, "current_leader_epoch")
                 leader = self._leader(partition, current_leader_epoch)
-                found = leader.list_offset(partition.timestamp, isolation, current_leader_epoch)
+                alone = self._manager.is_alone(leader)
+                found = leader.list_offset(partition.timestamp, isolation, current_leader_epoch, alone=alone)
             except ReplogError as error:
                 result.error_code = wire_code(error.code)
             else:
@@ -243,7 +244,7 @@ class LogService:
             ],
             topics=[self._topic_metadata(name) for name in names],
             metadata_version=image.version,
-            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.controller_heard_ms,
+            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,
         )
 
     def _topic_metadata(self, name: str) -> pb.TopicMetadata:

@@ -18,6 +18,7 @@ from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
+from leader.hearing import Hearing
 from leader.isr import IsrProposal
 from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
@@ -51,7 +52,7 @@ class ReplicaManager:
         self.clock = clock
         self.hosted: dict[TopicPartition, HostedPartition] = {}
         self.started = False  # the image is whole and the roles are taken up; before, this broker is nobody to ask
-        self.controller_heard_ms = clock.monotonic_ms()  # when the image was last all that the controller knew
+        self.hearing = Hearing(clock.monotonic_ms())
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
@@ -87,6 +88,10 @@ class ReplicaManager:
         hosted = self.hosted.get(tp)
         follower = hosted.follower if hosted is not None and not hosted.is_offline else None
         return self.leader(tp) if follower is None else follower
+
+    def is_alone(self, leader: PartitionLeader) -> bool:
+        """Whether another may lead by now, and commit, without this one's knowledge (divergence 29)."""
+        return self.hearing.nobody(leader.replicas, self.clock.monotonic_ms())
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
         """Records were appended, or the HW advanced, or the role changed: check what waits for that, soon (PR-6)."""

@@ -38,6 +38,7 @@ class ReplicaFetchSession:
         """Take over what changed, record the follower's progress, answer now or when there is something to say."""
         self._answer_parked()
         self._request = request
+        self._manager.hearing.heard(request.replica_id, self._manager.clock.monotonic_ms())
         for forgotten in request.forgotten:
             tp = TopicPartition(forgotten.topic, forgotten.partition)
             self._partitions.pop(tp, None)

@@ -59,12 +59,12 @@ class Sessions:
     """Who is heard of, and how much metadata each has applied. Lost with the process, and needs no more (CT-6)."""
 
     def __init__(self, timeout_ms: int) -> None:
-        self._timeout_ms = timeout_ms
+        self.timeout_ms = timeout_ms
         self._sessions: dict[int, _Session] = {}
 
     def touch(self, broker_id: int, now_ms: int, applied_version: int = 0) -> None:
         session = self._sessions.setdefault(broker_id, _Session(now_ms))
-        session.expires_ms = now_ms + self._timeout_ms
+        session.expires_ms = now_ms + self.timeout_ms
         session.applied_version = applied_version
 
     def end(self, broker_id: int) -> None:

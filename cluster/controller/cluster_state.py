@@ -82,7 +82,9 @@ class ClusterState:
     ) -> Decision[controller_pb2.RegisterBrokerResponse]:
         """CT-1. Raises as `registration.register`."""
         left_ms = self._sessions.left_ms(request.broker_id, now_ms)
-        return registration.register(self.image, self._rules, request, left_ms)
+        decision = registration.register(self.image, self._rules, request, left_ms)
+        decision.answer.session_timeout_ms = self._sessions.timeout_ms
+        return decision
 
     def heartbeat(
         self, request: controller_pb2.HeartbeatRequest, now_ms: int

@@ -33,12 +33,14 @@ class RegisterBrokerRequest(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
-    __slots__ = ("cluster_id", "broker_epoch")
+    __slots__ = ("cluster_id", "broker_epoch", "session_timeout_ms")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_epoch: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+    session_timeout_ms: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_epoch: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown")

@@ -134,7 +134,7 @@ async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster: InProc
         try:
             async with Admin(knowing.address) as admin:
                 await admin.create_topic("t", assignment=[[1]])
-            bystander.manager.controller_heard_ms = 1 << 60
+            bystander.manager.hearing.controller_ms = 1 << 60
             assert sorted((await metadata.topic("t", 30)).partitions) == [0]
             assert bystander.manager.image.topics == {}, "the broker is no bystander"
         finally:
@@ -143,4 +143,4 @@ async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster: InProc
 
 
 def silent_ms(broker: Broker) -> int:
-    return SystemClock().monotonic_ms() - broker.manager.controller_heard_ms
+    return SystemClock().monotonic_ms() - broker.manager.hearing.controller_ms

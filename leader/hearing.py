@@ -1,0 +1,29 @@
+"""Whom a broker hears, which tells a leader that may be one no more without knowing it (divergence 29)."""
+
+from collections.abc import Collection
+
+SIGNS_OF_LIFE_MS = 3000  # the controller speaks every second: it is not missed before, however short a session is
+
+
+class Hearing:
+    """When the controller and each other broker were last heard. Times are monotonic milliseconds."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.session_ms = 0  # after so much silence the controller has fenced this broker
+        self.controller_ms = now_ms  # when the metadata was last all that the controller knew
+        self._brokers: dict[int, int] = {}
+
+    def heard(self, broker_id: int, now_ms: int) -> None:
+        self._brokers[broker_id] = now_ms
+
+    def nobody(self, followers: Collection[int], now_ms: int) -> bool:
+        """Whether a leader with these followers has heard neither the controller nor any of them for a session.
+
+        Others then lead, if anybody does. One without followers is the only one that can.
+        """
+        silent_ms = now_ms - max(self.session_ms, SIGNS_OF_LIFE_MS)
+        return (
+            self.controller_ms < silent_ms
+            and bool(followers)
+            and all(self._brokers.get(broker_id, silent_ms - 1) < silent_ms for broker_id in followers)
+        )

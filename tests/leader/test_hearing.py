@@ -1,0 +1,40 @@
+"""When a leader hears nobody (divergence 29)."""
+
+from leader.hearing import SIGNS_OF_LIFE_MS, Hearing
+
+SESSION_MS = 9000
+LATE_MS = SESSION_MS + 1
+
+
+def hearing() -> Hearing:
+    """Of a broker that hears the controller at 0."""
+    hearing = Hearing(0)
+    hearing.session_ms = SESSION_MS
+    return hearing
+
+
+def test_nobody_is_heard_once_controller_and_every_follower_are_silent_for_a_session() -> None:
+    heard = hearing()
+    heard.heard(2, 100)
+    heard.heard(3, 50)
+    assert not heard.nobody((2, 3), LATE_MS)
+    assert not heard.nobody((2, 3), 100 + SESSION_MS)
+    assert heard.nobody((2, 3), 100 + LATE_MS)
+    assert heard.nobody((3, 4), LATE_MS + 50), "a broker that was never heard is silent"
+
+
+def test_the_controller_alone_is_company() -> None:
+    heard = hearing()
+    heard.controller_ms = 50
+    assert not heard.nobody((2, 3), LATE_MS)
+
+
+def test_whoever_has_no_followers_is_the_only_one_that_can_lead() -> None:
+    assert not hearing().nobody((), 1 << 40)
+
+
+def test_a_session_shorter_than_the_controllers_silence_between_two_signs_of_life_does_not_count() -> None:
+    heard = hearing()
+    heard.session_ms = 200
+    assert not heard.nobody((2,), SIGNS_OF_LIFE_MS)
+    assert heard.nobody((2,), SIGNS_OF_LIFE_MS + 1)
