@@ -24,6 +24,7 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 5000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.dns_min_time_between_resolutions_ms", 500),  # half a minute by default: a host that moved is found at once
     ("grpc.enable_http_proxy", 0),
 )
 
