@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants check format proto bench bench-partitions bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants chaos check format proto bench bench-partitions bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,11 @@ sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds
 
 sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (an hour)
 	@$(BIN)/python -m tests.cluster.simulation.catch --report docs/simulator.md
+
+SECONDS := 600
+
+chaos: $(SETUP_DONE)  ## Real processes in network namespaces, hurt as a seed decides; needs root (SECONDS=600 SEED=…)
+	@$(PYTHON) -m cluster.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
 	$(BIN)/ruff format --check .

@@ -38,8 +38,8 @@ MAX_BROKERS = 100
 LOG_TAIL_LINES = 12
 
 # A local cluster notices a dead process within seconds: it has no slow network to be patient with.
-_CONTROLLER_SETTINGS = {"broker.session.timeout.ms": "3000"}
-_BROKER_SETTINGS = {
+CONTROLLER_SETTINGS = {"broker.session.timeout.ms": "3000"}
+BROKER_SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.lag.time.max.ms": "10000",
@@ -287,7 +287,7 @@ class LocalCluster:
         address = {"listeners": f"{HOST}:{member.port}"}
         if member.name == CONTROLLER:
             defaults = {
-                **_CONTROLLER_SETTINGS,
+                **CONTROLLER_SETTINGS,
                 "default.replication.factor": str(min(3, len(state.brokers))),
                 "min.insync.replicas": str(min(2, len(state.brokers))),
             }
@@ -299,7 +299,7 @@ class LocalCluster:
         }
         if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # of this directory, not of a copy's
             decided["log.dirs"] = str(path.parent / "data")
-        return {**_BROKER_SETTINGS, **before, **self._broker_settings, **decided}
+        return {**BROKER_SETTINGS, **before, **self._broker_settings, **decided}
 
     def _wait_until_serving(self, state: ClusterState, members: list[Member], deadline: float) -> None:
         waiting = list(members)

@@ -36,6 +36,7 @@ def test_every_path_in_the_text_exists():
     [
         "leader",
         "cluster/broker",
+        "cluster/chaos",
         "cluster/cli",
         "cluster/controller",
         "cluster/simulation",

@@ -1,0 +1,25 @@
+"""Faults of clients: killed in mid-stream, paused."""
+
+import asyncio
+import random
+
+from cluster.chaos.deck import fault
+from cluster.chaos.world import CLIENTS, World
+
+PAUSE_S = (1.0, 12.0)
+
+
+@fault("kill a client")
+async def kill_client(world: World, chance: random.Random) -> str:
+    """A new one begins a life of its own."""
+    client = chance.choice(CLIENTS)
+    await asyncio.to_thread(world.kill, client)
+    return f"{client} killed in mid-stream"
+
+
+@fault("pause a client")
+async def pause_client(world: World, chance: random.Random) -> str:
+    client, seconds = chance.choice(CLIENTS), chance.uniform(*PAUSE_S)
+    world.pause(client)
+    await asyncio.sleep(seconds)
+    return f"{client} paused for {seconds:.1f} s"

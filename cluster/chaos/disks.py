@@ -1,0 +1,51 @@
+"""Faults of a broker's disk: full, frozen, failing, without power."""
+
+import asyncio
+import random
+
+from cluster.chaos.deck import fault
+from cluster.chaos.world import BROKERS, World
+
+HOLD_S = (1.0, 10.0)
+
+
+@fault("fill a disk", needs_volumes=True)
+async def fill(world: World, chance: random.Random) -> str:
+    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    world.may_end.add(broker)
+    await asyncio.to_thread(world.volumes[broker].fill)
+    await asyncio.sleep(seconds)
+    return f"{broker}'s disk full for {seconds:.1f} s"
+
+
+@fault("freeze a disk", needs_volumes=True)
+async def freeze(world: World, chance: random.Random) -> str:
+    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    await asyncio.to_thread(world.volumes[broker].freeze)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        world.volumes[broker].thaw()
+    return f"{broker}'s disk frozen for {seconds:.1f} s"
+
+
+@fault("make a disk fail", needs_volumes=True)
+async def fail(world: World, chance: random.Random) -> str:
+    """It comes back as what was flushed of it, with a broker that starts again."""
+    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    world.may_end.add(broker)
+    await asyncio.to_thread(world.volumes[broker].break_down)
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(world.kill, broker)
+    await asyncio.to_thread(world.volumes[broker].remount)
+    return f"{broker}'s disk failed, replaced {seconds:.1f} s later"
+
+
+@fault("take a broker's power", needs_volumes=True)
+async def lose_power(world: World, chance: random.Random) -> str:
+    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    await asyncio.to_thread(world.volumes[broker].break_down)
+    await asyncio.to_thread(world.kill, broker)
+    await asyncio.to_thread(world.volumes[broker].remount)
+    await asyncio.sleep(seconds)
+    return f"{broker} without power for {seconds:.1f} s"

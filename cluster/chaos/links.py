@@ -1,0 +1,137 @@
+"""Faults of the network: cut without a word, in one direction, with resets; slow, lossy, narrow."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+from cluster.chaos.client import ASSIGNED
+from cluster.chaos.deck import fault
+from cluster.chaos.network import Link, both_ways
+from cluster.chaos.switch import Rule
+from cluster.chaos.world import BROKERS, CLIENTS, CONTROLLER, MACHINES, World
+
+SILENT, REFUSED = Rule(cut=True), Rule(cut=True, reset=True)
+HOLD_S = (1.0, 12.0)  # less than a session and more than the lag limit, of a local cluster's settings
+SERVERS = (CONTROLLER, *BROKERS)
+
+
+async def _hold(world: World, chance: random.Random, links: Iterable[Link], rule: Rule, story: str) -> str:
+    seconds = chance.uniform(*HOLD_S)
+    await asyncio.to_thread(world.network.order, links, rule)
+    await asyncio.sleep(seconds)
+    return f"{story} for {seconds:.1f} s"
+
+
+async def _a_leader(world: World, chance: random.Random) -> str:
+    return await world.leader(chance.choice(ASSIGNED)) or chance.choice(BROKERS)
+
+
+@fault("cut a link")
+async def cut_link(world: World, chance: random.Random) -> str:
+    a, b = chance.sample(SERVERS, 2)
+    return await _hold(world, chance, both_ways([a], [b]), SILENT, f"nothing between {a} and {b}")
+
+
+@fault("cut one direction of a link")
+async def cut_one_way(world: World, chance: random.Random) -> str:
+    a, b = chance.sample(SERVERS, 2)
+    return await _hold(world, chance, [(a, b)], SILENT, f"nothing from {a} to {b}")
+
+
+@fault("cut a link with resets")
+async def reset_link(world: World, chance: random.Random) -> str:
+    a, b = chance.sample(SERVERS, 2)
+    return await _hold(world, chance, both_ways([a], [b]), REFUSED, f"resets between {a} and {b}")
+
+
+@fault("isolate a broker")
+async def isolate_broker(world: World, chance: random.Random) -> str:
+    broker = await _a_leader(world, chance)
+    return await _hold(world, chance, both_ways([broker], MACHINES), SILENT, f"nobody hears {broker}")
+
+
+@fault("isolate a broker with resets")
+async def refuse_broker(world: World, chance: random.Random) -> str:
+    broker = await _a_leader(world, chance)
+    return await _hold(world, chance, both_ways([broker], MACHINES), REFUSED, f"{broker} gets resets only")
+
+
+@fault("isolate a broker in one direction")
+async def isolate_one_way(world: World, chance: random.Random) -> str:
+    broker = await _a_leader(world, chance)
+    others = [name for name in MACHINES if name != broker]
+    if chance.random() < 0.5:
+        return await _hold(world, chance, [(broker, o) for o in others], SILENT, f"{broker} hears, and is not heard")
+    return await _hold(world, chance, [(o, broker) for o in others], SILENT, f"{broker} is heard, and hears nobody")
+
+
+@fault("isolate a broker from the controller")
+async def isolate_from_controller(world: World, chance: random.Random) -> str:
+    broker = await _a_leader(world, chance)
+    return await _hold(world, chance, both_ways([broker], [CONTROLLER]), SILENT, f"{broker} without the controller")
+
+
+@fault("isolate a leader from its followers")
+async def isolate_from_followers(world: World, chance: random.Random) -> str:
+    broker = await _a_leader(world, chance)
+    return await _hold(world, chance, both_ways([broker], BROKERS), SILENT, f"{broker} without the other brokers")
+
+
+@fault("isolate the controller")
+async def isolate_controller(world: World, chance: random.Random) -> str:
+    return await _hold(world, chance, both_ways([CONTROLLER], MACHINES), SILENT, "nobody hears the controller")
+
+
+@fault("split the brokers")
+async def split(world: World, chance: random.Random) -> str:
+    alone, *others = chance.sample(BROKERS, 3)
+    side = chance.choice(["the one", "the two"])
+    links = both_ways([alone], others)
+    links += both_ways([CONTROLLER], others if side == "the one" else [alone])
+    return await _hold(world, chance, links, SILENT, f"{alone} apart from the others, the controller with {side}")
+
+
+@fault("a leader dies beside one without the controller")
+async def bystander(world: World, chance: random.Random) -> str:
+    """The one that knows no better goes on answering clients."""
+    victim = await _a_leader(world, chance)
+    other = chance.choice([broker for broker in BROKERS if broker != victim])
+    await asyncio.to_thread(world.network.order, both_ways([other], [CONTROLLER]), SILENT)
+    await asyncio.to_thread(world.kill, victim)
+    seconds = chance.uniform(*HOLD_S)
+    await asyncio.sleep(seconds)
+    return f"{victim} killed while {other} was without the controller, for {seconds:.1f} s"
+
+
+@fault("cut a client from a broker")
+async def cut_client(world: World, chance: random.Random) -> str:
+    client, broker = chance.choice(CLIENTS), chance.choice(BROKERS)
+    return await _hold(world, chance, both_ways([client], [broker]), SILENT, f"nothing between {client} and {broker}")
+
+
+@fault("cut a client off")
+async def isolate_client(world: World, chance: random.Random) -> str:
+    client, rule = chance.choice(CLIENTS), chance.choice([SILENT, REFUSED])
+    return await _hold(world, chance, both_ways([client], BROKERS), rule, f"{client} without any broker")
+
+
+@fault("slow a broker's links")
+async def slow(world: World, chance: random.Random) -> str:
+    broker, delay_s = chance.choice(SERVERS), chance.uniform(0.02, 0.4)
+    rule = Rule(delay_s=delay_s, jitter_s=delay_s)
+    return await _hold(world, chance, both_ways([broker], MACHINES), rule, f"{broker} {delay_s * 1000:.0f} ms away")
+
+
+@fault("lose frames of a broker")
+async def lossy(world: World, chance: random.Random) -> str:
+    broker, share = chance.choice(SERVERS), chance.uniform(0.02, 0.3)
+    links = both_ways([broker], MACHINES)
+    return await _hold(world, chance, links, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost")
+
+
+@fault("narrow a broker's links")
+async def narrow(world: World, chance: random.Random) -> str:
+    broker, rate = chance.choice(BROKERS), chance.uniform(5_000, 100_000)
+    rule = Rule(bytes_per_s=rate)
+    links = both_ways([broker], MACHINES)
+    return await _hold(world, chance, links, rule, f"{rate / 1000:.0f} kB/s from and to {broker} on each link")

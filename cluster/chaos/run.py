@@ -1,0 +1,153 @@
+"""One run, inside of its namespaces: faults until the time is up, what must hold after each, and the verdict.
+
+After every fault all replicas come back in sync within two minutes, and every partition acknowledges records that were
+sent since; no process ends by itself but a broker whose disk was hurt. In the end no client was told anything but one
+history (INV-11, INV-17, INV-18), and the replicas are the same bytes.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cluster.chaos import clients, disks, links, machines
+from cluster.chaos.client import ASSIGNED, PARTITIONS, TOPICS
+from cluster.chaos.deck import FAULTS, deal
+from cluster.chaos.notes import Gathered
+from cluster.chaos.report import Episode, table
+from cluster.chaos.world import BROKERS, CLIENTS, CONTROLLER, World
+from cluster.demo.traffic import read_back
+from cluster.simulation.checks.anomalies import find_anomalies
+from cluster.simulation.history import Drained
+from replog.topic import TopicPartition
+
+assert all((clients, disks, links, machines)), "their faults are in the deck once they are imported"
+
+ACKNOWLEDGED_TIMEOUT_S = 60.0
+SHOWN = 20
+
+
+class Run:
+    def __init__(self, directory: Path, seed: int, seconds: float, only: str | None) -> None:
+        self._directory = directory
+        self._seconds = seconds
+        self._only = only
+        self._chance = random.Random(seed)
+        self._world = World(directory, seed)
+        self._notes = Gathered(directory)
+        self._episodes: list[tuple[str, float, float, float]] = []  # kind, begun, mended, in sync
+
+    async def run(self) -> None:
+        """Raises AssertionError with what did not hold."""
+        if self._world.no_volumes:
+            print(f"no faults of disks: {self._world.no_volumes}", flush=True)
+        await self._world.start()
+        await self._acknowledged_since(time.monotonic(), "its start")
+        print("all in sync; the faults begin", flush=True)
+        names = deal(self._chance, with_volumes=not self._world.no_volumes)
+        until = time.monotonic() + self._seconds
+        while time.monotonic() < until:
+            await self._hurt_and_mend(self._only or next(names))
+        await self._judge()
+
+    async def _hurt_and_mend(self, name: str) -> None:
+        begun = time.monotonic()
+        story = await FAULTS[name](self._world, self._chance)
+        mended = time.monotonic()
+        await self._world.mend()
+        await self._world.wait_until_in_sync()
+        in_sync = time.monotonic()
+        await self._acknowledged_since(in_sync, story)
+        self._episodes.append((name, begun, mended, in_sync))
+        episode = Episode.of(*self._episodes[-1], self._notes.history.sends)
+        print(
+            f"{name}: {story}; in sync {in_sync - mended:.1f} s later; a record waited {episode.longest_wait_s:.1f} s",
+            flush=True,
+        )
+
+    async def _acknowledged_since(self, since: float, story: str) -> None:
+        def missing() -> str:
+            self._notes.gather()
+            for life in map(self._world.life, CLIENTS):
+                acknowledged = self._notes.acknowledged_at.get(life, {})
+                positions = self._notes.positions.get(life, {})
+                waiting = [str(p) for p in ASSIGNED if acknowledged.get(p, 0.0) <= since or p not in positions]
+                if waiting:
+                    return f"{life} waits for {', '.join(waiting)}"
+            return ""
+
+        await self._world.until(missing, ACKNOWLEDGED_TIMEOUT_S, f"no record acknowledged after {story}")
+
+    async def _judge(self) -> None:
+        for name in CLIENTS:
+            self._world.ask_to_stop(name)
+        for name in CLIENTS:
+            await self._world.stopped(name)
+        self._notes.gather()
+        history = self._notes.history
+        for topic in TOPICS:
+            found = await read_back(self._world.bootstrap, topic, PARTITIONS, lambda _: None)
+            for number in range(PARTITIONS):
+                records = tuple((offset, value.split(b" ")[0]) for held, offset, value in found if held == number)
+                partition = TopicPartition(topic, number)
+                history.drained[partition] = Drained(partition, 0, len(records), records)
+        for name in BROKERS:
+            self._world.ask_to_stop(name)
+        for name in BROKERS:
+            await self._world.stopped(name)
+        self._world.ask_to_stop(CONTROLLER)
+        await self._world.stopped(CONTROLLER)
+        episodes = [Episode.of(*episode, history.sends) for episode in self._episodes]
+        print(f"\n{table(episodes)}\n")
+        read = sum(len(drained.records) for drained in history.drained.values())
+        print(
+            f"{len(episodes)} faults of {len({episode.kind for episode in episodes})} kinds; {len(history.sends)} "
+            f"records sent, {len(history.acknowledgements)} acknowledged, {read} there in the end"
+        )
+        anomalies = find_anomalies(history)
+        assert not anomalies, "\n".join(map(str, anomalies[:SHOWN]))
+        different = [str(partition) for partition in ASSIGNED if len(set(self._logs(partition))) > 1]
+        assert not different, f"replicas differ: {', '.join(different)}"
+        for volume in self._world.volumes.values():
+            volume.unmount()
+
+    def _logs(self, partition: TopicPartition) -> list[bytes]:
+        """Each replica's records, all segments in one."""
+        homes = [self._directory / name / "data" / str(partition) for name in BROKERS]
+        return [b"".join(path.read_bytes() for path in sorted(home.glob("*.log"))) for home in homes]
+
+
+def _enclose() -> None:
+    """What `ip netns` keeps is in a directory of the run's own, which ends with its mount namespace."""
+    assert os.getpid() == 1, "a run needs namespaces of its own: python -m cluster.chaos makes them"
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+    Path("/run/netns").mkdir()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--only", choices=FAULTS, help="this fault again and again")
+    options = parser.parse_args()
+    _enclose()
+    directory = Path(tempfile.mkdtemp(prefix="replog-chaos-", dir="/tmp"))
+    print(f"seed {options.seed}, {directory}", flush=True)
+    try:
+        asyncio.run(Run(directory, options.seed, options.seconds, options.only).run())
+    except AssertionError as failure:
+        print(f"FAILED, seed {options.seed}, logs and notes in {directory}: {failure}", flush=True)
+        return 1
+    shutil.rmtree(directory, ignore_errors=True)
+    print("No record was lost, doubled, reordered or vanished; the replicas are the same bytes.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
