@@ -3,6 +3,7 @@
 The controller holds one image and so does every broker; both change it only by `apply`, in version order.
 """
 
+from cluster.partition_index import PartitionIndex
 from replog.metadata import Broker, PartitionState, Topic
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition
@@ -40,14 +41,14 @@ class MetadataImage:
         ] = {}  # of brokers that go by other settings than they started with
         self.topics: dict[str, Topic] = {}
         self.partitions: dict[TopicPartition, PartitionState] = {}
+        self.index = PartitionIndex()  # of `partitions`
 
     def broker(self, broker_id: int) -> Broker | None:
         return self.brokers.get(broker_id)
 
     def partitions_of(self, topic: str) -> dict[int, PartitionState]:
         """The topic's partitions by number, in order."""
-        found = {tp.partition: state for tp, state in self.partitions.items() if tp.topic == topic}
-        return dict(sorted(found.items()))
+        return dict(sorted(self.index.of_topic(topic).items()))
 
     def apply(self, record: pb.MetadataRecord) -> None:
         """Put one record into the image. Records older than the image are ignored: a resumed watch may repeat some."""
@@ -66,11 +67,18 @@ class MetadataImage:
                 self.topics[topic.topic] = Topic(topic.topic, topic.topic_id, dict(topic.configs))
             case "partition":
                 tp = TopicPartition(record.partition.topic, record.partition.partition)
-                self.partitions[tp] = partition_from_record(record.partition)
+                self._put(tp, partition_from_record(record.partition))
             case "producer_ids":
                 self.next_producer_id = record.producer_ids.next_producer_id
             case _:
                 self._forget(record.key)
+
+    def _put(self, tp: TopicPartition, state: PartitionState | None) -> None:
+        self.index.change(tp, self.partitions.get(tp), state)
+        if state is None:
+            self.partitions.pop(tp, None)
+        else:
+            self.partitions[tp] = state
 
     def _forget(self, key: str) -> None:
         kind, _, name = key.partition("/")
@@ -78,7 +86,7 @@ class MetadataImage:
             self.topics.pop(name, None)
         elif kind == "partition":
             topic, _, partition = name.rpartition("/")
-            self.partitions.pop(TopicPartition(topic, int(partition)), None)
+            self._put(TopicPartition(topic, int(partition)), None)
         elif kind == "broker":
             self.brokers.pop(int(name), None)
 

@@ -1,6 +1,6 @@
 """What broker events do to every partition they touch: from the image to the records to commit (§9.2). Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
@@ -10,6 +10,7 @@ from cluster.controller.records import broker_record, partition_record
 from cluster.metadata_image import MetadataImage
 from replog.metadata import NO_LEADER, Broker, PartitionState
 from replog.rpc.v1 import metadata_pb2 as pb
+from replog.topic import TopicPartition
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
@@ -49,7 +50,7 @@ def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
 
 
 def leads_something(image: MetadataImage, broker_id: int) -> bool:
-    return any(state.leader == broker_id for state in image.partitions.values())
+    return bool(image.index.led_by(broker_id))
 
 
 def fence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
@@ -73,11 +74,10 @@ def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.Metad
     active = active_brokers(image) | {broker.broker_id}
 
     def change(state: PartitionState, now: Situation) -> PartitionState:
-        waiting = state.leader == NO_LEADER and broker.broker_id in state.replicas
-        return elect(state, now) if waiting else state
+        return elect(state, now) if broker.broker_id in state.replicas else state
 
     unfenced = replace(broker, fenced=False, in_controlled_shutdown=False)
-    return [broker_record(unfenced), *_changes(image, rules, active, change)]
+    return [broker_record(unfenced), *_changes(image, rules, active, image.index.led_by(NO_LEADER), change)]
 
 
 def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False) -> list[pb.MetadataRecord]:
@@ -85,6 +85,7 @@ def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool
         image,
         rules,
         active_brokers(image) - {broker_id},
+        image.index.on_broker(broker_id),
         lambda state, now: remove_from_isr(state, broker_id, now, unclean=unclean),
     )
 
@@ -93,12 +94,16 @@ def _changes(
     image: MetadataImage,
     rules: Rules,
     active: frozenset[int],
+    candidates: Iterable[TopicPartition],
     change: Callable[[PartitionState, Situation], PartitionState],
 ) -> list[pb.MetadataRecord]:
-    """The records of the partitions that `change` changes."""
-    situations = {topic: situation(image, rules, topic, active) for topic in image.topics}
+    """The records of those `candidates` that `change` changes."""
+    situations: dict[str, Situation] = {}
     records = []
-    for tp, state in image.partitions.items():
+    for tp in candidates:
+        if tp.topic not in situations:
+            situations[tp.topic] = situation(image, rules, tp.topic, active)
+        state = image.partitions[tp]
         changed = change(state, situations[tp.topic])
         if changed is not state:
             records.append(partition_record(tp, image.topics[tp.topic].topic_id, changed))

@@ -107,7 +107,8 @@ class ClusterState:
             want_shutdown=request.want_shutdown,
             caught_up=caught_up,
             leads=request.want_shutdown and broker_events.leads_something(self.image, broker.broker_id),
-            shutdown_seen=self._sessions.shutdown_seen(broker.broker_id, broker_events.active_brokers(self.image)),
+            shutdown_seen=broker.in_controlled_shutdown
+            and self._sessions.shutdown_seen(broker.broker_id, broker_events.active_brokers(self.image)),
         )
         records = self._transition(broker, current, following)
         answer = controller_pb2.HeartbeatResponse(
@@ -194,7 +195,7 @@ class ClusterState:
         self, partitions: Sequence[TopicPartition]
     ) -> Decision[controller_pb2.ListPartitionReassignmentsResponse]:
         """Those of `partitions`, or of all when none is named, that are being reassigned."""
-        return Decision([], reassignments.ongoing(self.image, partitions or self.image.partitions))
+        return Decision([], reassignments.ongoing(self.image, partitions or self.image.index.reassigning))
 
     def alter_partition(
         self, request: controller_pb2.AlterPartitionRequest

@@ -65,18 +65,18 @@ def _check(tp: TopicPartition, before: PartitionState, after: PartitionState, el
 
 def rebalance(image: MetadataImage, rules: Rules, limit: int) -> list[metadata_pb2.MetadataRecord]:
     """Give leadership back to preferred replicas that can take it, at most `limit` at a time (CT-12)."""
-    candidates = [tp for tp, s in image.partitions.items() if s.leader != s.replicas[0] and s.replicas[0] in s.isr]
+    states = ((tp, image.partitions[tp]) for tp in image.index.displaced)
+    candidates = [tp for tp, state in states if state.replicas[0] in state.isr]
     return _hold(image, rules, Election.PREFERRED, candidates, limit)
 
 
 def retry_unclean(image: MetadataImage, rules: Rules, limit: int) -> list[metadata_pb2.MetadataRecord]:
     """Elections where there is no leader and the topic allows an unclean one, at most `limit` at a time (CT-12)."""
-    candidates = [tp for tp, state in image.partitions.items() if state.leader == NO_LEADER]
-    return _hold(image, rules, Election.ONLINE, candidates, limit)
+    return _hold(image, rules, Election.ONLINE, image.index.led_by(NO_LEADER), limit)
 
 
 def _hold(
-    image: MetadataImage, rules: Rules, election: Election, candidates: list[TopicPartition], limit: int
+    image: MetadataImage, rules: Rules, election: Election, candidates: Iterable[TopicPartition], limit: int
 ) -> list[metadata_pb2.MetadataRecord]:
     active = active_brokers(image)
     changes = PartitionChanges(image)
