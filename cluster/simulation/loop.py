@@ -175,6 +175,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if step.seconds >= TOLD_S and (known is None or known.seconds < step.seconds):
             self.longest[step.callers] = step
         process.busy = True
+        process.waited_s += spent_s
         self.call_at(self._now + spent_s, self._no_longer_busy, process, context=KERNEL)
 
     def _no_longer_busy(self, process: SimulatedProcess) -> None:

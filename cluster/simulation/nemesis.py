@@ -7,8 +7,7 @@ from random import Random
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.kernel import Kernel
 from cluster.simulation.members import BrokerMember
-from cluster.simulation.plan import SESSION_MS
-from cluster.simulation.profiles import Fault
+from cluster.simulation.profiles import SESSION_MS, Fault
 from cluster.simulation.workload import Workload
 from replog.topic import TopicPartition
 

@@ -8,7 +8,6 @@ from cluster.simulation.chance import Chance
 from cluster.simulation.profiles import Fault, Profile
 from replog.topic import TopicPartition
 
-SESSION_MS = 1000
 LAG_MS = 1500
 MIN_INSYNC_REPLICAS = 2  # of most topics: what one replica alone acknowledged, one power loss may take
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -53,6 +52,7 @@ class Plan:
     trouble_s: float
     fsync: bool  # every topic has flush.messages=1: power losses cost nothing
 
+    scratch_partitions: int = 1
     eligible_leader_replicas: bool = True  # else the last in sync is waited for (ISR-19)
 
     def topic(self, tp: TopicPartition) -> TopicPlan:
@@ -83,9 +83,10 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
         topics=tuple(
-            _unusual(rare, profile, _topic(chance, f"t{number}", brokers, fsync))
-            for number in range(chance.randint(1, 2))
+            _unusual(rare, profile, _topic(chance, f"t{number}", brokers, profile.partitions, fsync))
+            for number in range(chance.randint(*profile.topics))
         ),
+        scratch_partitions=profile.scratch_partitions,
         broker_settings={
             "broker.heartbeat.interval.ms": 300,
             "replica.lag.time.max.ms": LAG_MS,
@@ -105,7 +106,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         controller_settings={
             "eligible.leader.replicas.enable": eligible_leader_replicas,
             "unclean.leader.election.interval.ms": 1000,
-            "broker.session.timeout.ms": SESSION_MS,
+            "broker.session.timeout.ms": profile.session_ms,
             "min.insync.replicas": MIN_INSYNC_REPLICAS,
             "leader.imbalance.check.interval.seconds": chance.choice((3, 300)),
         },
@@ -117,9 +118,9 @@ def draw(chances: Chance, profile: Profile) -> Plan:
     )
 
 
-def _topic(chance: random.Random, name: str, brokers: range, fsync: bool) -> TopicPlan:
+def _topic(chance: random.Random, name: str, brokers: range, partitions: tuple[int, int], fsync: bool) -> TopicPlan:
     factor = min(len(brokers), chance.choice((2, 3, 3, 3, 3, 3, 4)))
-    assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(1, 2)))
+    assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(*partitions)))
     configs = {"min.insync.replicas": str(MIN_INSYNC_REPLICAS), "file.delete.delay.ms": "1000"}
     if chance.random() < 0.7:
         configs["segment.bytes"] = str(chance.choice((1024, 2048, 8192)))

@@ -24,12 +24,13 @@ class Killed(BaseException):
 class SimulatedProcess:
     """A broker's incarnation, the controller or a client; a restart is a new one of the same name."""
 
-    __slots__ = ("busy", "context", "kept", "lost_power", "name", "prune_at", "state", "tasks")
+    __slots__ = ("busy", "context", "kept", "lost_power", "name", "prune_at", "state", "tasks", "waited_s")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = RUNNING
         self.lost_power = False  # it died without a word: its peers hear nothing
+        self.waited_s = 0.0  # its loop, for the disk, in all
         self.busy = False  # the loop's: a callback of it waits for the disk still
         self.kept: deque[Hashable] = deque()  # the loop's: what it may not run, now or ever
         self.tasks: list[asyncio.Task[Any]] = []  # the loop's: while referred to, nothing closes them

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from replog.errors import ErrorCode, ReplogError
 
+SESSION_MS = 1000
 STEP_LIMIT_S = 1.0
 
 
@@ -161,6 +162,16 @@ STRAGGLERS = (
     Fault.RESTART_BEFORE_REQUESTS,
     Fault.RESTART_UNANSWERED,
 )
+MANY = (
+    Fault.KILL,
+    Fault.RESTART,
+    Fault.POWER_LOSS,
+    Fault.ISOLATE_BROKER,
+    Fault.PAUSE,
+    Fault.KILL_CONTROLLER,
+    Fault.ELECT_PREFERRED,
+    Fault.SLOW_DISK,
+)
 CONTRIVED = (*STRAGGLERS, Fault.LEAD_ALONE)  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in Fault if kind not in CONTRIVED)
 
@@ -175,6 +186,10 @@ class Profile:
     swarm: bool = False  # each seed takes only some of the kinds, and of these more
     rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
     brokers: tuple[int, int] = (3, 5)
+    topics: tuple[int, int] = (1, 2)
+    partitions: tuple[int, int] = (1, 2)  # of each topic
+    scratch_partitions: int = 1  # of those topics that come and go
+    session_ms: int = SESSION_MS
     trouble_s: tuple[float, float] = (8.0, 20.0)
     unclean: float = 0.0  # how many topics may have unclean elections
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
@@ -241,6 +256,25 @@ PROFILES: dict[str, Profile] = {
             "laggards",
             "replicas that lag lead, and nobody hears of it; records that they lack are deleted",
             _at(15.0, Fault.LEAD_ALONE) | _at(3.0, Fault.DELETE_RECORDS_WHILE_DOWN, Fault.KILL),
+        ),
+        Profile(
+            "many",
+            "hundreds of partitions, made, deleted, and failing over together",
+            _at(2.0, *MANY),
+            partitions=(25, 150),
+            scratch_partitions=50,
+            step_limit_s=4.0,
+        ),
+        Profile(
+            "thousand",
+            "a thousand partitions on three brokers",
+            _at(2.0, *MANY),
+            brokers=(3, 3),
+            topics=(2, 2),
+            partitions=(500, 500),
+            scratch_partitions=200,
+            session_ms=9000,
+            step_limit_s=20.0,
         ),
         Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1),
         Profile(

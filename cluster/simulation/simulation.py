@@ -11,6 +11,7 @@ from typing import Any
 import cluster.simulation.faults  # noqa: F401 - which register what the nemesis does
 from cluster.simulation.callbacks import Step
 from cluster.simulation.checks.checker import Checker
+from cluster.simulation.checks.touched import Touched
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.ending import Ending
@@ -76,11 +77,13 @@ class Simulation:
     def run(self) -> Outcome:
         outcome = Outcome(self.seed, self.profile.name)
         kernel = self.kernel
-        with self.trace.capturing_logs(), kernel.disk:
+        with self.trace.capturing_logs(), kernel.disk, Touched() as touched:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
                 self.workload = Workload(kernel, self.plan, self.cluster.bootstrap, self.cluster.history)
-                self.checker = Checker(self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas)
+                self.checker = Checker(
+                    self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas, touched=touched
+                )
                 kernel.loop.on_step = self.checker.after_step
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
                 if not kernel.loop.run_until(lambda: self._wrong() or story.done(), MAX_VIRTUAL_S):

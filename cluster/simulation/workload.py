@@ -48,6 +48,7 @@ class Workload:
         self.clients: list[str] = []
         self._stop = asyncio.Event()
         self._scratch = 0
+        self._scratch_partitions = plan.scratch_partitions
         self._racks = (
             ("", *dict.fromkeys(plan.racks.values())) if plan.broker_settings["replica.selector.class"] else ("",)
         )
@@ -293,7 +294,7 @@ class Workload:
         self.history.deleted[topic] = None
         replicas = chance.choice((2, 3))
         steps: dict[str, Callable[[], Awaitable[None]]] = {
-            "create": lambda: admin.create_topic(topic, 1, replicas),
+            "create": lambda: admin.create_topic(topic, self._scratch_partitions, replicas),
             "delete": lambda: admin.delete_topic(topic),
         }
         for step, call in steps.items():

@@ -1,6 +1,7 @@
-"""One broker's incarnation, looked at after each of its steps: only what the step changed costs anything."""
+"""One broker's incarnation, looked at after each of its steps: only what the step touched costs anything."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 
 from cluster.simulation.checks.beliefs import check_beliefs, check_expansion, check_exposure
 from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
@@ -12,6 +13,7 @@ from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.purgatories import Purgatories
 from cluster.simulation.checks.replica import Registrations, Replica
 from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
+from cluster.simulation.checks.violation import Violation
 from cluster.simulation.checks.world import WatchedBroker
 from cluster.simulation.history import History
 from cluster.simulation.process import DEAD, SimulatedProcess
@@ -20,7 +22,9 @@ from replog.log.offsets import NO_EPOCH
 from replog.metadata import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 
-PURGATORY_STEPS = 16  # between two looks at the delayed operations
+PURGATORY_STEPS = 16  # at least, between two looks at the delayed operations
+ROWS_A_STEP = 4  # of these, at most, on average
+UNTOUCHED_STEPS = 500  # between two looks at what no step is known to have touched
 
 PartitionOf = dict[tuple[TopicPartition, bytes], Partition]
 
@@ -44,27 +48,47 @@ class BrokerCheck:
         self._losses = losses
         self._history = history
         self._hosted = broker.manager.hosted
-        self._replicas: list[Replica] = []
+        self._replicas: dict[TopicPartition, Replica] = {}
+        self._by_directory: dict[Path, Replica] = {}
         self._image = broker.manager.image
         self._version = -1  # of the image
         self._registered: Registrations = {}
-        self._purgatories = Purgatories(broker_id, broker.manager)
-        self._steps = 0
+        self._purgatories = Purgatories(broker_id, broker.manager, process)
+        self._steps = self._until_purgatories = 0
 
-    def after_step(self) -> None:
-        """The loop is what a step costs that changes nothing: about 0.3 µs for each hosted partition."""
+    def after_step(self, touched: Collection[Path] | None = None) -> None:
+        """`touched` has the directories of the replicas that the step may have changed; None: any of them.
+
+        Now and then all are looked at, so that nothing changes unnoticed.
+        """
         self._steps += 1
-        if self._steps % PURGATORY_STEPS == 0:
-            self._purgatories.check()
+        self._until_purgatories -= 1
+        if self._until_purgatories <= 0:
+            self._until_purgatories = max(PURGATORY_STEPS, self._purgatories.check() // ROWS_A_STEP)
         if self._image.version != self._version:
             self._note_registrations()
-        hosted_now = self._hosted
-        if len(hosted_now) != len(self._replicas):
+        if len(self._hosted) != len(self._replicas):
             self._take_stock()
-        for hosted, replica in zip(hosted_now.values(), self._replicas, strict=True):
-            if hosted is not replica.hosted:
+        if touched is None:
+            self._look_at(self._replicas.values())
+            return
+        replicas = [self._by_directory.get(directory) for directory in touched]
+        if None in replicas:
+            self._take_stock()  # it has another directory, or is new in the place of one that has gone
+            self._look_at(self._replicas.values())
+        else:
+            self._look_at(replicas)  # type: ignore[arg-type]
+        if self._steps % UNTOUCHED_STEPS == 0 and (changed := self._look_at(self._replicas.values())):
+            raise Violation("defect", f"changed, and checks/touched.py did not notice: {', '.join(map(str, changed))}")
+
+    def _look_at(self, replicas: Iterable[Replica]) -> list[Replica]:
+        """Check those that are not as they were; all of these."""
+        changed: list[Replica] = []
+        for replica in list(replicas):
+            hosted = replica.hosted
+            if self._hosted.get(hosted.topic_partition) is not hosted:
                 self._take_stock()
-                return self.after_step()
+                return [*changed, *self._look_at(self._replicas.values())]
             log, leader = replica.log, hosted.leader
             role, entries = leader or hosted.follower, replica.epochs._entries
             if (
@@ -77,9 +101,9 @@ class BrokerCheck:
                 or role is not replica.role
                 or (role is not None and role.leader_epoch != replica.epoch)
                 or (leader is not None and leader.state is not replica.state)
-            ):
-                self._changed(replica)
-        return None
+            ) and self._changed(replica):
+                changed.append(replica)
+        return changed
 
     def _note_registrations(self) -> None:
         """When this broker learned of each other's present incarnation (INV-20)."""
@@ -91,11 +115,14 @@ class BrokerCheck:
 
     def _take_stock(self) -> None:
         """Replicas have come or gone. One that is gone was deleted: the topic is, or it was moved elsewhere."""
-        known = {id(replica.hosted): replica for replica in self._replicas}
-        self._replicas = [
-            known.pop(id(hosted)) if id(hosted) in known else self._first_seen(tp, hosted.topic_id)
-            for tp, hosted in self._hosted.items()
-        ]
+        known, self._replicas = self._replicas, {}
+        for tp, hosted in self._hosted.items():
+            replica = known.get(tp)
+            if replica is not None and replica.hosted is hosted:
+                self._replicas[tp] = known.pop(tp)
+            else:
+                self._replicas[tp] = self._first_seen(tp, hosted.topic_id)
+        self._by_directory = {replica.hosted.log.directory: replica for replica in self._replicas.values()}
         for replica in known.values():
             partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
             if partition.replicas.get(self._broker_id) is replica:
@@ -124,17 +151,17 @@ class BrokerCheck:
         self._changed(replica, first_seen=True)
         return replica
 
-    def _changed(self, replica: Replica, *, first_seen: bool = False) -> None:
-        """The last step changed this replica, or the place of its bounds was found."""
+    def _changed(self, replica: Replica, *, first_seen: bool = False) -> bool:
+        """The last step changed this replica, or the place of its bounds was found. False if it matters no more."""
         if replica.failed or self._process.state is DEAD:
-            return
+            return False
         if replica.log is not replica.hosted.log:
             follow_move(self._partition(replica.hosted.topic_partition, replica.hosted.topic_id), replica)
         partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
         check_log_start(partition, replica, self._history)
         if replica.log.failure is not None:
             replica.failed = True
-            return
+            return True
         state, high_watermark = replica.state, replica.high_watermark
         led_in = replica.epoch if replica.leader is not None else NO_EPOCH
         rewritten = follow_log(partition, replica)
@@ -151,6 +178,7 @@ class BrokerCheck:
         exposed = replica.high_watermark != high_watermark and (replica.leader is not None or led_in != NO_EPOCH)
         if rewritten or first_seen or leads_anew or exposed or replica.state is not state:
             check_in_sync(partition)
+        return True
 
 
 def _check_leader(partition: Partition, replica: Replica, state: IsrState | None, high_watermark: int) -> None:

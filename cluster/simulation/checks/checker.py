@@ -13,24 +13,29 @@ from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.quiescence import check_quiescence
 from cluster.simulation.checks.records import check_active, follow_record
+from cluster.simulation.checks.touched import Touched
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.checks.world import CONTROLLER, World
 from cluster.simulation.history import Outcome
 from cluster.simulation.process import SimulatedProcess
-from replog.metadata import PartitionState
+from replog.metadata import Broker, PartitionState, Topic
 from replog.topic import TopicPartition
 
 
 class Checker:
     """Raises `Violation`. `partitions` are keyed by name and topic id, for a name may come again."""
 
-    def __init__(self, world: World, *, eligible_leader_replicas: bool = True) -> None:
+    def __init__(self, world: World, *, eligible_leader_replicas: bool = True, touched: Touched | None = None) -> None:
+        """`touched`: what to look at; None: everything, each time."""
         self.partitions: dict[tuple[TopicPartition, bytes], Partition] = {}
         self._world = world
         self._eligible_leader_replicas = eligible_leader_replicas
+        self._touched = touched
         self._looks: dict[SimulatedProcess, Callable[[], None]] = {}
         self._current: dict[TopicPartition, Partition] = {}  # of the controller's topics
         self._recorded: dict[TopicPartition, PartitionState] = {}
+        self._topics: tuple[dict[str, Topic], int] = {}, 0  # as last seen, and how many partitions there were
+        self._registered: dict[int, Broker] = {}
         self._version = 0  # of the controller's metadata
         self._acknowledged = 0  # of the history's, so many are checked
 
@@ -39,6 +44,12 @@ class Checker:
         if look is None:
             look = self._look_at(process)
         look()
+        if self._touched is not None:
+            self._touched.clear()
+
+    def _after_broker_step(self, check: BrokerCheck) -> Callable[[], None]:
+        touched = self._touched
+        return check.after_step if touched is None else lambda: check.after_step(touched.directories)
 
     def at_the_end(self) -> None:
         """Every fault is over, every broker is back and nobody sends any longer (INV-21)."""
@@ -66,7 +77,7 @@ class Checker:
                     check = BrokerCheck(
                         broker_id, broker, process, self.partitions, self._world.losses, self._world.history
                     )
-                    look = check.after_step
+                    look = self._after_broker_step(check)
         if look is None and process.name.startswith("broker"):
             return lambda: None  # its broker is not made yet
         self._looks[process] = look or self._after_client_step
@@ -83,14 +94,20 @@ class Checker:
                 return  # it has not loaded its store yet
             raise Violation("INV-4", f"the controller had metadata up to {self._version}, and now {image.version}")
         self._version = image.version
-        self._follow_topics(image)
+        topics, registered = (dict(image.topics), len(image.partitions)), dict(image.brokers)
+        if topics != self._topics:
+            self._topics = topics
+            self._follow_topics(image)
+        everybody, self._registered = registered != self._registered, registered
         for tp, state in image.partitions.items():
             known = self._recorded.get(tp)
-            if state is not known and state != known:
+            changed = state is not known and state != known
+            if changed:
                 self._recorded[tp] = state
                 follow_record(self._current[tp], state, image)
                 check_in_sync(self._current[tp])
-            check_active(self._current[tp], image, last_stays=not self._eligible_leader_replicas)
+            if changed or everybody:
+                check_active(self._current[tp], image, last_stays=not self._eligible_leader_replicas)
 
     def _follow_topics(self, image: MetadataImage) -> None:
         for tp in [tp for tp in self._current if tp not in image.partitions]:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from cluster.simulation.members import CONTROLLER, BrokerMember
 from cluster.simulation.nemesis import Nemesis, NotNow, deed, until
-from cluster.simulation.plan import LAG_MS, SESSION_MS
-from cluster.simulation.profiles import Fault
+from cluster.simulation.plan import LAG_MS
+from cluster.simulation.profiles import SESSION_MS, Fault
 from replog.topic import TopicPartition
 
 PATIENCE_S = 3 * (SESSION_MS + LAG_MS) / 1000

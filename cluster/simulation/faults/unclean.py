@@ -5,8 +5,8 @@ import asyncio
 from cluster.simulation.faults.crashes import down
 from cluster.simulation.members import BrokerMember
 from cluster.simulation.nemesis import Nemesis, NotNow, deed
-from cluster.simulation.plan import LAG_MS, SESSION_MS
-from cluster.simulation.profiles import Fault
+from cluster.simulation.plan import LAG_MS
+from cluster.simulation.profiles import SESSION_MS, Fault
 from replog.client.admin import Admin
 from replog.client.leadership import ElectionType
 from replog.topic import TopicPartition

@@ -43,6 +43,13 @@ def test_a_hundred_seeds_hold_every_invariant() -> None:
 
 
 @pytest.mark.processes
+def test_seeds_with_hundreds_of_partitions_hold_every_invariant() -> None:
+    outcomes = list(run_seeds(range(1, 5), PROFILES["many"], jobs=JOBS))
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    assert not failed, _told(failed)
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize(("profile", "seeds"), sorted(_known().items()))
 def test_seeds_that_once_failed_pass(profile: str, seeds: list[int]) -> None:
     failed = [outcome for outcome in run_seeds(seeds, PROFILES[profile]) if outcome.failed]
