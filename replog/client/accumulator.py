@@ -11,7 +11,7 @@ requests grow with the load.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from itertools import chain
 from typing import NamedTuple
 
@@ -195,6 +195,7 @@ class Accumulator:
         identity: Identity | None = None,
     ) -> None:
         self.topics: dict[str, list[PartitionQueue]] = {}
+        self._busy: dict[PartitionQueue, None] = {}  # those with batches, waiting or in flight
         self.used_bytes = 0
         self.flushing = 0  # flushes under way: nothing lingers meanwhile
         self._batch_size = batch_size
@@ -267,6 +268,7 @@ class Accumulator:
         batch.bytes = batch.records.append(timestamp_ms, key, value, headers)
         self.used_bytes += batch.bytes
         queue.batches.append(batch)
+        self._busy[queue] = None
         queue.open = batch
         self._offer_due(queue)
         if self._linger_s > 0:
@@ -329,6 +331,8 @@ class Accumulator:
             self._settle_sequences(queue, queue.sequences)
         while queue.batches and queue.batches[0].settled.is_set():
             queue.batches.popleft()
+        if not queue.batches and not queue.flying:
+            self._busy.pop(queue, None)
         self._offer_due(queue)
 
     def _settle_sequences(self, queue: PartitionQueue, sequences: Sequences) -> None:
@@ -353,15 +357,16 @@ class Accumulator:
             sequences.mend()
 
     def unsettled(self) -> list[Batch]:
-        batches = (batch for queue in self.queues() for batch in chain(queue.flying, queue.batches))
+        batches = (batch for queue in self._busy for batch in chain(queue.flying, queue.batches))
         return [batch for batch in batches if not batch.settled.is_set()]
 
-    def queues(self) -> Iterable[PartitionQueue]:
-        return (queue for queues in self.topics.values() for queue in queues)
+    def busy(self) -> list[PartitionQueue]:
+        """The queues with batches, waiting or in flight, as of now."""
+        return list(self._busy)
 
     def send_open_batches(self) -> None:
         """Offer everything, lingering or not."""
-        for queue in self.queues():
+        for queue in self.busy():
             self._offer(queue)
 
     def _due(self, queue: PartitionQueue, batch: Batch) -> bool:

@@ -45,6 +45,7 @@ class PartitionView(NamedTuple):
 class TopicView(NamedTuple):
     topic_id: bytes
     partitions: dict[int, PartitionView]
+    led: list[int]  # those with a leader
     max_batch_bytes: int
 
 
@@ -97,7 +98,8 @@ class ClusterView:
                 self.topics.pop(topic.topic, None)
                 continue
             partitions = {p.partition: PartitionView(p.leader, p.leader_epoch) for p in topic.partitions}
-            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, _max_batch_bytes(topic.configs))
+            led = [number for number, view in partitions.items() if view.leader >= 0]
+            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, led, _max_batch_bytes(topic.configs))
 
     def is_older(self, response: log_pb2.GetMetadataResponse) -> bool:
         return response.cluster_id == self.cluster_id and response.metadata_version < self.version

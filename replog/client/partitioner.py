@@ -41,7 +41,9 @@ class StickyPartitioner:
 
     def switch(self, topic: str, available: Sequence[int]) -> int:
         """Move to another of `available` (at least one), if there is another."""
-        previous = self._current.get(topic)
-        others = [partition for partition in available if partition != previous] or available
-        chosen = self._current[topic] = self._random.choice(others)
+        count = len(available)
+        index = self._random.randrange(count)
+        if available[index] == self._current.get(topic) and count > 1:
+            index = (index + self._random.randrange(1, count)) % count
+        chosen = self._current[topic] = available[index]
         return chosen

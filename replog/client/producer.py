@@ -206,8 +206,9 @@ class Producer:
     def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
         """The partitions that have a leader; all of them when none has."""
         view = self._metadata.view.topics.get(topic)
-        led = [n for n, state in view.partitions.items() if state.leader >= 0 and n < len(queues)] if view else []
-        return led or range(len(queues))
+        if view is None or not view.led or len(view.partitions) > len(queues):  # it has grown just now
+            return range(len(queues))
+        return view.led
 
     async def _load(self, accumulator: Accumulator, topic: str) -> list[PartitionQueue]:
         view = await self._metadata.topic(topic, self._max_block_s)

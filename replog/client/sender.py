@@ -90,7 +90,7 @@ class Sender:
             await asyncio.gather(*(stream.drain(DRAIN_TIMEOUT_S) for stream in self._streams.values()))
         streams = [stream.stop() for stream in self._streams.values()]
         await asyncio.gather(*self._tasks, *streams, return_exceptions=True)
-        for queue in self.accumulator.queues():
+        for queue in self.accumulator.busy():
             for batch in (*queue.flying, *queue.batches):
                 self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed", batch in queue.flying)
 
@@ -299,7 +299,7 @@ class Sender:
                     stream.cut()
                 elif waited_s > SILENCE_S:
                     self._stale.set()
-            for queue in self.accumulator.queues():
+            for queue in self.accumulator.busy():
                 self._expire(queue, now)
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:

@@ -233,3 +233,15 @@ async def test_a_buffer_that_stays_full_is_a_timeout_that_says_so() -> None:
     assert full.value.code is ErrorCode.REQUEST_TIMED_OUT
     harness.answer(harness.take(), 0)
     assert harness.accumulator.has_room(50)
+
+
+def test_a_queue_is_looked_after_only_while_it_holds_something() -> None:
+    harness = Harness()
+    harness.accumulator.grow("t", 5000, 1 << 20)
+    assert harness.accumulator.busy() == []
+    append(harness, b"a")
+    assert harness.accumulator.busy() == [harness.queue]
+    taken = harness.take()
+    assert harness.accumulator.busy() == [harness.queue], "its deadline has to be watched"
+    harness.answer(taken, 0)
+    assert harness.accumulator.busy() == []

@@ -16,7 +16,7 @@ RECORDS = 400
 def all_told(producer: Producer) -> bool:
     if producer._accumulator is None:
         return True
-    flying = any(queue.flying for queue in producer._accumulator.queues())
+    flying = any(queue.flying for queue in producer._accumulator.busy())
     return not flying and not any(batch.may_be_appended for batch in producer._accumulator.unsettled())
 
 
