@@ -164,8 +164,13 @@ class PartitionLeader:
         """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps.
 
         Raises INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator
-        could end its transaction) or what the log refuses; nothing is appended then.
+        could end its transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what
+        the log refuses; nothing is appended then.
         """
+        if (self.log.latest_epoch or 0) > self.leader_epoch:  # its start is noted, and must stay the log end (ST-13)
+            raise ReplogError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is about to begin another epoch; retry"
+            )
         if acks not in (0, 1, -1):
             raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; it may be 0, 1 or -1 (all)")
         if acks == -1 and len(self.isr) < self.min_insync_replicas:

@@ -8,7 +8,7 @@ flush, checkpoint, clean marker.
 import asyncio
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -39,7 +39,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import LogDirectories
 from replog.rpc import methods
 from replog.rpc.transport import Transport
-from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -149,9 +149,11 @@ class Broker:
             self._fetchers,
             broker_epoch,
             lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+            self._backoff(),
         )
         self._inspection.serve(logs)
-        self._roles.apply_image()
+        await self._roles.apply_image()
+        self._spawn(self._roles.retry())
         moves = ReplicaMoves(self.manager, logs)
         self._log_dirs.serve(logs, moves)
         self.manager.started = True
@@ -187,13 +189,16 @@ class Broker:
             self.manager.follower_quota,
         )
 
-    def _on_metadata(self, delta: pb.MetadataDelta) -> None:
-        """The image is ahead of the roles once a change fails, and no delta will bring it again: that is the end."""
-        if self._roles is not None:
-            try:
-                self._roles.apply_delta(delta)
-            except Exception as error:  # noqa: BLE001 (the metadata stream would take it for its own and resume)
-                self._fail(error)
+    async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+        """A change that cannot be applied will not come again: that is the end."""
+        if self._roles is None:
+            for record in records:
+                self._image.apply(record)
+            return
+        try:
+            await self._roles.apply(records)
+        except Exception as error:  # noqa: BLE001 (whatever it is)
+            self._fail(error)
 
     def _on_controller_heard(self) -> None:
         self.manager.hearing.controller_ms = self._clock.monotonic_ms()

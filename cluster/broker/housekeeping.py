@@ -52,12 +52,11 @@ class Housekeeping:
         self._manager.check_isrs()  # ISR-5
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await in_thread(self._logs.high_watermark_task())  # HW-11
+        await in_thread(self._logs.checkpoint_high_watermarks)  # HW-11
 
     async def _checkpoint_log_offsets(self) -> None:
-        """On the loop: a truncation that lowers a recovery point must not be overtaken by an older checkpoint."""
-        self._logs.checkpoint_recovery_points()
-        self._logs.checkpoint_log_starts()
+        await in_thread(self._logs.checkpoint_recovery_points)
+        await in_thread(self._logs.checkpoint_log_starts)
 
     async def _enforce_retention(self) -> None:
         self._logs.enforce_retention(self._manager.clock.wall_ms())

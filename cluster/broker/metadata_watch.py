@@ -1,7 +1,7 @@
 """Follows the controller's metadata: one stream, resumed from the last version applied, never polled (§0, §9)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import structlog
 
@@ -11,6 +11,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
 log = structlog.get_logger()
 
@@ -18,11 +19,12 @@ SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
 
 
 class MetadataWatch:
-    """Applies what changed to `image` and then calls `on_change` with it, in version order; `on_heard` whenever the
-    image is all that the controller knows, at least once a second.
+    """Hands what changed to `apply`, in version order, one change after the other; that puts it into `image`. Calls
+    `on_heard` whenever the image is all that the controller knows, at least once a second.
 
-    Changes that come in several deltas are applied in one piece: in between, a partition may be without its topic, or
-    with one of the same name that was deleted.
+    Changes that come in several deltas are handed over in one piece: in between, a partition may be without its topic,
+    or with one of the same name that was deleted. So are those that come while an earlier one is being applied, the
+    newest record of each key: there are never more of them than there is metadata.
     """
 
     def __init__(
@@ -31,7 +33,7 @@ class MetadataWatch:
         broker_id: int,
         incarnation_id: bytes,
         image: MetadataImage,
-        on_change: Callable[[pb.MetadataDelta], None],
+        apply: Callable[[Sequence[MetadataRecord]], Awaitable[None]],
         backoff: Backoff,
         on_heard: Callable[[], None] = lambda: None,
     ) -> None:
@@ -39,15 +41,23 @@ class MetadataWatch:
         self._broker_id = broker_id
         self._incarnation_id = incarnation_id
         self._image = image
-        self._on_change = on_change
+        self._apply = apply
         self._on_heard = on_heard
-        self._gathered = pb.MetadataDelta()  # what has come of changes that are not whole yet
         self._backoff = backoff
+        self._heard = 0  # the version up to which everything has come
+        self._gathered: dict[str, MetadataRecord] = {}  # of changes that are not whole yet
+        self._whole: dict[str, MetadataRecord] = {}  # of those that are, to be applied
+        self._news = asyncio.Event()
         self._moved = asyncio.Condition()
         self._first_latest: int | None = None  # the cluster's version when it was first heard of
 
     async def run(self) -> None:
         """Watch until cancelled; every failure of the wire is retried with a backoff."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen())
+            group.create_task(self._apply_whole())
+
+    async def _listen(self) -> None:
         while True:
             try:
                 await self._follow()
@@ -59,7 +69,7 @@ class MetadataWatch:
 
     async def _follow(self) -> None:
         request = pb.WatchMetadataRequest(
-            after_version=max(self._image.version, self._gathered.version),
+            after_version=self._heard,
             broker_id=self._broker_id,
             incarnation_id=self._incarnation_id,
         )
@@ -77,24 +87,32 @@ class MetadataWatch:
                         f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s",
                     ) from None
                 self._backoff.reset()
-                await self._apply(delta)
+                self._take(delta)
         finally:
             await deltas.aclose()  # type: ignore[attr-defined]
 
-    async def _apply(self, delta: pb.MetadataDelta) -> None:
-        self._gathered.MergeFrom(delta)
+    def _take(self, delta: pb.MetadataDelta) -> None:
+        _merge(self._gathered, delta.records)
+        self._heard = delta.version
         if delta.version < delta.latest_version:
             return
-        whole, self._gathered = self._gathered, pb.MetadataDelta()
-        if whole.records:
-            for record in whole.records:
-                self._image.apply(record)
-            self._on_change(whole)
-        self._on_heard()
-        async with self._moved:
-            if self._first_latest is None:
-                self._first_latest = delta.latest_version
-            self._moved.notify_all()
+        _merge(self._whole, self._gathered.values())
+        self._gathered.clear()
+        if self._first_latest is None:
+            self._first_latest = delta.latest_version
+        self._news.set()
+
+    async def _apply_whole(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            records, self._whole = self._whole, {}
+            if records:
+                await self._apply(list(records.values()))
+            if not self._whole:
+                self._on_heard()
+            async with self._moved:
+                self._moved.notify_all()
 
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
         """Until the image has reached `version`, and all that there was when the controller was first heard.
@@ -113,3 +131,10 @@ class MetadataWatch:
 
     def _has_reached(self, version: int) -> bool:
         return self._first_latest is not None and self._image.version >= max(version, self._first_latest)
+
+
+def _merge(into: dict[str, MetadataRecord], records: Iterable[MetadataRecord]) -> None:
+    """In version order, the newest of each key."""
+    for record in records:
+        into.pop(record.key, None)
+        into[record.key] = record

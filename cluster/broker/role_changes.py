@@ -1,25 +1,42 @@
 """Metadata into roles: which replicas this broker hosts, which it leads, which it copies from whom (§2).
 
-Deletions come first, then new leaderships, then new followerships (§2.3); the image was updated before.
+A change of the metadata has two phases, so that nothing here waits for a disk on the event loop:
+
+1. *Prepare*: what the change needs of the disks is worked out from it. Replicas that go are given up, and whatever
+   waits on them is answered; those that are about to lead are copied from nobody any more, and take no records: where
+   their epoch begins is noted in memory (divergence 26). Then a thread makes it all durable: directories renamed and
+   made, epochs.
+2. *Commit*, in one step: the image, and with it the roles; new leaderships, then new followerships (§2.3).
+
+Changes are carried out one after the other. A replica for which there was no room, or no descriptor, plays the role
+that it had, or none, until a later try finds some; any other failure of a disk ends the broker.
 """
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import structlog
 
 from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.partition import HostedPartition
 from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.threads import in_thread
+from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
 from leader.partition import PartitionLeader
+from replog.backoff import Backoff
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.log.changes import LogChange, NewReplica, is_passing
 from replog.log.directories import LogDirectories
 from replog.metadata import NO_LEADER, PartitionState, Topic
-from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
+
+Placed = Mapping[TopicPartition, PartitionState | None]  # None of what is not there any more
 
 
 class RoleChanges:
@@ -32,6 +49,7 @@ class RoleChanges:
         fetchers: FetcherManager,
         broker_epoch: int,
         shutting_down: Callable[[], bool],
+        backoff: Backoff,
     ) -> None:
         self._manager = manager
         self._image = manager.image
@@ -40,34 +58,119 @@ class RoleChanges:
         self._fetchers = fetchers
         self._broker_epoch = broker_epoch
         self._shutting_down = shutting_down
+        self._backoff = backoff
+        self._turn = asyncio.Lock()
+        self._refused: dict[TopicPartition, None] = {}  # replicas that are to be tried again
+        self._any_refused = asyncio.Event()
 
-    def apply_image(self) -> None:
+    async def apply_image(self) -> None:
         """Everything at once, at start."""
-        self._set_rates()
-        self._apply(list(self._image.partitions))
+        async with self._turn:
+            self._set_rates()
+            await self._change([], self._image.partitions)
         for tp in self._logs.logs:
             if tp not in self._manager.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
-    def apply_delta(self, delta: pb.MetadataDelta) -> None:
-        """What one delta changed; the image holds it already."""
-        changed: dict[TopicPartition, None] = {}
+    async def apply(self, records: Sequence[MetadataRecord]) -> None:
+        """One change of the metadata, whole: first what it needs of the disks, then the image and the roles."""
+        async with self._turn:
+            await self._change([record for record in records if record.version > self._image.version])
+
+    async def retry(self) -> None:
+        """Try again what was refused, until cancelled."""
+        while True:
+            await self._any_refused.wait()
+            await asyncio.sleep(self._backoff.next_s())
+            async with self._turn:
+                await self._change([], {tp: self._image.partitions.get(tp) for tp in self._refused})
+            if not self._refused:
+                self._any_refused.clear()
+                self._backoff.reset()
+
+    async def _change(self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({})) -> None:
+        """What the records say, and `besides` as the image is."""
+        coming = MetadataImage()
+        for record in records:
+            coming.apply(record)
+        placed = {**besides, **coming.partitions, **dict.fromkeys(_removed(records))}
+        change = self._prepare(placed, self._image.topics | coming.topics)
+        if change:
+            try:
+                await in_thread(change.run)
+            except asyncio.CancelledError:
+                change.abandon()
+                raise
+            self._logs.commit(change, self._manager.clock.wall_ms())
+        self._note_failures(placed, change)
+        for record in records:
+            self._image.apply(record)
+        self._commit(records, placed)
+
+    # -- prepare
+
+    def _prepare(self, placed: Placed, topics: Mapping[str, Topic]) -> LogChange:
+        gone: list[TopicPartition] = []
+        new: dict[TopicPartition, NewReplica] = {}
+        leading: dict[TopicPartition, int] = {}
+        for tp, state in placed.items():
+            topic, here = topics.get(tp.topic), self._logs.topic_id(tp)
+            if state is None or topic is None or self._broker_id not in state.replicas:
+                if tp in self._manager.hosted or here is not None:
+                    gone.append(tp)
+                continue
+            if here is not None and here != topic.topic_id:  # the name was deleted and created again (CT-18)
+                gone.append(tp)
+                here = None
+            leads = state.leader == self._broker_id
+            if here is None:
+                new[tp] = NewReplica(topic.topic_id, _topic_config(topic), state.leader_epoch if leads else None)
+            elif leads and state.leader_epoch > self._led_epoch(tp):
+                leading[tp] = state.leader_epoch
+        for tp in gone:
+            self._stop_hosting(tp)
+        for tp in leading:
+            self._fetchers.stop(tp)  # no follower append may follow the epoch's start (§2.3 step 3)
+        return self._logs.plan(gone, new, leading)
+
+    def _led_epoch(self, tp: TopicPartition) -> int:
+        hosted = self._manager.hosted.get(tp)
+        return hosted.leader.leader_epoch if hosted is not None and hosted.leader is not None else -1
+
+    def _stop_hosting(self, tp: TopicPartition) -> None:
+        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2)."""
+        self._fetchers.stop(tp)
+        if self._manager.hosted.pop(tp, None) is not None:
+            self._manager.check_now(tp)
+        log.info("deleting replica", partition=str(tp))
+
+    def _note_failures(self, placed: Placed, change: LogChange) -> None:
+        for tp in placed:
+            self._refused.pop(tp, None)
+        for tp, error in change.failures.items():
+            if not is_passing(error):
+                self._manager.on_storage_error(error)
+                if self._logs.get(tp) is not None:
+                    continue  # it fails again when it is to lead, and is offline then
+            log.error("replica refused, to be tried again", partition=str(tp), reason=error.message)
+            self._refused[tp] = None
+            self._any_refused.set()
+
+    # -- commit
+
+    def _commit(self, records: Sequence[MetadataRecord], placed: Placed) -> None:
+        changed: dict[TopicPartition, None] = dict.fromkeys(placed)
         brokers: list[int] = []
-        for record in delta.records:
+        for record in records:
             kind = record.WhichOneof("value")
-            if kind == "partition":
-                changed[TopicPartition(record.partition.topic, record.partition.partition)] = None
-            elif kind == "topic":  # first of all, so that a new leader goes by them
+            if kind == "topic":  # first of all, so that a new leader goes by them
                 self._configure(record.topic.topic)
             elif kind == "broker_config" and record.broker_config.broker_id == self._broker_id:
                 self._set_rates()
             elif kind == "broker":
                 brokers.append(record.broker.broker_id)
                 changed.update(dict.fromkeys(self._followed_from(record.broker.broker_id)))
-            elif kind is None and record.key.startswith("partition/"):
-                topic, _, partition = record.key.removeprefix("partition/").rpartition("/")
-                changed[TopicPartition(topic, int(partition))] = None
-        self._apply(changed)
+        self._take_up(changed)
         if brokers:
             self._reconsider(brokers)
 
@@ -104,25 +207,18 @@ class RoleChanges:
             if hosted.follower is not None and hosted.follower.leader_id == leader_id
         ]
 
-    def _apply(self, changed: Iterable[TopicPartition]) -> None:
+    def _take_up(self, changed: Iterable[TopicPartition]) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
         following: list[tuple[TopicPartition, PartitionState]] = []
         for tp in changed:
             state = self._image.partitions.get(tp)
-            if state is None or self._broker_id not in state.replicas or self._is_other_topic(tp):
-                self._stop_hosting(tp)
-            if state is not None and self._broker_id in state.replicas:
+            if state is not None and self._broker_id in state.replicas and tp not in self._refused:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
         for tp, state in leading:
             self._guarded(self._lead, tp, state)
         for tp, state in following:
             self._guarded(self._follow, tp, state)
         self._fetchers.close_idle()
-
-    def _is_other_topic(self, tp: TopicPartition) -> bool:
-        """The name was deleted and created again: what is here belongs to a topic that is gone (CT-18)."""
-        here = self._logs.topic_id(tp)
-        return here is not None and here != self._image.topics[tp.topic].topic_id
 
     def _guarded(
         self, change: Callable[[TopicPartition, PartitionState], None], tp: TopicPartition, state: PartitionState
@@ -134,28 +230,18 @@ class RoleChanges:
                 raise
             self._manager.on_storage_error(error)
 
-    def _stop_hosting(self, tp: TopicPartition) -> None:
-        """Stop fetching, forget the partition, answer what waits on it, then delete its log (§2.3 step 2)."""
-        self._fetchers.stop(tp)
-        if self._manager.hosted.pop(tp, None) is not None:
-            self._manager.check_now(tp)
-        if self._logs.get(tp) is not None:
-            log.info("deleting replica", partition=str(tp))
-            self._logs.delete(tp, self._manager.clock.wall_ms())
-
     def _host(self, tp: TopicPartition) -> HostedPartition:
         hosted = self._manager.hosted.get(tp)
         if hosted is None:
-            topic = self._image.topics[tp.topic]
-            config = _topic_config(topic)
-            found = self._logs.get(tp) or self._logs.create(tp, topic.topic_id, config)
+            topic, found = self._image.topics[tp.topic], self._logs.get(tp)
+            assert found is not None, f"{tp} was not prepared"
             hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, found)
-            hosted.configure(config, self._broker_id)
+            hosted.configure(_topic_config(topic), self._broker_id)
             found.on_failure = lambda error: self._manager.went_offline(tp, error)
         return hosted
 
     def _lead(self, tp: TopicPartition, state: PartitionState) -> None:
-        """makeLeader; no follower append may follow the epoch bump, so the fetch stops first (§2.3 step 3)."""
+        """makeLeader; the epoch's start is durable already."""
         hosted = self._host(tp)
         self._fetchers.stop(tp)
         leader = hosted.leader or PartitionLeader(
@@ -197,6 +283,14 @@ class RoleChanges:
             self._fetchers.stop(hosted.topic_partition)
         elif start_over or not self._fetchers.is_fetching(hosted.topic_partition, leader):
             self._fetchers.fetch(hosted, leader)
+
+
+def _removed(records: Iterable[MetadataRecord]) -> Iterator[TopicPartition]:
+    """The partitions that are not there any more."""
+    for record in records:
+        if record.WhichOneof("value") is None and record.key.startswith("partition/"):
+            topic, _, partition = record.key.removeprefix("partition/").rpartition("/")
+            yield TopicPartition(topic, int(partition))
 
 
 def _topic_config(topic: Topic) -> TopicConfig:

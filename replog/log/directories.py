@@ -12,11 +12,12 @@ directories of a partition's plain name, and never none.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.log.changes import DirectoryChange, LogChange, NewReplica
 from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files import fsync_directory
@@ -139,16 +140,53 @@ class LogDirectories:
 
     # -- replicas
 
+    def plan(
+        self,
+        gone: Iterable[TopicPartition],
+        new: Mapping[TopicPartition, NewReplica],
+        leading: Mapping[TopicPartition, int],
+    ) -> LogChange:
+        """Replicas that go, and are not here any more from now on; that come, as others of the same name perhaps; and
+        that lead in a new epoch, which begins at the log end: none of them may be appended to before it is durable."""
+        change = LogChange()
+        for tp in gone:
+            for manager in (self._home(tp), self._future_home(tp)):
+                if manager is not None:
+                    manager.plan_deletion(tp, self._part(change, manager))
+        for tp, replica in new.items():
+            self._part(change, self._place(tp, change)).new[tp] = replica
+        for tp, epoch in leading.items():
+            log = self.get(tp)
+            if log is not None:
+                log.assign_epoch_start(epoch, save=False)
+                change.leading[tp] = log
+        return change
+
+    def commit(self, change: LogChange, now_ms: int) -> None:
+        """It was run: what was created is here."""
+        for manager in self.managers:
+            if manager.directory in change.directories:
+                manager.commit(change.directories[manager.directory], now_ms)
+
+    @staticmethod
+    def _part(change: LogChange, manager: LogManager) -> DirectoryChange:
+        return change.directories.setdefault(manager.directory, manager.change())
+
+    def _place(self, tp: TopicPartition, change: LogChange) -> LogManager:
+        """Where the replica is, or was begun, or is wished to be, or else the directory with the fewest of them."""
+        for manager in self.managers:
+            if tp in manager.logs or tp in manager.failed or (manager.directory / tp.directory_name).exists():
+                return manager
+
+        def replicas(manager: LogManager) -> int:
+            planned = change.directories.get(manager.directory)
+            return len(manager.logs) + len(manager.futures) + (len(planned.new) if planned is not None else 0)
+
+        return self._wishes.pop(tp, None) or min(self.managers, key=replicas)
+
     def create(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
-        """`LogManager.create` where the replica is, or was begun, or is wished to be, or else in the directory with
-        the fewest of them."""
-        home = next(
-            (m for m in self.managers if tp in m.logs or tp in m.failed or (m.directory / tp.directory_name).exists()),
-            None,
-        )
-        wish = self._wishes.pop(tp, None)
-        fewest = min(self.managers, key=lambda manager: len(manager.logs) + len(manager.futures))
-        return (home or wish or fewest).create(tp, topic_id, config)
+        """`LogManager.create` in the place where `plan` would have it."""
+        return self._place(tp, LogChange()).create(tp, topic_id, config)
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:
         """`LogManager.delete`, of its future log too."""
@@ -246,15 +284,9 @@ class LogDirectories:
         for manager in self.managers:
             manager.checkpoint_log_starts()
 
-    def high_watermark_task(self) -> Callable[[], None]:
-        """See `LogManager.high_watermark_task`."""
-        tasks = [manager.high_watermark_task() for manager in self.managers]
-
-        def write() -> None:
-            for task in tasks:
-                task()
-
-        return write
+    def checkpoint_high_watermarks(self) -> None:
+        for manager in self.managers:
+            manager.checkpoint_high_watermarks()
 
     # -- the end
 

@@ -3,6 +3,7 @@
 It is what divergence is found with, so it is written durably before the data that it speaks of.
 """
 
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from operator import itemgetter
@@ -18,11 +19,14 @@ _start = itemgetter(1)
 
 
 class LeaderEpochCache:
-    """Epochs and their start offsets, both strictly increasing (EP-1); every change is durable when it returns."""
+    """Epochs and their start offsets, both strictly increasing (EP-1); every change is durable when it returns, except
+    for `note`, after which `save` makes it so, in any thread."""
 
     def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
         self.path = path
-        self._entries = list(entries)
+        self._entries = list(entries)  # replaced, never changed
+        self._saved = self._entries  # what the file has
+        self._saving = threading.Lock()
 
     @classmethod
     def load(cls, path: Path) -> "LeaderEpochCache":
@@ -46,6 +50,25 @@ class LeaderEpochCache:
 
     def assign_all(self, starts: Iterable[EpochEntry]) -> None:
         """`assign` each, with one write at most; nothing is noted if that fails."""
+        entries = self._with(starts)
+        if entries != self._entries:
+            self.replace(entries)
+
+    def note(self, epoch: int, start_offset: int) -> None:
+        """`assign` in memory alone: `save` it before the epoch counts (EP-9)."""
+        entries = self._with([(epoch, start_offset)])
+        if entries != self._entries:
+            self._entries = entries
+
+    def save(self) -> None:
+        """Make durable what was noted."""
+        with self._saving:
+            entries = self._entries
+            if entries is not self._saved:
+                self._write(entries)
+                self._saved = entries
+
+    def _with(self, starts: Iterable[EpochEntry]) -> list[EpochEntry]:
         entries = list(self._entries)
         for epoch, start in starts:
             if epoch < 0 or start < 0:
@@ -55,14 +78,14 @@ class LeaderEpochCache:
             while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start):
                 entries.pop()
             entries.append((epoch, start))
-        if entries != self._entries:
-            self.replace(entries)
+        return entries
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
         """Take `entries` in place of all others, durably; the others stay if that fails."""
         taken = list(entries)
-        self._write(taken)
-        self._entries = taken
+        with self._saving:
+            self._write(taken)
+            self._entries = self._saved = taken
 
     def truncate_from_end(self, offset: int) -> None:
         """Forget the epochs that begin at or after `offset` (EP-4); nothing for a negative one."""

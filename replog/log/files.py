@@ -115,6 +115,12 @@ def fsync_path(path: Path) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace `path` so that a crash leaves the old content or the new: `.tmp`, fsync, rename, fsync directory."""
+    replace_file(path, content)
+    fsync_directory(path.parent)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """The same, for a caller who fsyncs the directory once for all that it does there."""
     temporary = path.with_name(path.name + ".tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
@@ -123,4 +129,3 @@ def write_atomically(path: Path, content: bytes) -> None:
     finally:
         os.close(fd)
     os.replace(temporary, path)
-    fsync_directory(path.parent)

@@ -117,8 +117,7 @@ class Log:
 
     @property
     def latest_epoch(self) -> int | None:
-        latest = self.epochs.latest()
-        return latest[0] if latest else None
+        return latest[0] if (latest := self.epochs.latest()) else None
 
     @property
     def size(self) -> int:
@@ -150,10 +149,12 @@ class Log:
         """EP-6 with this log's end."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
-    def assign_epoch_start(self, epoch: int) -> None:
-        """Note, durably, that `epoch` begins at the log end: a leader does so before it serves (EP-3)."""
+    def assign_epoch_start(self, epoch: int, *, save: bool = True) -> None:
+        """Note that `epoch` begins at the log end: durably, or `epochs.save` follows before a leader serves (EP-3)."""
         with self._working:
-            self.epochs.assign(epoch, self.log_end_offset)
+            self.epochs.note(epoch, self.log_end_offset)
+            if save:
+                self.epochs.save()
 
     # -- appending
 
@@ -402,8 +403,7 @@ class Log:
 
     def flush(self, up_to: int | None = None) -> None:
         """fsync everything below `up_to` (the log end if None), now (LG-18)."""
-        task = self.flush_task(up_to)
-        if task is not None:
+        if (task := self.flush_task(up_to)) is not None:
             with self._working:
                 task.run()
             self.flushed(task)

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.log.changes import DirectoryChange, Doomed, NewReplica, create_log
 from replog.log.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -32,7 +33,7 @@ from replog.log.errors import InconsistentTopicId, LogStorageError, storage_erro
 from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
-from replog.log.partition_metadata import format_topic_id, read_topic_id, write_topic_id
+from replog.log.partition_metadata import format_topic_id, read_topic_id
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
 
 MAX_FILE_NAME = 255
@@ -77,12 +78,13 @@ class LogManager:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
+        self._gone: dict[TopicPartition, None] = {}  # that the checkpoints may name still
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._loaded = False
         self._recovery_points = OffsetCheckpoint(directory / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(directory / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT)
-        self._writing_high_watermarks = threading.Lock()
+        self._writing = threading.Lock()  # a checkpoint: whoever is last has the newest offsets
         with storage_errors(directory):
             missing = [path for path in (directory, *directory.parents) if not path.exists()]
             directory.mkdir(parents=True, exist_ok=True)
@@ -114,10 +116,6 @@ class LogManager:
     def _all(self) -> dict[TopicPartition, Log]:
         """Future logs too; no partition has both kinds here."""
         return {**self._logs, **{tp: future.log for tp, future in self._futures.items()}}
-
-    def _has(self, tp: TopicPartition, log: Log) -> bool:
-        future = self._futures.get(tp)
-        return self._logs.get(tp) is log or (future is not None and future.log is log)
 
     def _new_id(self) -> UUID:
         return UUID(bytes=self._randbytes(16), version=4)
@@ -247,38 +245,54 @@ class LogManager:
                     f"not {format_topic_id(topic_id)}; delete that replica first"
                 )
             return self._logs[tp]
-        self._add(tp, topic_id, self._new_log(tp.directory_name, topic_id, config))
+        change = self.change()
+        change.new[tp] = NewReplica(topic_id, config)
+        change.run()
+        if tp in change.failures:
+            raise change.failures[tp]
+        self.commit(change, 0)
         return self._logs[tp]
-
-    def _new_log(self, name: str, topic_id: bytes, config: TopicConfig) -> Log:
-        path = self.directory / name
-        with storage_errors(path):
-            path.mkdir(exist_ok=True)
-            write_topic_id(path, topic_id)
-            fsync_directory(self.directory)
-        return Log.open(path, config, clean=True)
 
     def delete(self, tp: TopicPartition, now_ms: int, deletion_id: str | None = None) -> None:
         """Take a replica away: its directory is renamed at once, and removed after `file.delete.delay.ms` (LG-17).
 
         `deletion_id` is for its new name, if that matters.
         """
-        log = self._logs.pop(tp)
-        del self._topic_ids[tp]
-        doomed = self._doom(tp, log, deletion_id)
-        self._doomed.append((doomed, now_ms, log.config.file_delete_delay_ms))
-        self.checkpoint_all()
-        self.cleaned_offsets.forget(tp)
+        change = self.change()
+        self.plan_deletion(tp, change, deletion_id)
+        change.run()
+        self.commit(change, now_ms)
 
-    def _doom(self, tp: TopicPartition, log: Log, deletion_id: str | None = None) -> Path:
-        """Its directory's new name, durably that of a deletion."""
+    def change(self) -> DirectoryChange:
+        """Nothing yet: to be filled, run in any thread, and committed."""
+        return DirectoryChange(self.directory, self._forget_gone)
+
+    def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
+        """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1)."""
+        future = self._futures.pop(tp, None)
+        if future is None:
+            del self._topic_ids[tp]
+        log = self._logs.pop(tp) if future is None else future.log
         log.abandon()
+        self._gone[tp] = None
         tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
-        doomed = self.directory / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)  # FN-1
-        with storage_errors(log.directory):
-            log.directory.rename(doomed)
-            fsync_directory(self.directory)
-        return doomed
+        renamed = self.directory / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)
+        change.doomed.append(Doomed(log.directory, renamed, log.config.file_delete_delay_ms if future is None else 0))
+
+    def commit(self, change: DirectoryChange, now_ms: int) -> None:
+        """The change was run: what was created is here."""
+        self._doomed += [(doomed.renamed, now_ms, doomed.delay_ms) for doomed in change.doomed]
+        for tp, log in change.logs.items():
+            self._add(tp, change.new[tp].topic_id, log)
+
+    def _forget_gone(self) -> None:
+        gone = list(self._gone)
+        for tp in gone:
+            self.cleaned_offsets.forget(tp)
+        if gone:
+            self.checkpoint_all()
+        for tp in gone:
+            self._gone.pop(tp, None)
 
     # -- future logs (§7.7)
 
@@ -295,7 +309,9 @@ class LogManager:
                 ErrorCode.INVALID_REQUEST, f"{self.directory / tp.directory_name} is in the way; move it away"
             )
         try:
-            future = FutureLog(self._new_log(name, topic_id, config), topic_id)
+            future = FutureLog(create_log(self.directory / name, NewReplica(topic_id, config)), topic_id)
+            with storage_errors(self.directory):
+                fsync_directory(self.directory)
         except LogStorageError:
             shutil.rmtree(self.directory / name, ignore_errors=True)
             raise
@@ -304,8 +320,10 @@ class LogManager:
 
     def drop_future(self, tp: TopicPartition) -> None:
         """Take it away, and its files at once: nobody reads them, and they may be what has filled the disk."""
-        shutil.rmtree(self._doom(tp, self._futures.pop(tp).log), ignore_errors=True)
-        self.checkpoint_all()
+        change = self.change()
+        self.plan_deletion(tp, change)
+        change.run()
+        shutil.rmtree(change.doomed[0].renamed, ignore_errors=True)
 
     def promote_future(self, tp: TopicPartition) -> Log:
         """It is the partition's log now, and its directory gets the plain name, durably."""
@@ -342,20 +360,7 @@ class LogManager:
 
     def checkpoint_high_watermarks(self) -> None:
         """HW-11; nothing before everything is loaded (HW-12)."""
-        self.high_watermark_task()()
-
-    def high_watermark_task(self) -> Callable[[], None]:
-        """The same in two steps: takes the offsets now; the call returned writes them, in any thread.
-
-        Those of replicas that are gone by then stay out: a new replica of that name must not inherit one.
-        """
-        taken = [(tp, log, log.high_watermark) for tp, log in self._all().items()]
-
-        def write() -> None:
-            with self._writing_high_watermarks:
-                self._checkpoint(self._high_watermarks, {tp: hw for tp, log, hw in taken if self._has(tp, log)})
-
-        return write
+        self._checkpoint(self._high_watermarks, lambda: {tp: log.high_watermark for tp, log in self._all().items()})
 
     def checkpoint_all(self) -> None:
         self.checkpoint_recovery_points()
@@ -363,19 +368,24 @@ class LogManager:
         self.checkpoint_high_watermarks()
 
     def checkpoint_recovery_points(self) -> None:
-        self._checkpoint(self._recovery_points, {tp: log.recovery_point for tp, log in self._all().items()})
+        self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})
 
     def checkpoint_log_starts(self) -> None:
         """Only those that the first segment's name does not tell (1.1)."""
-        starts = {tp: (log.log_start_offset, log.segments[0].base_offset) for tp, log in self._all().items()}
-        self._checkpoint(self._log_starts, {tp: start for tp, (start, base) in starts.items() if start > base})
 
-    def _checkpoint(self, checkpoint: OffsetCheckpoint, offsets: dict[TopicPartition, int]) -> None:
-        """Replace the file; entries of replicas that could not be loaded stay as they are."""
-        if not self._loaded:
-            return
-        kept = {tp: offset for tp, offset in checkpoint.read().items() if tp in self.failed} if self.failed else {}
-        checkpoint.write(kept | offsets)
+        def starts() -> dict[TopicPartition, int]:
+            found = {tp: (log.log_start_offset, log.segments[0].base_offset) for tp, log in self._all().items()}
+            return {tp: start for tp, (start, base) in found.items() if start > base}
+
+        self._checkpoint(self._log_starts, starts)
+
+    def _checkpoint(self, checkpoint: OffsetCheckpoint, take: Callable[[], dict[TopicPartition, int]]) -> None:
+        """Replace the file, in any thread; entries of replicas that could not be loaded stay as they are."""
+        with self._writing:
+            if not self._loaded:
+                return
+            kept = {tp: offset for tp, offset in checkpoint.read().items() if tp in self.failed} if self.failed else {}
+            checkpoint.write(kept | take())
 
     # -- the end
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files import write_atomically
+from replog.log.files import replace_file
 
 PARTITION_METADATA = "partition.metadata"
 MAX_BYTES = 4096
@@ -36,9 +36,9 @@ def read_topic_id(directory: Path) -> bytes | None:
 
 
 def write_topic_id(directory: Path, topic_id: bytes) -> None:
-    """Write the file, durably. ValueError unless the id is 16 bytes that are not all zero."""
+    """Write the file; fsync the directory then. ValueError unless the id is 16 bytes that are not all zero."""
     if len(topic_id) != 16 or topic_id == bytes(16):
         raise ValueError(f"topic id {topic_id.hex()!r} is not 16 bytes, or all zero")
     path = directory / PARTITION_METADATA
     with storage_errors(path):
-        write_atomically(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())
+        replace_file(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())

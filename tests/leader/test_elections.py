@@ -8,7 +8,7 @@ import pytest
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.isr import Committed
 from leader.partition import PartitionLeader
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
@@ -23,6 +23,16 @@ def test_the_epoch_start_is_durable_before_anything_is_served_st_13(tmp_path: Pa
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=2))
     assert leader.leader_epoch_start_offset == 5
     assert LeaderEpochCache.load(tmp_path / LEADER_EPOCH_CHECKPOINT).entries == ((0, 0), (2, 5))
+
+
+def test_nothing_is_appended_between_the_note_of_an_epoch_and_its_beginning_st_13(tmp_path: Path) -> None:
+    """The next epoch's start is noted where the log ends, and made durable before the leader takes the epoch up."""
+    leader = leader_of(log_of(tmp_path, "1:0-4"), state(epoch=1))
+    leader.log.assign_epoch_start(2, save=False)
+    with pytest.raises(ReplogError, match="t-0 is about to begin another epoch; retry") as refused:
+        produce(leader)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leader.log.log_end_offset == 5
 
 
 def test_older_metadata_is_ignored(tmp_path: Path) -> None:

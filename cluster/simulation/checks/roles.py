@@ -38,15 +38,17 @@ def _check_epochs(partition: Partition, replica: Replica) -> None:
 
 
 def check_log_epochs(partition: Partition, replica: Replica) -> None:
-    """INV-1: nothing in the log is of an epoch that its broker does not know."""
+    """INV-1: nothing in the log is of an epoch that its broker does not know, except where one begins for which it was
+    elected: that is noted before it leads (divergence 26)."""
     epoch = replica.epoch
     if epoch == NO_EPOCH:
         return
     last = replica.chain.last
     if last is not None and last.epoch > epoch:
         partition.fail("INV-1", f"broker {replica.broker_id} is in epoch {epoch}, and its log has {last}")
-    if replica.latest is not None and replica.latest[0] > epoch:
-        partition.fail("INV-1", f"broker {replica.broker_id} is in epoch {epoch}, and its cache has {replica.latest}")
+    latest = replica.latest
+    if latest is not None and latest[0] > epoch and partition.recorded_leaders.get(latest[0]) != replica.broker_id:
+        partition.fail("INV-1", f"broker {replica.broker_id} is in epoch {epoch}, and its cache has {latest}")
 
 
 def _act(partition: Partition, replica: Replica) -> None:

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from cluster.metadata_image import partition_to_record
 from follower.partition import FetchState
-from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
 from tests.cluster.broker.virtual_pair import VirtualPair
 
@@ -105,21 +105,13 @@ def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair: VirtualP
     tp = TopicPartition("t", 0)
     topic = metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
     partition = partition_to_record(tp, b"2" * 16, image.partitions[tp])
-    delta = controller_pb2.MetadataDelta(
-        records=[
-            metadata_pb2.MetadataRecord(key="topic/t", version=image.version + 1, topic=topic),
-            metadata_pb2.MetadataRecord(key="partition/t/0", version=image.version + 2, partition=partition),
-        ]
-    )
-
-    async def hear() -> None:
-        for record in delta.records:
-            image.apply(record)
-        roles.apply_delta(delta)
-
+    records = [
+        metadata_pb2.MetadataRecord(key="topic/t", version=image.version + 1, topic=topic),
+        metadata_pb2.MetadataRecord(key="partition/t/0", version=image.version + 2, partition=partition),
+    ]
     pair.network.slow("broker-1", "broker-2", (500, 500))
     pair.produce(100, 100, acks=1)
-    pair.run(hear(), pair.processes[2])
+    pair.run(roles.apply(records), pair.processes[2])
     pair.loop.run_until(pair.loop.time() + 5)
     assert pair.hosted(2).topic_id == b"2" * 16
     assert (pair.log(1).log_end_offset, pair.log(2).log_end_offset) == (2, 0)

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,7 +12,7 @@ from cluster.controller import watchers
 from cluster.metadata_image import MetadataImage
 from replog.backoff import Backoff
 from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2
+from replog.rpc.v1 import controller_pb2, metadata_pb2
 
 from .conftest import InProcessCluster, batch, eventually
 
@@ -24,9 +24,11 @@ class Watched:
         self.image = MetadataImage()
         self.whole: list[bool] = []
         channel = cluster.channel(cluster.controller_address)
-        self.watch = MetadataWatch(channel, 9, b"w" * 16, self.image, self._on_change, Backoff(random.Random(1)))
+        self.watch = MetadataWatch(channel, 9, b"w" * 16, self.image, self._apply, Backoff(random.Random(1)))
 
-    def _on_change(self, delta: controller_pb2.MetadataDelta) -> None:
+    async def _apply(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+        for record in records:
+            self.image.apply(record)
         self.whole.append(all(tp.topic in self.image.topics for tp in self.image.partitions))
 
     @asynccontextmanager
@@ -81,7 +83,7 @@ async def test_changes_whose_second_half_comes_on_another_stream_are_applied_in_
     half = [record for record in records if not record.key.startswith("topic/")]
     assert half[-1].version < latest
     first = controller_pb2.MetadataDelta(version=half[-1].version, records=half, latest_version=latest)
-    await watched.watch._apply(first)
+    watched.watch._take(first)
     assert watched.image.version == 0
     async with watched.running():
         await watched.watch.wait_for_version(latest, 5)
@@ -111,6 +113,6 @@ async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_a
     await alter_retention(cluster, "t")
 
     broker._spawn(broker._watch.run())
-    await eventually(lambda: all(hosted.topic_id == topic_id for hosted in broker.manager.hosted.values()))
+    await eventually(lambda: [hosted.topic_id for hosted in broker.manager.hosted.values()] == [topic_id] * 8)
     assert [hosted.log.log_end_offset for hosted in broker.manager.hosted.values()] == [0] * 8
     assert not broker.failed

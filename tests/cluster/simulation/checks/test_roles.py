@@ -115,7 +115,7 @@ def test_inv_4_the_controllers_metadata_goes_back_to_an_older_copy(tmp_path: Pat
 
 def test_st_13_a_leader_has_not_noted_where_its_epoch_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = three(tmp_path, "0:0-4")
-    monkeypatch.setattr(Log, "assign_epoch_start", lambda *_: None)
+    monkeypatch.setattr(Log, "assign_epoch_start", lambda *_, **__: None)
     elected = state(leader=2, epoch=1, partition_epoch=1)
     world.record(elected)
     with violates("ST-13", "broker 2 leads in epoch 1"):

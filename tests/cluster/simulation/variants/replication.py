@@ -164,7 +164,7 @@ def _anyone(self: PartitionLeader, replica_id: int, follower: FollowerState) -> 
     return True
 
 
-def _no_start_of_epoch(self: Log, epoch: int) -> None:
+def _no_start_of_epoch(self: Log, epoch: int, **_: bool) -> None:
     """Only appends note an epoch."""
 
 

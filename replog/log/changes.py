@@ -1,0 +1,137 @@
+"""What one change of metadata does to a broker's files: replicas that go, that come, and that begin to lead.
+
+`LogDirectories.plan` makes a `LogChange`, its `run` waits for the disks, in any thread, and `LogDirectories.commit`
+takes over what has come. After a crash in between there are replicas without records, or epochs that begin at the log
+end, as after one behind it.
+"""
+
+import errno
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.log.errors import LogStorageError, storage_errors
+from replog.log.files import fsync_directory
+from replog.log.log import Log
+from replog.log.partition_metadata import write_topic_id
+from replog.topic import TopicPartition
+
+PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)  # say nothing against the disk
+
+
+class NewReplica(NamedTuple):
+    """A replica that is placed here; `leads_in` is the epoch in which it begins, if it leads."""
+
+    topic_id: bytes
+    config: TopicConfig
+    leads_in: int | None = None
+
+
+class Doomed(NamedTuple):
+    """A replica's directory, its name from now on, and how long it stays."""
+
+    path: Path
+    renamed: Path
+    delay_ms: int
+
+
+@dataclass(slots=True)
+class DirectoryChange:
+    """What happens in one log directory: names go, durably, before any comes that might be the same."""
+
+    directory: Path
+    forget_gone: Callable[[], None]  # writes the checkpoints: a replica that comes must not inherit
+    doomed: list[Doomed] = field(default_factory=list)
+    new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of those that were created
+    failures: dict[TopicPartition, LogStorageError] = field(default_factory=dict)  # of those that were not
+
+    def run(self) -> None:
+        """LogStorageError if something cannot go; what cannot come is left out, with the reason."""
+        with storage_errors(self.directory):
+            for doomed in self.doomed:
+                doomed.path.rename(doomed.renamed)
+            if self.doomed:
+                fsync_directory(self.directory)
+        try:
+            self.forget_gone()
+            for tp, replica in self.new.items():
+                try:
+                    self.logs[tp] = create_log(self.directory / tp.directory_name, replica)
+                except LogStorageError as error:
+                    self.failures[tp] = error
+            if self.logs:
+                with storage_errors(self.directory):
+                    fsync_directory(self.directory)
+        except LogStorageError as error:
+            if not is_passing(error):
+                raise
+            self.abandon()
+            self.failures = dict.fromkeys(self.new, error)
+
+    def abandon(self) -> None:
+        """Let go of the files that were created."""
+        for log in self.logs.values():
+            log.abandon()
+        self.logs.clear()
+
+
+class LogChange:
+    """Plain data, and after `run` what came of it."""
+
+    def __init__(self) -> None:
+        self.directories: dict[Path, DirectoryChange] = {}
+        self.leading: dict[TopicPartition, Log] = {}  # whose new epoch is to be made durable
+        self.failures: dict[TopicPartition, LogStorageError] = {}  # why a replica cannot come, or cannot lead
+
+    def __bool__(self) -> bool:
+        return bool(self.directories or self.leading)
+
+    def run(self) -> None:
+        """Carry it out: all of it is durable then. Raises LogStorageError if a replica cannot go; one that cannot come
+        or cannot lead is left as it is, with the reason."""
+        for change in self.directories.values():
+            change.run()
+            self.failures |= change.failures
+        for tp, log in self.leading.items():
+            try:
+                log.epochs.save()
+            except LogStorageError as error:
+                self.failures[tp] = error
+
+    def abandon(self) -> None:
+        """It will not be committed."""
+        for change in self.directories.values():
+            change.abandon()
+
+
+def create_log(path: Path, replica: NewReplica) -> Log:
+    """An empty log, its topic id and first epoch durable in it; its own name is once the directory above is fsynced.
+
+    Raises LogStorageError, and nothing new is left then.
+    """
+    is_new, log = not path.exists(), None
+    try:
+        with storage_errors(path):
+            path.mkdir(exist_ok=True)
+            write_topic_id(path, replica.topic_id)
+            log = Log.open(path, replica.config, clean=True)
+            if replica.leads_in is None:
+                fsync_directory(path)
+            else:
+                log.assign_epoch_start(replica.leads_in)
+    except LogStorageError:
+        if log is not None:
+            log.abandon()
+        if is_new:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    return log
+
+
+def is_passing(error: LogStorageError) -> bool:
+    """Whether there was no room, or no descriptor left: the next try may find that better."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in PASSING

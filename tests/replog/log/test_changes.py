@@ -1,0 +1,183 @@
+"""What a change of metadata does to the files: planned, carried out, and taken over (EP-3, LG-17, CT-18)."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from replog.log.changes import LogChange, NewReplica, is_passing
+from replog.log.directories import LogDirectories
+from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.errors import LogStorageError
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append
+from tests.replog.log.moving import CONFIG, ID, PAIR, TP, start
+
+OTHER_ID = bytes(15) + b"2"
+MANY = [TopicPartition("t", number) for number in range(5)]
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> LogDirectories:
+    return start(tmp_path / "disk")
+
+
+def carried_out(directories: LogDirectories, change: LogChange) -> LogChange:
+    change.run()
+    directories.commit(change, 0)
+    return change
+
+
+@contextmanager
+def fsyncs() -> Iterator[list[str]]:
+    """The files and directories that are fsynced, in order."""
+    real, synced = os.fsync, list[str]()
+
+    def recorded(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    os.fsync = recorded
+    try:
+        yield synced
+    finally:
+        os.fsync = real
+
+
+@contextmanager
+def few_descriptors(left: int) -> Iterator[None]:
+    """The process may open only so many files more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + left, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_nothing_is_written_before_it_is_run_and_nothing_is_here_before_it_is_committed(
+    directories: LogDirectories,
+) -> None:
+    disk = directories.managers[0].directory
+    before = sorted(os.listdir(disk))
+    change = directories.plan([], {TP: NewReplica(ID, CONFIG)}, {})
+    assert sorted(os.listdir(disk)) == before
+    change.run()
+    assert directories.get(TP) is None
+    directories.commit(change, 0)
+    assert directories.topic_id(TP) == ID
+    assert directories.get(TP) is not None
+
+
+def test_the_replicas_of_one_change_share_the_fsync_of_their_directory(directories: LogDirectories) -> None:
+    """A replica that follows costs two of its own, one that leads two more: the topic id, the epoch, the names."""
+    disk = str(directories.managers[0].directory)
+    with fsyncs() as synced:
+        carried_out(directories, directories.plan([], {tp: NewReplica(ID, CONFIG) for tp in MANY}, {}))
+    assert len(synced) == 2 * len(MANY) + 1
+    assert synced[-1] == disk
+    assert synced.count(disk) == 1
+    with fsyncs() as synced:
+        carried_out(directories, directories.plan([], {}, dict.fromkeys(MANY, 3)))
+    assert len(synced) == 2 * len(MANY)
+    assert disk not in synced
+
+
+def test_a_replica_that_leads_from_the_beginning_has_its_epoch_before_it_is_here(directories: LogDirectories) -> None:
+    """ST-13, EP-3."""
+    carried_out(directories, directories.plan([], {TP: NewReplica(ID, CONFIG, leads_in=4)}, {}))
+    log = directories.get(TP)
+    assert log is not None
+    assert LeaderEpochCache.load(log.directory / "leader-epoch-checkpoint").entries == log.epochs.entries == ((4, 0),)
+
+
+def test_an_epoch_is_noted_when_it_is_planned_and_durable_when_that_was_run(directories: LogDirectories) -> None:
+    """ST-13: from the plan on no record of an older epoch may come behind it."""
+    log = append(directories.create(TP, ID, CONFIG), PAIR, epoch=1)
+    change = directories.plan([], {}, {TP: 2})
+    path = log.directory / "leader-epoch-checkpoint"
+    assert log.epochs.entries == ((1, 0), (2, 2))
+    assert LeaderEpochCache.load(path).entries == ((1, 0),)
+    with pytest.raises(ValueError, match="leader epoch 1 is below 2"):
+        append(log, PAIR, epoch=1)
+    change.run()
+    assert LeaderEpochCache.load(path).entries == ((1, 0), (2, 2))
+    with fsyncs() as synced:
+        log.assign_epoch_start(2)
+    assert not synced, "it was durable"
+
+
+def test_deleted_replicas_share_the_fsync_of_their_directory_and_one_checkpoint(directories: LogDirectories) -> None:
+    for tp in MANY:
+        directories.create(tp, ID, CONFIG)
+    disk = directories.managers[0].directory
+    directories.checkpoint_recovery_points()
+    change = directories.plan(MANY, {}, {})
+    assert not directories.logs, "they are not here from the plan on"
+    assert all((disk / tp.directory_name).exists() for tp in MANY)
+    with fsyncs() as synced:
+        carried_out(directories, change)
+    assert sorted(path.name.partition(".")[0] for path in disk.glob("*-delete")) == [tp.directory_name for tp in MANY]
+    checkpoints = [path for path in synced if path != str(disk)]
+    assert sorted(Path(path).name.removesuffix(".tmp") for path in checkpoints) == [
+        "log-start-offset-checkpoint",
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+    ]
+    assert "t 0" not in (disk / "recovery-point-offset-checkpoint").read_text()
+    directories.delete_expired(CONFIG.file_delete_delay_ms)
+    assert not list(disk.glob("*-delete"))
+
+
+def test_a_replica_may_be_followed_by_one_of_its_name_in_the_same_change(directories: LogDirectories) -> None:
+    """CT-18, HW-12: it inherits nothing."""
+    old = append(directories.create(TP, ID, CONFIG), PAIR, PAIR)
+    old.update_high_watermark(4)
+    directories.checkpoint_high_watermarks()
+    carried_out(directories, directories.plan([TP], {TP: NewReplica(OTHER_ID, CONFIG, leads_in=0)}, {}))
+    new = directories.get(TP)
+    assert new is not None
+    assert (directories.topic_id(TP), new.log_end_offset) == (OTHER_ID, 0)
+    append(new, PAIR)
+    directories.abandon()
+    again = start(directories.managers[0].directory).get(TP)
+    assert again is not None
+    assert (again.log_end_offset, again.high_watermark) == (2, 0)
+
+
+def test_without_a_descriptor_a_replica_is_left_out_and_comes_later(
+    directories: LogDirectories,
+) -> None:
+    """EMFILE says nothing against the disk, and nothing about other replicas."""
+    wanted = {TP: NewReplica(ID, CONFIG, leads_in=0)}
+    change = directories.plan([], wanted, {})
+    with few_descriptors(1):
+        carried_out(directories, change)
+    assert list(change.failures) == [TP]
+    assert is_passing(change.failures[TP])
+    assert directories.get(TP) is None
+    again = carried_out(directories, directories.plan([], wanted, {}))
+    assert not again.failures
+    assert directories.topic_id(TP) == ID
+
+
+def test_what_a_failed_disk_does_not_take_is_no_passing_trouble(directories: LogDirectories) -> None:
+    disk = directories.managers[0].directory
+    (disk / MANY[1].directory_name).write_text("in the way")
+    change = directories.plan([], {tp: NewReplica(ID, CONFIG) for tp in MANY}, {})
+    carried_out(directories, change)
+    assert list(change.failures) == [MANY[1]]
+    assert not is_passing(change.failures[MANY[1]])
+    assert sorted(directories.logs) == [tp for tp in MANY if tp != MANY[1]], "the others are here"
+
+
+def test_a_replica_that_cannot_go_is_an_error(directories: LogDirectories) -> None:
+    log = directories.create(TP, ID, CONFIG)
+    log.directory.rename(log.directory.with_name("elsewhere"))
+    with pytest.raises(LogStorageError, match="No such file"):
+        directories.plan([TP], {}, {}).run()
