@@ -151,6 +151,7 @@ class Cell:
             await asyncio.sleep(self._seconds)
             cpu = meter.percent()
         found = load.latency(since=begun)
+        states = await self._contender.describe(TOPIC)
         memory = {name: rss_bytes(pid) / MIB for name, pid in self._contender.pids.items()}
         return {
             **figures,
@@ -158,6 +159,7 @@ class Cell:
             "p99_ms": found.p99_ms,
             "max_ms": found.max_ms,
             "failed_records": len(load.failed),
+            "moved": float(sum(state.leader != state.replicas[0] for state in states)),
             "client_percent": cpu["client"],
             "broker_percent": max(cpu[broker_name(broker)] for broker in BROKERS),
             "broker_mib": max(memory[broker_name(broker)] for broker in BROKERS),
@@ -259,4 +261,4 @@ class Cell:
 
 
 def _in_sync(states: list[PartitionState]) -> bool:
-    return all(state.leader in state.isr and state.isr == state.replicas for state in states)
+    return all(state.leader in state.isr and state.isr == set(state.replicas) for state in states)

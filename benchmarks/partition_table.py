@@ -33,6 +33,7 @@ ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
     ("p99, ms", "load", "p99_ms", _fine),
     ("CPU of a broker then, % of a core", "load", "broker_percent", _fine),
     ("CPU of the client then, % of a core", "load", "client_percent", _fine),
+    ("leaderships lost by then without a reason", "load", "moved", _whole),
     ("memory of a broker, MiB", "load", "broker_mib", _whole),
     ("memory of the controller, MiB", "load", "controller_mib", _whole),
     ("idle CPU of a broker, % of a core", "idle", "broker_percent", _fine),

@@ -25,7 +25,7 @@ def broker_name(broker: int) -> str:
 
 class PartitionState(NamedTuple):
     leader: int  # -1: none
-    replicas: frozenset[int]
+    replicas: tuple[int, ...]  # the one that is to lead first
     isr: frozenset[int]
 
 

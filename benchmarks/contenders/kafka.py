@@ -133,7 +133,7 @@ class Kafka:
         (found,) = await self._admin.describe_topics([topic])
         if found["error_code"] == _UNKNOWN_TOPIC:
             return []
-        return [PartitionState(p["leader"], frozenset(p["replicas"]), frozenset(p["isr"])) for p in found["partitions"]]
+        return [PartitionState(p["leader"], tuple(p["replicas"]), frozenset(p["isr"])) for p in found["partitions"]]
 
     @contextlib.asynccontextmanager
     async def producer(self) -> AsyncIterator[Send]:

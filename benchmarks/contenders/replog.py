@@ -80,7 +80,7 @@ class Replog:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             return []
-        return [PartitionState(p.leader, frozenset(p.replicas), frozenset(p.isr)) for p in described.partitions]
+        return [PartitionState(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
 
     @contextlib.asynccontextmanager
     async def producer(self) -> AsyncIterator[Send]:

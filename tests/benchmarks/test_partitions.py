@@ -99,6 +99,7 @@ def test_a_topic_lives_its_whole_life(tmp_path: Path):
     load = phases["load"]
     assert 0 < load["p50_ms"] <= load["p99_ms"] <= load["max_ms"], told
     assert load["failed_records"] == 0, told
+    assert 0 <= load["moved"] <= 6, told
     assert load["broker_mib"] > 20, told
     assert phases["fail_over"]["led_wait_s"] > 0, told
     assert phases["create"]["small_ms"] > 0, told
