@@ -16,7 +16,7 @@ with the command, so nothing of it is left behind. docs/chaos.md says how to use
 | `network.py` | namespaces, addresses, and orders for the switch |
 | `switch.py` | the switch: what becomes of a frame, and the process around it |
 | `frames.py` | a TCP reset that answers a frame |
-| `volume.py` | a broker's file system |
+| `volume.py` | the file system of a machine |
 | `client.py` | a client process: a producer, a consumer, and its notes |
 | `notes.py` | notes of clients, written and read |
 | `report.py` | unavailability by fault |

@@ -6,8 +6,6 @@ import random
 from cluster.chaos.deck import fault
 from cluster.chaos.world import CLIENTS, World
 
-PAUSE_S = (1.0, 12.0)
-
 
 @fault("kill a client")
 async def kill_client(world: World, chance: random.Random) -> str:
@@ -19,7 +17,7 @@ async def kill_client(world: World, chance: random.Random) -> str:
 
 @fault("pause a client")
 async def pause_client(world: World, chance: random.Random) -> str:
-    client, seconds = chance.choice(CLIENTS), chance.uniform(*PAUSE_S)
+    client, seconds = chance.choice(CLIENTS), world.hold(chance)
     world.pause(client)
     await asyncio.sleep(seconds)
     return f"{client} paused for {seconds:.1f} s"

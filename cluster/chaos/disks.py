@@ -4,14 +4,12 @@ import asyncio
 import random
 
 from cluster.chaos.deck import fault
-from cluster.chaos.world import BROKERS, World
-
-HOLD_S = (1.0, 10.0)
+from cluster.chaos.world import BROKERS, CONTROLLER, World
 
 
 @fault("fill a disk", needs_volumes=True)
 async def fill(world: World, chance: random.Random) -> str:
-    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    broker, seconds = chance.choice(BROKERS), world.hold(chance)
     world.may_end.add(broker)
     await asyncio.to_thread(world.volumes[broker].fill)
     await asyncio.sleep(seconds)
@@ -20,19 +18,28 @@ async def fill(world: World, chance: random.Random) -> str:
 
 @fault("freeze a disk", needs_volumes=True)
 async def freeze(world: World, chance: random.Random) -> str:
-    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
-    await asyncio.to_thread(world.volumes[broker].freeze)
+    return await _freeze(world, chance, chance.choice(BROKERS))
+
+
+@fault("freeze the controller's disk", needs_volumes=True)
+async def freeze_controller(world: World, chance: random.Random) -> str:
+    return await _freeze(world, chance, CONTROLLER)
+
+
+async def _freeze(world: World, chance: random.Random, name: str) -> str:
+    seconds = world.hold(chance)
+    await asyncio.to_thread(world.volumes[name].freeze)
     try:
         await asyncio.sleep(seconds)
     finally:
-        world.volumes[broker].thaw()
-    return f"{broker}'s disk frozen for {seconds:.1f} s"
+        world.volumes[name].thaw()
+    return f"{name}'s disk frozen for {seconds:.1f} s"
 
 
 @fault("make a disk fail", needs_volumes=True)
 async def fail(world: World, chance: random.Random) -> str:
     """It comes back as what was flushed of it, with a broker that starts again."""
-    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    broker, seconds = chance.choice(BROKERS), world.hold(chance)
     world.may_end.add(broker)
     await asyncio.to_thread(world.volumes[broker].break_down)
     await asyncio.sleep(seconds)
@@ -43,7 +50,7 @@ async def fail(world: World, chance: random.Random) -> str:
 
 @fault("take a broker's power", needs_volumes=True)
 async def lose_power(world: World, chance: random.Random) -> str:
-    broker, seconds = chance.choice(BROKERS), chance.uniform(*HOLD_S)
+    broker, seconds = chance.choice(BROKERS), world.hold(chance)
     await asyncio.to_thread(world.volumes[broker].break_down)
     await asyncio.to_thread(world.kill, broker)
     await asyncio.to_thread(world.volumes[broker].remount)

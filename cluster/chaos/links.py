@@ -11,12 +11,11 @@ from cluster.chaos.switch import Rule
 from cluster.chaos.world import BROKERS, CLIENTS, CONTROLLER, MACHINES, World
 
 SILENT, REFUSED = Rule(cut=True), Rule(cut=True, reset=True)
-HOLD_S = (1.0, 12.0)  # less than a session and more than the lag limit, of a local cluster's settings
 SERVERS = (CONTROLLER, *BROKERS)
 
 
 async def _hold(world: World, chance: random.Random, links: Iterable[Link], rule: Rule, story: str) -> str:
-    seconds = chance.uniform(*HOLD_S)
+    seconds = world.hold(chance)
     await asyncio.to_thread(world.network.order, links, rule)
     await asyncio.sleep(seconds)
     return f"{story} for {seconds:.1f} s"
@@ -98,7 +97,7 @@ async def bystander(world: World, chance: random.Random) -> str:
     other = chance.choice([broker for broker in BROKERS if broker != victim])
     await asyncio.to_thread(world.network.order, both_ways([other], [CONTROLLER]), SILENT)
     await asyncio.to_thread(world.kill, victim)
-    seconds = chance.uniform(*HOLD_S)
+    seconds = world.hold(chance)
     await asyncio.sleep(seconds)
     return f"{victim} killed while {other} was without the controller, for {seconds:.1f} s"
 

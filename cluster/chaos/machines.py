@@ -7,13 +7,10 @@ from cluster.chaos.client import ASSIGNED
 from cluster.chaos.deck import fault
 from cluster.chaos.world import BROKERS, CONTROLLER, World
 
-DOWN_S = (0.0, 8.0)
-PAUSE_S = (0.5, 12.0)
-
 
 @fault("kill a broker")
 async def kill(world: World, chance: random.Random) -> str:
-    broker, down_s = await world.leader(chance.choice(ASSIGNED)) or BROKERS[0], chance.uniform(*DOWN_S)
+    broker, down_s = await world.leader(chance.choice(ASSIGNED)) or BROKERS[0], world.hold(chance)
     await asyncio.to_thread(world.kill, broker)
     await asyncio.sleep(down_s)
     return f"{broker} killed, down for {down_s:.1f} s"
@@ -22,7 +19,7 @@ async def kill(world: World, chance: random.Random) -> str:
 @fault("kill two brokers")
 async def kill_two(world: World, chance: random.Random) -> str:
     first, second = chance.sample(BROKERS, 2)
-    between_s, down_s = chance.uniform(0.0, 2.0), chance.uniform(*DOWN_S)
+    between_s, down_s = chance.uniform(0.0, 2.0), world.hold(chance)
     await asyncio.to_thread(world.kill, first)
     await asyncio.sleep(between_s)
     await asyncio.to_thread(world.kill, second)
@@ -42,7 +39,7 @@ async def kill_again(world: World, chance: random.Random) -> str:
 
 @fault("kill the controller")
 async def kill_controller(world: World, chance: random.Random) -> str:
-    down_s = chance.uniform(*DOWN_S)
+    down_s = world.hold(chance)
     await asyncio.to_thread(world.kill, CONTROLLER)
     await asyncio.sleep(down_s)
     return f"controller killed, down for {down_s:.1f} s"
@@ -59,7 +56,7 @@ async def kill_controller_and_broker(world: World, chance: random.Random) -> str
 
 @fault("pause a broker")
 async def pause(world: World, chance: random.Random) -> str:
-    broker, seconds = await world.leader(chance.choice(ASSIGNED)) or BROKERS[0], chance.uniform(*PAUSE_S)
+    broker, seconds = await world.leader(chance.choice(ASSIGNED)) or BROKERS[0], world.hold(chance)
     world.pause(broker)
     await asyncio.sleep(seconds)
     return f"{broker} paused for {seconds:.1f} s"
@@ -68,7 +65,7 @@ async def pause(world: World, chance: random.Random) -> str:
 @fault("pause two brokers")
 async def pause_two(world: World, chance: random.Random) -> str:
     first, second = chance.sample(BROKERS, 2)
-    between_s, seconds = chance.uniform(0.1, 1.0), chance.uniform(*PAUSE_S)
+    between_s, seconds = chance.uniform(0.1, 1.0), world.hold(chance)
     world.pause(first)
     await asyncio.sleep(between_s)
     world.pause(second)
@@ -78,7 +75,7 @@ async def pause_two(world: World, chance: random.Random) -> str:
 
 @fault("pause the controller")
 async def pause_controller(world: World, chance: random.Random) -> str:
-    seconds = chance.uniform(*PAUSE_S)
+    seconds = world.hold(chance)
     world.pause(CONTROLLER)
     await asyncio.sleep(seconds)
     return f"controller paused for {seconds:.1f} s"

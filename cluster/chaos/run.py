@@ -29,17 +29,19 @@ from replog.topic import TopicPartition
 
 assert all((clients, disks, links, machines)), "their faults are in the deck once they are imported"
 
+HOLDS_S = (0.5, 12.0)  # less than a session, and more than the lag limit, of a local cluster
 ACKNOWLEDGED_TIMEOUT_S = 60.0
 SHOWN = 20
 
 
 class Run:
-    def __init__(self, directory: Path, seed: int, seconds: float, only: str | None) -> None:
+    def __init__(self, directory: Path, options: argparse.Namespace) -> None:
         self._directory = directory
-        self._seconds = seconds
-        self._only = only
-        self._chance = random.Random(seed)
-        self._world = World(directory, seed)
+        self._seconds = options.seconds
+        self._only = options.only
+        self._chance = random.Random(options.seed)
+        holds_s = (options.hold, options.hold) if options.hold else HOLDS_S
+        self._world = World(directory, options.seed, holds_s, options.patient)
         self._notes = Gathered(directory)
         self._episodes: list[tuple[str, float, float, float]] = []  # kind, begun, mended, in sync
 
@@ -135,12 +137,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--only", choices=FAULTS, help="this fault again and again")
+    parser.add_argument("--hold", type=float, help="seconds that every fault lasts, instead of 0.5 to 12")
+    parser.add_argument(
+        "--patient", action="store_true", help="default settings: a session of 9 s, a lag limit of 30 s"
+    )
     options = parser.parse_args()
     _enclose()
     directory = Path(tempfile.mkdtemp(prefix="replog-chaos-", dir="/tmp"))
     print(f"seed {options.seed}, {directory}", flush=True)
     try:
-        asyncio.run(Run(directory, options.seed, options.seconds, options.only).run())
+        asyncio.run(Run(directory, options).run())
     except AssertionError as failure:
         print(f"FAILED, seed {options.seed}, logs and notes in {directory}: {failure}", flush=True)
         return 1

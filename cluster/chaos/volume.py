@@ -1,4 +1,4 @@
-"""A broker's file system: ext4 in a file, so that it can be full, frozen, failing or forgetful like a real disk's."""
+"""The file system of a machine: ext4 in a file, so that it can be full, frozen, failing or forgetful."""
 
 import contextlib
 import errno
@@ -34,7 +34,7 @@ class Volume:
     def fill(self) -> None:
         """Not a byte is left."""
         with (self.path / _BALLAST).open("wb", buffering=0) as ballast:
-            size, share = 0, os.statvfs(self.path).f_bavail << 10
+            size, share = 0, SIZE_BYTES
             while share:
                 try:
                     os.posix_fallocate(ballast.fileno(), size, share)

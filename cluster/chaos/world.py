@@ -1,6 +1,7 @@
 """A controller, three brokers and two clients, each a process on a machine of its own: started, hurt and mended."""
 
 import asyncio
+import random
 import signal
 import subprocess
 import sys
@@ -32,19 +33,22 @@ POLL_S = 0.2
 class World:
     """Calls that block have deadlines; what does not hold in time raises AssertionError with the end of a log."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, holds_s: tuple[float, float], patient: bool) -> None:
+        """A fault lasts between `holds_s`. `patient`: with default settings, not a local cluster's shorter times."""
         self.directory = directory
+        self._holds_s = holds_s
+        self._patient = patient
         self.network = Network(MACHINES, seed)
         self.volumes: dict[str, Volume] = {}
-        self.no_volumes = ""  # the reason, if brokers have none of their own
+        self.no_volumes = ""  # the reason, if nobody has one
         self.may_end: set[str] = set()  # brokers whose disk was hurt: they end by themselves, and are right to
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._killed: set[str] = set()
         self._paused: set[str] = set()
         self._lives = dict.fromkeys(CLIENTS, 0)
         try:
-            for broker in BROKERS:
-                self.volumes[broker] = Volume(directory / f"{broker}.image", directory / broker)
+            for name in (CONTROLLER, *BROKERS):
+                self.volumes[name] = Volume(directory / f"{name}.image", directory / name)
         except OSError as error:
             self.volumes, self.no_volumes = {}, str(error)
 
@@ -75,6 +79,10 @@ class World:
     def life(self, client: str) -> str:
         """What its process calls itself in its notes: a producer's numbers begin anew in each life."""
         return f"{client}.{self._lives[client]}"
+
+    def hold(self, chance: random.Random) -> float:
+        """How long a fault lasts, in seconds."""
+        return chance.uniform(*self._holds_s)
 
     def runs(self, name: str) -> bool:
         return self._processes[name].poll() is None
@@ -118,10 +126,10 @@ class World:
         data.mkdir(parents=True, exist_ok=True)
         settings = {"listeners": self.address(name)}
         if name == CONTROLLER:
-            settings |= CONTROLLER_SETTINGS | {"metadata.log.dir": str(data), "min.insync.replicas": "2"}
+            settings |= {"metadata.log.dir": str(data)} | ({} if self._patient else CONTROLLER_SETTINGS)
         else:
-            settings |= BROKER_SETTINGS | {"node.id": name[-1], "log.dirs": str(data)}
-            settings |= {"controller.listener": self.address(CONTROLLER)}
+            settings |= {"node.id": name[-1], "log.dirs": str(data), "controller.listener": self.address(CONTROLLER)}
+            settings |= {} if self._patient else BROKER_SETTINGS
         path = self.directory / f"{name}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
