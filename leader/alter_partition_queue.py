@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from leader.isr import IsrProposal
 from replog.topic import TopicPartition
 
-RETRY_MS = 50
-
 
 class AlterPartitionQueue:
     """At most one proposal per partition is queued and at most one request is in flight, carrying all of them.
@@ -45,7 +43,6 @@ class AlterPartitionQueue:
                 taken[topic_partition] = self._queued.pop(topic_partition)
         return taken
 
-    def on_failure(self) -> int:
-        """The request failed as a whole; everything stays queued. Returns the ms to wait before `next_batch`."""
+    def on_failure(self) -> None:
+        """The request failed as a whole; everything stays queued, for a `next_batch` after a pause."""
         self._in_flight = None
-        return RETRY_MS

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import structlog
 
 from cluster.metadata_image import partition_from_record
-from leader.alter_partition_queue import RETRY_MS, AlterPartitionQueue
+from leader.alter_partition_queue import AlterPartitionQueue
 from leader.isr import AfterRefusal, IsrProposal, after_refusal
+from replog.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import PartitionState
 from replog.rpc import methods
@@ -22,7 +23,7 @@ OnResult = Callable[[TopicPartition, IsrProposal, ErrorCode, PartitionState | No
 
 
 class AlterPartitionSender:
-    """One request in flight, carrying every unsent proposal; transport failures are retried for ever."""
+    """One request in flight, carrying every unsent proposal; what nobody decided goes out again after a backoff."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class AlterPartitionSender:
         topic_id: Callable[[TopicPartition], bytes],
         on_result: OnResult,
         timeout_s: float,
+        backoff: Backoff,
     ) -> None:
         self.broker_epoch = -1
         self._broker_id = broker_id
@@ -38,6 +40,7 @@ class AlterPartitionSender:
         self._topic_id = topic_id
         self._on_result = on_result
         self._timeout_s = timeout_s
+        self._backoff = backoff
         self._queue = AlterPartitionQueue()
         self._topic_ids: dict[TopicPartition, bytes] = {}  # of what is queued, as it was then: a name may be reused
         self._wake = asyncio.Event()
@@ -67,7 +70,8 @@ class AlterPartitionSender:
             response = await self._channel.call(methods.Controller["alter_partition"], request, self._timeout_s)
         except ReplogError as error:
             log.info("AlterPartition failed, retrying", reason=str(error))
-            await asyncio.sleep(self._queue.on_failure() / 1000)
+            self._queue.on_failure()
+            await asyncio.sleep(self._backoff.next_s())
             return
         results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
         taken = self._queue.on_answer(results)
@@ -82,7 +86,9 @@ class AlterPartitionSender:
                 undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
             self._on_result(tp, proposal, error_code, state)
         if undecided:  # the same proposals go out again
-            await asyncio.sleep(RETRY_MS / 1000)
+            await asyncio.sleep(self._backoff.next_s())
+        else:
+            self._backoff.reset()
 
     def _item(self, tp: TopicPartition, proposal: IsrProposal) -> pb.AlterPartitionItem:
         return pb.AlterPartitionItem(

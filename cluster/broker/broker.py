@@ -75,6 +75,7 @@ class Broker:
             lambda tp: self.manager.hosted[tp].topic_id if tp in self.manager.hosted else b"",
             lambda *result: self.manager.on_alter_partition_result(*result),
             config.request_timeout_ms / 1000,
+            self._backoff(),
         )
         self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
         incarnation_id = chance.randbytes(16)
@@ -248,11 +249,11 @@ class Broker:
 
     async def _release(self, *, clean: bool = False) -> None:
         """Let go of everything; the clean marker is written only if nothing failed before (FN-3)."""
-        for task in self._tasks:  # the metadata first: it would start fetchers anew
+        await self._server.stop(SERVER_GRACE_S)  # at first: nobody shall wait for a broker that does nothing more
+        for task in self._tasks:  # then the metadata: it would start fetchers anew
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._fetchers.close()
-        await self._server.stop(SERVER_GRACE_S)
         await self._controller.close()
         try:
             if self._logs is not None:

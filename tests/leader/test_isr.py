@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leader.alter_partition_queue import RETRY_MS, AlterPartitionQueue
+from leader.alter_partition_queue import AlterPartitionQueue
 from leader.isr import Committed, IsrProposal, PendingExpand
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
@@ -205,7 +205,7 @@ def test_a_failed_request_is_repeated_with_all_that_came_meanwhile() -> None:
     queue.submit(TP, first)
     queue.next_batch()
     queue.submit(OTHER, second)
-    assert queue.on_failure() == RETRY_MS == 50
+    queue.on_failure()
     assert queue.next_batch() == {TP: first, OTHER: second}
 
 

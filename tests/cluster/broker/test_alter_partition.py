@@ -1,12 +1,14 @@
 """ISR proposals on their way to the controller and back (ISR-8, ISR-9)."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
 from cluster.broker.alter_partition import AlterPartitionSender
 from leader.isr import IsrProposal
+from replog.backoff import Backoff
 from replog.errors import ErrorCode
 from replog.metadata import PartitionState
 from replog.rpc.methods import Method
@@ -37,6 +39,10 @@ class StaleController:
         return pb.AlterPartitionResponse(partitions=[] if self._leaves_out else [result])
 
 
+def backoff() -> Backoff:
+    return Backoff(random.Random(1), base_ms=50)
+
+
 def sent_for(seconds: float, sender: AlterPartitionSender) -> None:
     """What the sender does of itself in so much virtual time."""
 
@@ -58,9 +64,9 @@ def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out: 
     def resubmit(tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
         sender.submit(tp, proposal)
 
-    sender = AlterPartitionSender(1, controller, lambda _: b"", resubmit, 1.0)  # type: ignore[arg-type]
-    sent_for(0.3, sender)
-    assert 2 <= controller.asked <= 8
+    sender = AlterPartitionSender(1, controller, lambda _: b"", resubmit, 1.0, backoff())  # type: ignore[arg-type]
+    sent_for(10.0, sender)
+    assert 10 <= controller.asked <= 20, "five times in the first second and a half, then once a second"
     assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
 
 
@@ -68,7 +74,7 @@ def test_a_proposal_keeps_the_topic_it_was_made_for() -> None:
     """ISR-8: it stays queued though the topic is deleted; a new one of that name may have the same epochs."""
     controller = StaleController(leaves_out=True)
     ids = [b"new", b"old"]
-    sender = AlterPartitionSender(1, controller, lambda _: ids.pop(), lambda *_: None, 1.0)  # type: ignore[arg-type]
+    sender = AlterPartitionSender(1, controller, lambda _: ids.pop(), lambda *_: None, 1.0, backoff())  # type: ignore[arg-type]
     sent_for(0.2, sender)
     assert controller.asked >= 2
     assert {item.topic_id for item in controller.items} == {b"old"}

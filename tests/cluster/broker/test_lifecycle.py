@@ -7,6 +7,8 @@ import pytest
 from cluster.broker.lifecycle import BrokerLifecycle, BrokerState
 from cluster.controller.controller import Controller
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.v1 import log_pb2
 
 from .conftest import InProcessCluster
 
@@ -50,3 +52,28 @@ async def test_ct_21_a_broker_that_fails_says_so_before_it_goes_and_may_register
     again = await asyncio.wait_for(cluster.start_broker(1), 60)
     assert again._lifecycle.broker_epoch > epoch
     assert cluster.controller.state.image.brokers[1].broker_epoch == again._lifecycle.broker_epoch
+
+
+async def test_who_asks_a_broker_that_stops_is_refused_at_once_however_long_it_takes(cluster: InProcessCluster) -> None:
+    let_go = asyncio.Event()
+
+    async def busy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await let_go.wait()
+
+    broker = await cluster.start_broker(1)
+    broker._spawn(busy())
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(cluster.stop_broker(1))
+    channel = cluster.channel(broker.address)
+    with pytest.raises(ReplogError) as refused:
+        async with asyncio.timeout(60):
+            while True:
+                await channel.call(methods.Log["get_metadata"], log_pb2.GetMetadataRequest(), 30)
+    assert refused.value.retriable
+    assert refused.value.code is not ErrorCode.REQUEST_TIMED_OUT
+    assert not stopping.done()
+    let_go.set()
+    await stopping
