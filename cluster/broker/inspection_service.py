@@ -25,7 +25,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.topic import TopicPartition
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 256 << 10
 MAX_HEADERS = 4096  # in a piece
 
 _SUFFIX = {

@@ -16,12 +16,12 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import Buffer, Isolation
 from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.topic import TopicPartition
 
-MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_FETCHES_UNDER_WAY = 64  # per stream; further ones wait in the stream
 MAX_PRODUCES_UNDER_WAY = 1000  # the same
 MAX_UNSENT_ANSWERS = 1000  # to produces, per stream; they are small

@@ -30,6 +30,8 @@ def again(error: ReplogError) -> ReplogError:
 def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
     try:
         return decode(data)
+    except ReplogError:
+        raise
     except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}") from None
 

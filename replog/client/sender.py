@@ -25,6 +25,7 @@ TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LA
 DEFINITE = frozenset(
     {
         ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,

@@ -5,16 +5,19 @@ head, then that field's tag and length, then the payload as it is; what arrives 
 On the wire this is plain protobuf: any other language's generated code reads and writes the same bytes.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 
 M = TypeVar("M", bound=Message)
 
+NO_LIMIT = sys.maxsize
 RECORDS_FIELD = 15
 _RECORDS_TAG = bytes([RECORDS_FIELD << 3 | 2])  # length-delimited
 
@@ -48,11 +51,14 @@ def encode_with_records(message: "WithRecords[Message]") -> bytes:
 class RecordsDecoder(Generic[M]):
     """Parses the head and slices the payload off; falls back to protobuf when `records` is not the last field."""
 
-    def __init__(self, message_type: type[M]) -> None:
+    def __init__(self, message_type: type[M], max_head: int = NO_LIMIT, max_fields: int = NO_LIMIT) -> None:
+        """Refuses a head of more than `max_head` bytes or `max_fields` fields before it is parsed."""
         self._message_type = message_type
+        self._max_head = max_head
+        self._max_fields = max_fields
 
     def __call__(self, data: bytes) -> WithRecords[M]:
-        split = _split(data)
+        split = self._split(data)
         if split is None:
             head = self._message_type.FromString(data)
             records: bytes = head.records  # type: ignore[attr-defined]
@@ -62,28 +68,56 @@ class RecordsDecoder(Generic[M]):
         head = self._message_type.FromString(data[:start])
         return WithRecords(head, (memoryview(data)[payload:],) if payload < len(data) else ())
 
+    def _split(self, data: bytes) -> tuple[int, int] | None:
+        """Where the trailing records field and its payload start; (len, len) without one; None when it is not
+        trailing."""
+        position, end, fields, records = 0, len(data), 0, 0
+        trailing = True
+        while position < end:
+            start = position
+            tag, position = _read_varint(data, position)
+            wire_type = tag & 7
+            if wire_type == 2:
+                size, position = _read_varint(data, position)
+                if tag >> 3 == RECORDS_FIELD:
+                    if position + size == end and trailing:
+                        return start, position
+                    trailing = False
+                    records += size
+                position += size
+            elif wire_type == 0:
+                _, position = _read_varint(data, position)
+            elif wire_type == 1:
+                position += 8
+            elif wire_type == 5:
+                position += 4
+            else:
+                raise DecodeError(f"wire type {wire_type} is not protobuf")
+            fields += 1
+            if fields > self._max_fields or position - records > self._max_head:
+                raise too_large(self._max_head, self._max_fields)
+        return (end, end) if trailing else None
 
-def _split(data: bytes) -> tuple[int, int] | None:
-    """Where the trailing records field and its payload start; (len, len) without one; None when it is not trailing."""
-    position, end = 0, len(data)
-    while position < end:
-        start = position
-        tag, position = _read_varint(data, position)
-        wire_type = tag & 7
-        if wire_type == 2:
-            size, position = _read_varint(data, position)
-            if tag >> 3 == RECORDS_FIELD:
-                return (start, position) if position + size == end else None
-            position += size
-        elif wire_type == 0:
-            _, position = _read_varint(data, position)
-        elif wire_type == 1:
-            position += 8
-        elif wire_type == 5:
-            position += 4
-        else:
-            raise DecodeError(f"wire type {wire_type} is not protobuf")
-    return end, end
+
+class LimitedDecoder(Generic[M]):
+    """Parses a message of at most `max_bytes`."""
+
+    def __init__(self, message_type: type[M], max_bytes: int) -> None:
+        self._message_type = message_type
+        self._max_bytes = max_bytes
+
+    def __call__(self, data: bytes) -> M:
+        if len(data) > self._max_bytes:
+            raise too_large(self._max_bytes)
+        return self._message_type.FromString(data)
+
+
+def too_large(max_bytes: int, max_fields: int = NO_LIMIT) -> ReplogError:
+    fields = f" in {max_fields} fields" if max_fields < NO_LIMIT else ""
+    return ReplogError(
+        ErrorCode.INVALID_REQUEST,
+        f"the request names too much: besides records it may have {max_bytes} bytes{fields}; name less in one request",
+    )
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:

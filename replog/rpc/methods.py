@@ -8,7 +8,10 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
+from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, Limit
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
+
+OTHER_FIELDS = 16  # of a request, besides its partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +26,12 @@ class Method:
     decode_request: Callable[[bytes], Any]
     encode_response: Callable[[Any], bytes]
     decode_response: Callable[[bytes], Any]
+    limit: Limit
 
 
 def _method(descriptor: MethodDescriptor) -> Method:
     request, response = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
+    limit = LIMITS[f"{descriptor.containing_service.name}/{descriptor.name}"]
     name = "".join("_" + letter.lower() if letter.isupper() else letter for letter in descriptor.name).lstrip("_")
     return Method(
         path=f"/{descriptor.containing_service.full_name}/{descriptor.name}",
@@ -34,9 +39,10 @@ def _method(descriptor: MethodDescriptor) -> Method:
         client_streaming=descriptor.client_streaming,
         server_streaming=descriptor.server_streaming,
         encode_request=_encoder(request),
-        decode_request=_decoder(request),
+        decode_request=_request_decoder(request, limit),
         encode_response=_encoder(response),
         decode_response=_decoder(response),
+        limit=limit,
     )
 
 
@@ -46,6 +52,12 @@ def _encoder(message_type: Any) -> Callable[[Any], bytes]:
 
 def _decoder(message_type: Any) -> Callable[[bytes], Any]:
     return codec.RecordsDecoder(message_type) if codec.carries_records(message_type) else message_type.FromString
+
+
+def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:
+    if codec.carries_records(message_type):
+        return codec.RecordsDecoder(message_type, limit.request_bytes, MAX_PARTITIONS_PER_REQUEST + OTHER_FIELDS)
+    return codec.LimitedDecoder(message_type, limit.request_bytes)
 
 
 def methods_of(service: ServiceDescriptor) -> dict[str, Method]:

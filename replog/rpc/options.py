@@ -2,13 +2,15 @@
 
 import ctypes
 
-MAX_MESSAGE_BYTES = 64 << 20  # a fetch answer holds at most fetch.max.bytes and one batch
+from replog.rpc.limits import MAX_CONNECTIONS, MAX_STREAMS
 
-MAX_CONCURRENT_RPCS = 10_000  # calls and streams of one server; further ones are refused as RESOURCE_EXHAUSTED
+MAX_MESSAGE_BYTES = 64 << 20  # a fetch answer holds at most fetch.max.bytes and one batch
 
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
     ("grpc.so_reuseport", 0),  # two brokers must never share a port
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),

@@ -14,12 +14,15 @@ from grpc_reflection.v1alpha import reflection
 
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.limits import Gate
 from replog.rpc.methods import Method, methods_of
-from replog.rpc.options import MAX_CONCURRENT_RPCS, SERVER_OPTIONS
+from replog.rpc.options import SERVER_OPTIONS
 from replog.rpc.status import to_status
 from replog.rpc.transport import answers
 
 logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 30.0  # for the one request of a call to arrive
 
 
 class GrpcServerStream:
@@ -42,7 +45,7 @@ class GrpcServer:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._server = grpc.aio.server(options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_CONCURRENT_RPCS)
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
@@ -84,10 +87,10 @@ class GrpcServer:
 
 
 def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
-    """Served as a stream both ways, whatever its shape: on the wire that is the same, and a single answer too is then
-    known to be taken."""
+    """Served as a stream both ways, whatever its shape. On the wire that is the same; here it passes the gate before
+    its request is received, and a single answer too is known to be taken."""
     return grpc.stream_stream_rpc_method_handler(
-        _served(method, handler),
+        _served(method, handler, Gate(method.path, method.limit)),
         request_deserializer=_checked(method.decode_request),
         response_serializer=method.encode_response,
     )
@@ -99,21 +102,23 @@ def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     def decode_or_error(data: bytes) -> Any:
         try:
             return decode(data)
+        except ReplogError as error:
+            return error
         except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
             return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
 
     return decode_or_error
 
 
-def _served(method: Method, handler: Callable[..., Any]) -> Callable[[Any, Any], Awaitable[None]]:
+def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve(_requests: Any, context: Any) -> None:
         stream = _ValidStream(context)
         try:
-            if method.client_streaming:
-                await handler(stream)
-            elif (request := await stream.receive()) is None:
-                raise ReplogError(ErrorCode.INVALID_REQUEST, f"{method.path} takes one message, and none came")
-            else:
+            with gate.passed():
+                if method.client_streaming:
+                    await handler(stream)
+                    return
+                request = await _only_request(stream)
                 async with contextlib.aclosing(answers(handler(request))) as messages:
                     async for message in messages:
                         await stream.send(message)
@@ -121,6 +126,18 @@ def _served(method: Method, handler: Callable[..., Any]) -> Callable[[Any, Any],
             await _abort(context, error)
 
     return serve
+
+
+async def _only_request(stream: GrpcServerStream) -> Any:
+    """Raises REQUEST_TIMED_OUT when it does not come, or does not end: meanwhile it takes a place that others want."""
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            request = await stream.receive()
+    except TimeoutError:
+        raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
+    if request is None:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "one request was to come, and none did")
+    return request
 
 
 class _ValidStream(GrpcServerStream):
@@ -137,7 +154,7 @@ def _valid(request: Any) -> Any:
 async def _abort(context: Any, error: Exception) -> None:
     if isinstance(error, ReplogError):
         status = to_status(error)
-    elif isinstance(error, asyncio.InvalidStateError | grpc.aio.UsageError):
+    elif isinstance(error, asyncio.InvalidStateError | grpc.aio.UsageError | grpc.aio.InternalError):
         return  # the client has gone; there is nobody to tell
     else:
         logger.error("a handler failed", exc_info=error)

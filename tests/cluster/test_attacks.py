@@ -4,16 +4,20 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cluster.broker.inspection_service import PIECE_BYTES
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcChannel
-from replog.rpc.methods import Log
+from replog.rpc.limits import LIMITS, MAX_STREAMS
+from replog.rpc.methods import Controller, Inspection, Log
 from replog.rpc.transport import Stream
-from replog.rpc.v1 import log_pb2
+from replog.rpc.v1 import inspection_pb2, log_pb2
 
 pytestmark = pytest.mark.processes
 
@@ -154,6 +158,66 @@ async def test_single_fetches_that_nobody_reads(cluster: LocalCluster, bulk: str
         await victim.outlast(100)
         assert victim.grown < COPIES * ANSWERS + SLACK, f"{victim.grown >> 20} MiB"
         await _close(list(zip(channels, streams, strict=True)))
+
+
+async def test_file_readers_that_do_not_read(cluster: LocalCluster, bulk: str) -> None:
+    async with attacked(cluster, bulk) as victim:
+        channels = [GrpcChannel(bulk) for _ in range(3)]
+        streams = [(channel, channel.open(Inspection["read_file"])) for channel in channels for _ in range(200)]
+        for _, stream in streams:
+            with contextlib.suppress(ReplogError):  # it may have been refused by now
+                await stream.send(inspection_pb2.ReadFileRequest(topic="bulk"))
+        await victim.outlast(100)
+        assert victim.grown < LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK, (
+            f"{victim.grown >> 20} MiB"
+        )
+        with pytest.raises(ReplogError) as refused:
+            await _last_word(streams[-1][1])
+        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        await _close(streams)
+
+
+async def _last_word(stream: Stream) -> None:
+    while await stream.receive(DEADLINE_S) is not None:
+        pass
+
+
+async def test_requests_of_millions_of_empty_partitions(cluster: LocalCluster, bulk: str) -> None:
+    async with attacked(cluster, bulk) as victim:
+        channel = GrpcChannel(bulk)
+        for name, field in (("produce", b"\x22\x00"), ("fetch", b"\x32\x00")):
+            for _ in range(10):
+                stream = channel.open(replace(Log[name], encode_request=lambda data: data))
+                with contextlib.suppress(ReplogError):
+                    await stream.send(field * (2 << 20))
+                with pytest.raises(ReplogError, match="names too much"):
+                    await stream.receive(DEADLINE_S)
+        await victim.outlast(20)
+        assert victim.grown < SLACK, f"{victim.grown >> 20} MiB"
+        await channel.close()
+
+
+async def test_idle_streams_at_the_controller(cluster: LocalCluster, bulk: str) -> None:
+    watch = Controller["watch_metadata"]
+    controller = cluster.state.controller
+    async with attacked(cluster, bulk) as victim:
+        before = await _brokers(bulk)
+        channels = [GrpcChannel(controller.address) for _ in range(1 + watch.limit.calls // MAX_STREAMS)]
+        streams = []
+        for number in range(watch.limit.calls + 500):
+            streams.append((channels[number % len(channels)], channels[number % len(channels)].open(watch)))
+            if number % 100 == 0:
+                await asyncio.sleep(0.05)
+        await victim.outlast(100)
+        assert await _brokers(bulk) == before
+        await _close(streams)
+
+
+async def _brokers(address: str) -> list[tuple[int, bool]]:
+    channel = GrpcChannel(address)
+    answer = await channel.call(Log["get_metadata"], log_pb2.GetMetadataRequest(), DEADLINE_S)
+    await channel.close()
+    return [(broker.broker_id, broker.fenced) for broker in answer.brokers]
 
 
 def test_readers_are_served_again_when_those_that_did_not_read_have_gone(cluster: LocalCluster, bulk: str) -> None:

@@ -1,0 +1,86 @@
+"""How much of each method a server takes at once: every method has room of its own, which no other can use up.
+
+So idle streams of clients leave heartbeats, replication and metadata alone, and a request cannot cost more to parse
+than the largest that makes sense. Beyond a limit a call is refused with THROTTLING_QUOTA_EXCEEDED, which may pass, a
+request that is too large with INVALID_REQUEST.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replog.errors import ErrorCode, ReplogError
+
+KIB, MIB = 1 << 10, 1 << 20
+MAX_CONNECTIONS = 5000  # to one server; a further one is closed
+MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
+MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Of one method, on one server."""
+
+    calls: int  # and streams, at once
+    request_bytes: int  # of one message, without the record batches behind it
+
+
+LIMITS = {
+    # the controller's, for brokers: a cluster has at most 1,000
+    "Controller/RegisterBroker": Limit(1000, 64 * KIB),
+    "Controller/Heartbeat": Limit(2000, 64 * KIB),
+    "Controller/AlterPartition": Limit(1000, 8 * MIB),
+    "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),
+    "Controller/WatchMetadata": Limit(2000, 64 * KIB),
+    # the controller's, for administrators
+    "Controller/CreateTopic": Limit(100, MIB),
+    "Controller/DeleteTopic": Limit(100, 64 * KIB),
+    "Controller/AlterTopicConfigs": Limit(100, MIB),
+    "Controller/AlterBrokerConfigs": Limit(100, MIB),
+    "Controller/ElectLeaders": Limit(100, 8 * MIB),
+    "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB),
+    "Controller/ListPartitionReassignments": Limit(100, 8 * MIB),
+    # a broker's, for the controller and for other brokers
+    "Presence/AreYou": Limit(100, 64 * KIB),
+    "Replica/Fetch": Limit(1000, 8 * MIB),
+    "Replica/OffsetsForLeaderEpoch": Limit(1000, 2 * MIB),
+    # a broker's, for clients
+    "Log/Produce": Limit(2000, 2 * MIB),
+    "Log/ProduceOnce": Limit(500, 2 * MIB),
+    "Log/Fetch": Limit(2000, 2 * MIB),
+    "Log/FetchOnce": Limit(500, 2 * MIB),
+    "Log/ListOffsets": Limit(200, 2 * MIB),
+    "Log/OffsetsForLeaderEpoch": Limit(200, 2 * MIB),
+    "Log/DeleteRecords": Limit(200, 2 * MIB),
+    "Log/GetMetadata": Limit(500, 2 * MIB),
+    "Log/InitProducerId": Limit(500, 64 * KIB),
+    "LogDirs/AlterReplicaLogDirs": Limit(16, 8 * MIB),
+    "LogDirs/DescribeLogDirs": Limit(16, 2 * MIB),
+    # a broker's, for audits
+    "Inspection/DescribeReplicas": Limit(16, 64 * KIB),
+    "Inspection/ReadFile": Limit(64, 64 * KIB),
+    "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB),
+}
+
+
+class Gate:
+    """The calls of one method that are under way on one server."""
+
+    def __init__(self, path: str, limit: Limit) -> None:
+        self._path = path
+        self._limit = limit
+        self._under_way = 0
+
+    @contextlib.contextmanager
+    def passed(self) -> Iterator[None]:
+        """For the time of one call. Raises THROTTLING_QUOTA_EXCEEDED when there are too many."""
+        if self._under_way >= self._limit.calls:
+            raise ReplogError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"{self._under_way} calls of {self._path} are under way here, and no more are taken; try again later",
+            )
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1

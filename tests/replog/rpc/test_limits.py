@@ -1,0 +1,193 @@
+"""Every method has room of its own on a server, and a request a size; reaching either is an answer."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import ServiceDescriptor
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import limits, methods, server
+from replog.rpc.channel import GrpcChannel
+from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
+from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, MAX_STREAMS
+from replog.rpc.server import GrpcServer
+from replog.rpc.v1 import controller_pb2, log_pb2
+
+SERVICES: list[ServiceDescriptor] = [
+    methods.LOG,
+    methods.REPLICA,
+    methods.INSPECTION,
+    methods.LOG_DIRS,
+    methods.CONTROLLER,
+    methods.PRESENCE,
+]
+S = 60.0
+
+
+class Controller:
+    """Watches that say nothing; everything else is answered at once."""
+
+    async def watch_metadata(self, _request: object) -> AsyncIterator[object]:
+        await asyncio.Event().wait()
+        yield controller_pb2.MetadataDelta()
+
+    async def heartbeat(self, _request: object) -> object:
+        return controller_pb2.HeartbeatResponse()
+
+    def __getattr__(self, name: str) -> object:
+        return self.heartbeat
+
+
+@contextlib.asynccontextmanager
+async def served(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[str]:
+    """With other limits than in life, so that few connections reach them."""
+    for name, value in settings.items():
+        monkeypatch.setattr(server, name, value)
+    running = GrpcServer("127.0.0.1:0")
+    running.add(methods.CONTROLLER, Controller())
+    address = await running.start()
+    try:
+        yield address
+    finally:
+        await running.stop(0)
+
+
+def test_every_method_has_its_limit_and_every_limit_its_method() -> None:
+    named = {f"{service.name}/{method.name}" for service in SERVICES for method in service.methods}
+    assert named == set(LIMITS)
+
+
+async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
+    async with served(monkeypatch) as address:
+        idle = [GrpcChannel(address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
+        broker = GrpcChannel(address)
+        refused: list[ReplogError] = []
+
+        async def sit(channel: GrpcChannel) -> None:
+            try:
+                async for _ in channel.watch(watch, controller_pb2.WatchMetadataRequest()):
+                    raise AssertionError("nothing was to be said")
+            except ReplogError as error:
+                refused.append(error)
+
+        count = watch.limit.calls + 10
+        sitting = []
+        for number in range(count):
+            sitting.append(asyncio.create_task(sit(idle[number // MAX_STREAMS])))
+            if number % 100 == 99:  # of many that come at once gRPC refuses some by chance
+                await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
+        async with asyncio.timeout(S):
+            while len(refused) < 10:
+                await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
+                await asyncio.sleep(0.05)
+        assert {error.code for error in refused} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}, refused[:3]
+        assert refused[0].retriable
+        await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
+        assert len(refused) == 10
+        for task in sitting:
+            task.cancel()
+        await asyncio.gather(*sitting, return_exceptions=True)
+        for channel in (*idle, broker):
+            await channel.close()
+
+
+async def test_a_place_is_free_again_when_its_call_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = limits.Gate("/x/y", limits.Limit(1, 1))
+    for _ in range(3):
+        with gate.passed(), pytest.raises(ReplogError, match="/x/y"), gate.passed():
+            raise AssertionError("not reached")
+
+
+async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
+    async with served(monkeypatch, SERVER_OPTIONS=_options("grpc.max_concurrent_streams", 3)) as address:
+        channel = GrpcChannel(address)
+        await channel.call(beat, controller_pb2.HeartbeatRequest(), S)
+        streams = [channel.open(watch) for _ in range(3)]
+        for stream in streams:
+            await stream.send(controller_pb2.WatchMetadataRequest())
+        waiting = asyncio.create_task(channel.call(beat, controller_pb2.HeartbeatRequest(), S))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        streams.pop().cancel()
+        await waiting
+        for stream in streams:
+            stream.cancel()
+        await channel.close()
+
+
+def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
+    assert name in dict(server.SERVER_OPTIONS)
+    return tuple((known, value if known == name else usual) for known, usual in server.SERVER_OPTIONS)
+
+
+async def test_a_connection_beyond_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = _options("grpc.max_allowed_incoming_connections", 3)
+    async with served(monkeypatch, SERVER_OPTIONS=options) as address:
+        host, port = address.split(":")
+        connections = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
+        greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
+        async with asyncio.timeout(S):
+            assert [len(await greeting) for greeting in greetings] == [1, 1, 1, 0]
+        for _, writer in connections:
+            writer.close()
+
+
+async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(monkeypatch, REQUEST_TIMEOUT_S=0.1) as address:
+        channel = GrpcChannel(address)
+        stream = channel.open(methods.Controller["heartbeat"])
+        with pytest.raises(ReplogError, match="no request came"):
+            await stream.receive(S)
+        await channel.close()
+
+
+async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(monkeypatch) as address:
+        channel = GrpcChannel(address)
+        for name, limit in LIMITS.items():
+            service, method = name.split("/")
+            if service == "Controller" and method != "WatchMetadata":
+                found = next(m for m in methods.Controller.values() if m.path.endswith(f"/{method}"))
+                stream = channel.open(_raw(found))
+                await stream.send(b"\x0a\x00" * (limit.request_bytes // 2 + 1))
+                with pytest.raises(ReplogError, match="names too much") as raised:
+                    await stream.receive(S)
+                assert raised.value.code is ErrorCode.INVALID_REQUEST
+        await channel.close()
+
+
+def _raw(method: methods.Method) -> methods.Method:
+    """Sends bytes as they are."""
+    return replace(method, encode_request=lambda data: data)
+
+
+def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed() -> None:
+    decode = methods.Log["produce"].decode_request
+    partition = log_pb2.ProducePartition(topic="t", partition=1, records_size=1)
+    most = log_pb2.ProduceRequest(partitions=[partition] * MAX_PARTITIONS_PER_REQUEST, acks=-1, timeout_ms=9)
+    found = decode(encode_with_records(WithRecords(most, (b"x" * (60 << 20),))))
+    assert len(found.head.partitions) == MAX_PARTITIONS_PER_REQUEST
+    for empty in (b"\x22\x00" * 2_000_000, b"\x22\x00" * 20_000 + b"\x7a\x01x", b"\x7a\x01x" + b"\x22\x00" * 20_000):
+        with pytest.raises(ReplogError, match="names too much"):
+            decode(empty)
+    large = b"\x22" + b"\x80\x80\x80\x02" + bytes(4 << 20)  # one partition of 4 MiB
+    for data in (large, large + b"\x7a\x01x", b"\x7a\x01x" + large):
+        with pytest.raises(ReplogError, match="names too much"):
+            decode(data)
+
+
+def test_answers_have_no_such_limit() -> None:
+    partitions = [log_pb2.FetchPartitionResult(partition=number) for number in range(20_000)]
+    data = encode_with_records(WithRecords(log_pb2.FetchResponse(partitions=partitions), (b"x",)))
+    assert len(RecordsDecoder(log_pb2.FetchResponse)(data).head.partitions) == 20_000
+    assert len(methods.Log["fetch"].decode_response(data).head.partitions) == 20_000
