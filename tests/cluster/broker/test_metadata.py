@@ -6,6 +6,7 @@ import random
 import pytest
 
 from cluster.broker.broker import Broker
+from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
 from replog.client import Producer
 from replog.errors import ErrorCode, ReplogError
@@ -21,7 +22,7 @@ async def test_a_broker_that_has_heard_no_controller_yet_sends_clients_to_others
     serving = await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
     config = cluster.config(2, controller_listener="127.0.0.1:1")
-    early = Broker(config, GrpcTransport(), SystemClock(), random.Random(1))
+    early = Broker(config, GrpcTransport(), SystemClock(), random.Random(1), CleaningProcess())
     starting = asyncio.create_task(early.start())
     try:
         await eventually(lambda: bool(early.address))
