@@ -1,18 +1,21 @@
-"""A client process: a producer that sends to every partition, a consumer of all, and one that asks for their ends.
+"""A client process: a producer that sends to every partition, a consumer of all, one that asks for their ends, and an
+admin that makes and deletes topics of its own.
 
 `python -m cluster.chaos.client NAME BOOTSTRAP NOTES`, until SIGTERM: then it sends no more, and ends when every record
 has its outcome. Records are numbered, and idempotent as the shipped producer makes them.
 """
 
 import asyncio
+import contextlib
+import itertools
 import signal
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster.chaos.notes import ACKNOWLEDGED, FAILED, LATEST, READ, SENT, Writer
-from replog.client import Consumer, Delivery, DeliveryFailed, Producer
+from cluster.chaos.notes import ACKNOWLEDGED, CREATED, DELETING, FAILED, LATEST, NOT_CREATED, READ, SENT, Writer
+from replog.client import Admin, Consumer, Delivery, DeliveryFailed, Producer
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
 
@@ -24,6 +27,8 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
 ASSIGNED = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 PACE_S = 0.05  # between two records for the same partition
 ENDS_EVERY_S = 0.5
+TOPIC_EVERY_S = 2.0
+TOPICS_KEPT = 2
 ENDS_TIMEOUT_S = 30.0
 RETRY_S = 0.5
 PADDING = b" " + b"." * 400
@@ -38,12 +43,12 @@ class Client:
 
     async def run(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stopped.set)
-        reading = [asyncio.create_task(self._consume()), asyncio.create_task(self._watch_ends())]
+        others = [asyncio.create_task(other) for other in (self._consume(), self._watch_ends(), self._make_topics())]
         producing = asyncio.create_task(self._produce())
-        await asyncio.wait([producing, *reading], return_when=asyncio.FIRST_COMPLETED)
-        for task in reading:
+        await asyncio.wait([producing, *others], return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
             task.cancel()
-        for outcome in await asyncio.gather(producing, *reading, return_exceptions=True):
+        for outcome in await asyncio.gather(producing, *others, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
 
@@ -98,6 +103,24 @@ class Client:
                 for partition, offset in ends.items():
                     self._notes.write(LATEST, self._name, *partition, offset, invoked_s, time.monotonic())
                 await asyncio.sleep(ENDS_EVERY_S)
+
+    async def _make_topics(self) -> None:
+        made: list[str] = []
+        async with Admin(self._bootstrap) as admin:
+            for number in itertools.count():
+                topic, invoked_s = f"{self._name}.{number}", time.monotonic()
+                try:
+                    await admin.create_topic(topic, partitions=2, replication_factor=3)
+                except ReplogError as error:  # it may be there nevertheless
+                    self._notes.write(NOT_CREATED, f"{topic}: {error}")
+                else:
+                    self._notes.write(CREATED, topic, invoked_s, time.monotonic())
+                made.append(topic)
+                if len(made) > TOPICS_KEPT:
+                    self._notes.write(DELETING, made[0])
+                    with contextlib.suppress(ReplogError):
+                        await admin.delete_topic(made.pop(0))
+                await asyncio.sleep(TOPIC_EVERY_S)
 
 
 if __name__ == "__main__":

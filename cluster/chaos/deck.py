@@ -1,31 +1,49 @@
-"""Which fault is next: every kind once, in an order that the seed decides, then all over again."""
+"""Which fault is next: every kind once, in an order that the seed decides, then again; some with another."""
 
 import random
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 from cluster.chaos.world import World
 
-Fault = Callable[[World, random.Random], Awaitable[str]]
+TOGETHER_EVERY = 3
+
+Deed = Callable[[World, random.Random], Awaitable[str]]
 """Hurts, holds on, and says what it did; the run mends."""
 
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    deed: Deed
+    on_a_volume: bool  # two of them could lose what only two disks have: one at a time
+    alone: bool  # it needs the others to be well meanwhile
+
+
 FAULTS: dict[str, Fault] = {}
-NEED_VOLUMES: set[str] = set()
 
 
-def fault(name: str, *, needs_volumes: bool = False) -> Callable[[Fault], Fault]:
+def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Callable[[Deed], Deed]:
     """The coroutine is what `name` does."""
 
-    def register(deed: Fault) -> Fault:
+    def register(deed: Deed) -> Deed:
         assert name not in FAULTS, name
-        FAULTS[name] = deed
-        if needs_volumes:
-            NEED_VOLUMES.add(name)
+        FAULTS[name] = Fault(deed, on_a_volume, alone)
         return deed
 
     return register
 
 
-def deal(chance: random.Random, with_volumes: bool) -> Iterator[str]:
-    names = [name for name in FAULTS if with_volumes or name not in NEED_VOLUMES]
+def deal(chance: random.Random, with_volumes: bool) -> Iterator[tuple[str, ...]]:
+    """One name, or two at once."""
+    names = [name for name, fault in FAULTS.items() if with_volumes or not fault.on_a_volume]
     while True:
-        yield from chance.sample(names, len(names))
+        for number, name in enumerate(chance.sample(names, len(names)), 1):
+            others = [other for other in names if other != name and _together(FAULTS[name], FAULTS[other])]
+            if number % TOGETHER_EVERY == 0 and others:
+                yield name, chance.choice(others)
+            else:
+                yield (name,)
+
+
+def _together(one: Fault, other: Fault) -> bool:
+    return not (one.alone or other.alone or (one.on_a_volume and other.on_a_volume))

@@ -7,7 +7,7 @@ from cluster.chaos.deck import fault
 from cluster.chaos.world import BROKERS, CONTROLLER, World
 
 
-@fault("fill a disk", needs_volumes=True)
+@fault("fill a disk", on_a_volume=True)
 async def fill(world: World, chance: random.Random) -> str:
     broker, seconds = chance.choice(BROKERS), world.hold(chance)
     world.may_end.add(broker)
@@ -16,12 +16,12 @@ async def fill(world: World, chance: random.Random) -> str:
     return f"{broker}'s disk full for {seconds:.1f} s"
 
 
-@fault("freeze a disk", needs_volumes=True)
+@fault("freeze a disk", on_a_volume=True)
 async def freeze(world: World, chance: random.Random) -> str:
     return await _freeze(world, chance, chance.choice(BROKERS))
 
 
-@fault("freeze the controller's disk", needs_volumes=True)
+@fault("freeze the controller's disk", on_a_volume=True)
 async def freeze_controller(world: World, chance: random.Random) -> str:
     return await _freeze(world, chance, CONTROLLER)
 
@@ -36,7 +36,7 @@ async def _freeze(world: World, chance: random.Random, name: str) -> str:
     return f"{name}'s disk frozen for {seconds:.1f} s"
 
 
-@fault("make a disk fail", needs_volumes=True)
+@fault("make a disk fail", on_a_volume=True)
 async def fail(world: World, chance: random.Random) -> str:
     """It comes back as what was flushed of it, with a broker that starts again."""
     broker, seconds = chance.choice(BROKERS), world.hold(chance)
@@ -48,7 +48,7 @@ async def fail(world: World, chance: random.Random) -> str:
     return f"{broker}'s disk failed, replaced {seconds:.1f} s later"
 
 
-@fault("take a broker's power", needs_volumes=True)
+@fault("take a broker's power", on_a_volume=True)
 async def lose_power(world: World, chance: random.Random) -> str:
     broker, seconds = chance.choice(BROKERS), world.hold(chance)
     await asyncio.to_thread(world.volumes[broker].break_down)

@@ -27,7 +27,7 @@ async def kill_two(world: World, chance: random.Random) -> str:
     return f"{first} and, {between_s:.1f} s later, {second} killed, down for {down_s:.1f} s"
 
 
-@fault("kill a broker that recovers")
+@fault("kill a broker that recovers", alone=True)
 async def kill_again(world: World, chance: random.Random) -> str:
     broker, after_s = chance.choice(BROKERS), chance.uniform(0.2, 1.5)
     await asyncio.to_thread(world.kill, broker)
@@ -87,14 +87,14 @@ async def _restart(world: World, name: str) -> None:
     world.launch(name)
 
 
-@fault("restart a broker")
+@fault("restart a broker", alone=True)
 async def restart(world: World, chance: random.Random) -> str:
     broker = chance.choice(BROKERS)
     await _restart(world, broker)
     return f"{broker} stopped in order and started"
 
 
-@fault("restart all brokers in turn")
+@fault("restart all brokers in turn", alone=True)
 async def rolling_restart(world: World, chance: random.Random) -> str:
     order = chance.sample(BROKERS, len(BROKERS))
     for broker in order:
@@ -103,7 +103,7 @@ async def rolling_restart(world: World, chance: random.Random) -> str:
     return f"{', '.join(order)} restarted in turn"
 
 
-@fault("kill a broker beside one that stops")
+@fault("kill a broker beside one that stops", alone=True)
 async def stop_and_kill(world: World, chance: random.Random) -> str:
     stops, killed = chance.sample(BROKERS, 2)
     world.ask_to_stop(stops)

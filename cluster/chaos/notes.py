@@ -14,6 +14,7 @@ from cluster.simulation.history import History, Latest, Outcome, Poll, Read, Sen
 from replog.topic import TopicPartition
 
 SENT, ACKNOWLEDGED, FAILED, READ, LATEST = "sent", "acknowledged", "failed", "read", "latest"
+CREATED, NOT_CREATED, DELETING = "created", "not created", "deleting"  # topics
 
 
 class Writer:
@@ -31,6 +32,9 @@ class Gathered:
         self.history = History()
         self.acknowledged_at: dict[str, dict[TopicPartition, float]] = {}  # by client: its last such record was sent
         self.positions: dict[str, dict[TopicPartition, int]] = {}  # by client: its consumer's
+        self.created: dict[str, float] = {}  # topics that were said to be, and how long that took (s)
+        self.not_created: list[str] = []  # errors
+        self.deleting: set[str] = set()  # topics that may be gone
         self._directory = directory
         self._read_to: dict[Path, int] = {}
         self._sends: dict[bytes, Send] = {}
@@ -70,6 +74,13 @@ class Gathered:
             self.history.reads.append(Poll(client, reads, invoked_s, completed_s))
             positions = self.positions.setdefault(client, {})
             positions |= {read.partition: read.offset + 1 for read in reads}
+        elif kind == CREATED:
+            topic, invoked_s, completed_s = what
+            self.created[topic] = completed_s - invoked_s
+        elif kind == NOT_CREATED:
+            self.not_created.append(what[0])
+        elif kind == DELETING:
+            self.deleting.add(what[0])
         else:
             assert kind == LATEST, kind
             client, topic, partition, offset, invoked_s, completed_s = what

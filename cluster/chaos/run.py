@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from cluster.chaos import clients, disks, links, machines
+from cluster.chaos import clients, disks, links, machines  # noqa: F401 (they put their faults into the deck)
 from cluster.chaos.client import ASSIGNED, PARTITIONS, TOPICS
 from cluster.chaos.deck import FAULTS, deal
 from cluster.chaos.notes import Gathered
@@ -26,8 +27,6 @@ from cluster.demo.traffic import read_back
 from cluster.simulation.checks.anomalies import find_anomalies
 from cluster.simulation.history import Drained
 from replog.topic import TopicPartition
-
-assert all((clients, disks, links, machines)), "their faults are in the deck once they are imported"
 
 HOLDS_S = (0.5, 12.0)  # less than a session, and more than the lag limit, of a local cluster
 ACKNOWLEDGED_TIMEOUT_S = 60.0
@@ -55,12 +54,13 @@ class Run:
         names = deal(self._chance, with_volumes=not self._world.no_volumes)
         until = time.monotonic() + self._seconds
         while time.monotonic() < until:
-            await self._hurt_and_mend(self._only or next(names))
+            await self._hurt_and_mend((self._only,) if self._only else next(names))
         await self._judge()
 
-    async def _hurt_and_mend(self, name: str) -> None:
+    async def _hurt_and_mend(self, names: Sequence[str]) -> None:
         begun = time.monotonic()
-        story = await FAULTS[name](self._world, self._chance)
+        deeds = [FAULTS[name].deed(self._world, random.Random(self._chance.getrandbits(64))) for name in names]
+        name, story = " + ".join(names), "; ".join(await asyncio.gather(*deeds))
         mended = time.monotonic()
         await self._world.mend()
         await self._world.wait_until_in_sync()
@@ -99,6 +99,8 @@ class Run:
                 records = tuple((offset, value.split(b" ")[0]) for held, offset, value in found if held == number)
                 partition = TopicPartition(topic, number)
                 history.drained[partition] = Drained(partition, 0, len(records), records)
+        metadata = await asyncio.to_thread(self._world.metadata)
+        known = {topic.topic for topic in metadata.topics}
         for name in BROKERS:
             self._world.ask_to_stop(name)
         for name in BROKERS:
@@ -112,6 +114,12 @@ class Run:
             f"{len(episodes)} faults of {len({episode.kind for episode in episodes})} kinds; {len(history.sends)} "
             f"records sent, {len(history.acknowledgements)} acknowledged, {read} there in the end"
         )
+        print(
+            f"{len(self._notes.created)} topics made, {max(self._notes.created.values()):.1f} s at most, and "
+            f"{len(self._notes.not_created)} refused: {'; '.join(self._notes.not_created[:SHOWN]) or 'none'}"
+        )
+        gone = self._notes.created.keys() - self._notes.deleting - known
+        assert not gone, f"topics that were made are not there: {', '.join(sorted(gone))}"
         anomalies = find_anomalies(history)
         assert not anomalies, "\n".join(map(str, anomalies[:SHOWN]))
         different = [str(partition) for partition in ASSIGNED if len(set(self._logs(partition))) > 1]
