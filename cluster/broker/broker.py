@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -258,7 +259,7 @@ class Broker:
         try:
             if self._logs is not None:
                 if clean and not self._failure.done():
-                    self._logs.close(self._lifecycle.broker_epoch)
+                    await in_thread(partial(self._logs.close, self._lifecycle.broker_epoch))
                 else:
                     self._logs.abandon()
         finally:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
+from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
+from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 
 FILES_INTERVAL_MS = 1000
@@ -59,7 +62,11 @@ class Housekeeping:
         await in_thread(self._logs.checkpoint_log_starts)
 
     async def _enforce_retention(self) -> None:
-        self._logs.enforce_retention(self._manager.clock.wall_ms())
+        """One log in a step of the loop (LG-13, LG-14)."""
+        for tp, log in self._logs.logs.items():
+            if self._logs.get(tp) is log and log.failure is None:
+                log.delete_old_segments(self._manager.clock.wall_ms())
+            await asyncio.sleep(0)
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(  # PS-11
@@ -73,10 +80,12 @@ class Housekeeping:
         logs = self._logs.logs
         self._flushed_ms = {tp: ms for tp, ms in self._flushed_ms.items() if tp in logs}
         for tp, log in logs.items():
-            due = now_ms - self._flushed_ms.setdefault(tp, now_ms) >= log.config.flush_ms
+            due = False
+            if log.config.flush_ms < MAX_LONG:
+                due = now_ms - self._flushed_ms.setdefault(tp, now_ms) >= log.config.flush_ms
             if due:
                 self._flushed_ms[tp] = now_ms
-            task = log.flush_task(None if due else log.segments[-1].base_offset)
+            task = log.flush_task(None if due else log.bases[1])
             if task is None:
                 continue
             try:
@@ -88,4 +97,6 @@ class Housekeeping:
             log.flushed(task)
 
     async def _delete_expired(self) -> None:
-        self._logs.delete_expired(self._manager.clock.wall_ms())
+        expired = self._logs.take_expired(self._manager.clock.wall_ms())
+        if expired:
+            await in_thread(partial(remove, expired))

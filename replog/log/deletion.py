@@ -1,9 +1,12 @@
 """Files that wait for their deletion: renamed to `.deleted` at once, removed after a delay (LG-15)."""
 
 import os
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from replog.log.errors import storage_errors
 from replog.log.files import DELETED_SUFFIX
 
 
@@ -27,15 +30,28 @@ class DeletedFiles:
         """Their directory has this name from now on."""
         self._waiting = [(directory / path.name, since) for path, since in self._waiting]
 
-    def delete_expired(self, now_ms: int, delay_ms: int) -> int:
-        """Remove those set aside at least `delay_ms` before, counted from the first call that saw them; how many."""
-        waiting: list[tuple[Path, int | None]] = []
-        removed = 0
-        for path, since in self._waiting:
-            if since is None or now_ms - since < delay_ms:
-                waiting.append((path, now_ms if since is None else since))
+    def seen(self, now_ms: int) -> None:
+        """The delay of those that were set aside since the last call begins."""
+        self._waiting = [(path, now_ms if since is None else since) for path, since in self._waiting]
+
+    def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:
+        """Those whose delay has passed: `remove` them."""
+        if not self._waiting:
+            return []
+        self.seen(now_ms)
+        last = now_ms - delay_ms
+        expired = [path for path, since in self._waiting if since is not None and since <= last]
+        self._waiting = [waiting for waiting in self._waiting if waiting[1] is None or waiting[1] > last]
+        return expired
+
+
+def remove(paths: Iterable[Path]) -> int:
+    """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long."""
+    found = list(paths)
+    for path in found:
+        with storage_errors(path), suppress(FileNotFoundError):  # somebody was faster
+            if path.is_dir():
+                shutil.rmtree(path)
             else:
-                path.unlink(missing_ok=True)
-                removed += 1
-        self._waiting = waiting
-        return removed
+                path.unlink()
+    return len(found)

@@ -267,11 +267,9 @@ class LogDirectories:
 
     # -- upkeep, for all directories
 
-    def delete_expired(self, now_ms: int) -> int:
-        return sum(manager.delete_expired(now_ms) for manager in self.managers)
-
-    def enforce_retention(self, now_ms: int) -> int:
-        return sum(manager.enforce_retention(now_ms) for manager in self.managers)
+    def take_expired(self, now_ms: int) -> list[Path]:
+        """See `LogManager.take_expired`."""
+        return [path for manager in self.managers for path in manager.take_expired(now_ms)]
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         return sum(manager.remove_expired_producers(now_ms, expiration_ms) for manager in self.managers)

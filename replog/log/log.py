@@ -13,14 +13,7 @@ from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.compaction.keys import check_keys
 from replog.log.compaction.log_compaction import LogCompaction
-from replog.log.errors import (
-    CorruptIndex,
-    CorruptRecord,
-    DiskWork,
-    LogStorageError,
-    OffsetOutOfRange,
-    storage_errors,
-)
+from replog.log.errors import CorruptIndex, CorruptRecord, DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
 from replog.log.flushing import FlushTask
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
@@ -128,6 +121,11 @@ class Log:
     def segments(self) -> tuple[SegmentView, ...]:
         """Oldest first; the last one is active."""
         return self._segments.views()
+
+    @property
+    def bases(self) -> tuple[int, int]:
+        """Where the first segment begins, and where the active one does."""
+        return self._segments.first.base_offset, self._segments.active.base_offset
 
     @property
     def failure(self) -> LogStorageError | None:
@@ -357,7 +355,7 @@ class Log:
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
 
-        Their files are renamed to `.deleted`; `delete_expired_files` removes those after `file.delete.delay.ms`.
+        Their files are renamed to `.deleted`; `take_expired_files` has those after `file.delete.delay.ms`.
         """
         with self._working:
             high_watermark, log_end_offset = self.high_watermark, self.log_end_offset
@@ -372,13 +370,12 @@ class Log:
                 self.recovery_point = max(self.recovery_point, first_kept)
                 self.epochs.truncate_from_start(self.log_start_offset)
                 self._segments.remove_first(expired)
-            self.delete_expired_files(now_ms)
+                self._segments.deleted.seen(now_ms)
         return expired
 
-    def delete_expired_files(self, now_ms: int) -> int:
-        """Remove the `.deleted` files whose delay has passed (LG-15); returns how many. The delay of files set aside
-        by a truncation begins with the first call after it."""
-        return self._segments.deleted.delete_expired(now_ms, self.config.file_delete_delay_ms)
+    def take_expired_files(self, now_ms: int) -> list[Path]:
+        """The `.deleted` files whose delay has passed (LG-15), to be removed; it begins with the first call."""
+        return self._segments.deleted.take_expired(now_ms, self.config.file_delete_delay_ms)
 
     # -- flushing, closing
 

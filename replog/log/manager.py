@@ -8,7 +8,6 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -338,19 +337,11 @@ class LogManager:
 
     # -- upkeep
 
-    def delete_expired(self, now_ms: int) -> int:
-        """Remove deleted replicas and segments whose delay has passed; returns how many directories and files."""
+    def take_expired(self, now_ms: int) -> list[Path]:
+        """Deleted replicas' directories and segments' files whose delay has passed: to be removed (LG-15, LG-17)."""
         expired = [path for path, since, delay in self._doomed if now_ms - since >= delay]
-        self._doomed = [waiting for waiting in self._doomed if waiting[0] not in expired]
-        with storage_errors(self.directory):
-            for path in expired:
-                with suppress(FileNotFoundError):  # somebody was faster
-                    shutil.rmtree(path)
-            return len(expired) + sum(log.delete_expired_files(now_ms) for log in self._all().values())
-
-    def enforce_retention(self, now_ms: int) -> int:
-        """`delete_old_segments` of every log that works; returns the number of segments deleted."""
-        return sum(log.delete_old_segments(now_ms) for log in self._logs.values() if log.failure is None)
+        self._doomed = [(path, since, delay) for path, since, delay in self._doomed if now_ms - since < delay]
+        return expired + [path for log in self._all().values() for path in log.take_expired_files(now_ms)]
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Have every log forget the producers that were silent for so long (PS-11); returns how many."""
@@ -374,7 +365,7 @@ class LogManager:
         """Only those that the first segment's name does not tell (1.1)."""
 
         def starts() -> dict[TopicPartition, int]:
-            found = {tp: (log.log_start_offset, log.segments[0].base_offset) for tp, log in self._all().items()}
+            found = {tp: (log.log_start_offset, log.bases[0]) for tp, log in self._all().items()}
             return {tp: start for tp, (start, base) in found.items() if start > base}
 
         self._checkpoint(self._log_starts, starts)

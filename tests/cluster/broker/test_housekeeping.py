@@ -66,7 +66,7 @@ async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_agai
 
 async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCluster) -> None:
     broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.create_topic("t", replication_factor=1, flush_ms="60000")
     assert broker._logs is not None
     chores = Housekeeping(broker.manager, broker._logs)
     await chores._flush()

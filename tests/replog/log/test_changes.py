@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.changes import LogChange, NewReplica, is_passing
+from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
@@ -130,7 +131,7 @@ def test_deleted_replicas_share_the_fsync_of_their_directory_and_one_checkpoint(
         "replication-offset-checkpoint",
     ]
     assert "t 0" not in (disk / "recovery-point-offset-checkpoint").read_text()
-    directories.delete_expired(CONFIG.file_delete_delay_ms)
+    remove(directories.take_expired(CONFIG.file_delete_delay_ms))
     assert not list(disk.glob("*-delete"))
 
 

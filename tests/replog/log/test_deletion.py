@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from replog.log.deletion import DeletedFiles
+from replog.log.deletion import DeletedFiles, remove
 from replog.log.segment import Segment
 
 
@@ -17,8 +17,8 @@ def test_all_files_of_a_segment_go_and_a_missing_one_is_no_error(tmp_path: Path)
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {f"00000000000000000007{suffix}.deleted" for suffix in (".log", ".index", ".digest")}
     (tmp_path / "00000000000000000007.index.deleted").unlink()  # somebody was faster
-    assert deleted.delete_expired(1000, 60_000) == 0
-    assert deleted.delete_expired(61_000, 60_000) == 3
+    assert remove(deleted.take_expired(1000, 60_000)) == 0
+    assert remove(deleted.take_expired(61_000, 60_000)) == 3
     assert not list(tmp_path.iterdir())
 
 
@@ -28,11 +28,11 @@ def test_the_delay_counts_from_the_first_look(tmp_path: Path) -> None:
     for number, now in ((1, 0), (2, 500)):
         (tmp_path / f"{number}.log").write_bytes(b"")
         deleted.set_aside([tmp_path / f"{number}.log"])
-        assert deleted.delete_expired(now, 1000) == 0
-    assert deleted.delete_expired(999, 1000) == 0
-    assert deleted.delete_expired(1000, 1000) == 1
+        assert remove(deleted.take_expired(now, 1000)) == 0
+    assert remove(deleted.take_expired(999, 1000)) == 0
+    assert remove(deleted.take_expired(1000, 1000)) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["2.log.deleted"]
-    assert deleted.delete_expired(1500, 1000) == 1
+    assert remove(deleted.take_expired(1500, 1000)) == 1
 
 
 def test_a_file_set_aside_again_replaces_what_waits_under_its_name(tmp_path: Path) -> None:
@@ -43,6 +43,6 @@ def test_a_file_set_aside_again_replaces_what_waits_under_its_name(tmp_path: Pat
         path.write_bytes(content)
         deleted.set_aside([path])
     assert (tmp_path / "0.log.deleted").read_bytes() == b"new"
-    deleted.delete_expired(0, 0)
-    deleted.delete_expired(0, 0)
+    remove(deleted.take_expired(0, 0))
+    remove(deleted.take_expired(0, 0))
     assert not list(tmp_path.iterdir())

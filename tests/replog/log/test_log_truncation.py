@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.deletion import remove
 from replog.log.epoch_cache import EpochEntry
 from replog.log.log import Log
 from replog.log.offsets import Isolation
@@ -111,9 +112,9 @@ def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
     waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
     assert len(waiting) == 10, waiting
     delay = log.config.file_delete_delay_ms
-    assert log.delete_expired_files(1000) == 0  # the delay begins with the first call
-    assert log.delete_expired_files(1000 + delay - 1) == 0
-    assert log.delete_expired_files(1000 + delay) == 10
+    assert remove(log.take_expired_files(1000)) == 0  # the delay begins with the first call
+    assert remove(log.take_expired_files(1000 + delay - 1)) == 0
+    assert remove(log.take_expired_files(1000 + delay)) == 10
     assert not list(tmp_path.glob("*.deleted"))
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
+from replog.log.deletion import remove
 from replog.log.errors import InconsistentTopicId, LogStorageError
 from replog.log.log import Log
 from replog.log.manager import LogManager
 from replog.topic import TopicPartition
-from tests.replog.log.batches import append, client_batch, config, layout
+from tests.replog.log.batches import append, client_batch, config
 
 TP = TopicPartition("a-b", 12)
 OTHER = TopicPartition("t", 0)
@@ -324,8 +325,8 @@ def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log
     assert len(doomed.name) == len("a-b-12.") + 32 + len("-delete")
     with pytest.raises(LogStorageError, match="closed"):
         append(log, PAIR)
-    assert manager.delete_expired(1000 + 59_999) == 0
-    assert manager.delete_expired(1000 + 60_000) == 1
+    assert remove(manager.take_expired(1000 + 59_999)) == 0
+    assert remove(manager.take_expired(1000 + 60_000)) == 1
     assert not doomed.exists()
     assert append(manager.create(TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
 
@@ -335,7 +336,7 @@ def test_a_deleted_replica_that_somebody_removed_is_no_failure_of_the_disk(manag
     manager.delete(TP, 0)
     [doomed] = manager.directory.glob("*-delete")
     shutil.rmtree(doomed)
-    assert manager.delete_expired(10**6) == 1
+    assert remove(manager.take_expired(10**6)) == 1
 
 
 def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogManager) -> None:
@@ -359,14 +360,6 @@ def test_directories_of_others_are_passed_over(manager: LogManager, log: Log) ->
     assert len(lines) == 5
     left = {path.name for path in manager.directory.iterdir() if path.is_dir()}
     assert left == {"a-b-12", "lost+found", f"t-0.{tail}-stray", "my.backup-delete"}
-
-
-def test_retention_covers_all_logs(manager: LogManager) -> None:
-    for tp in (TP, OTHER):
-        log = manager.create(tp, ID, config(segment_bytes=80, retention_bytes=100, retention_ms=-1))
-        append(log, *[PAIR] * 3).update_high_watermark(6)
-    assert manager.enforce_retention(0) == 2
-    assert [layout(log) for log in manager.logs.values()] == [[(2, 77), (4, 77)]] * 2
 
 
 def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager: LogManager, log: Log) -> None:
