@@ -3,6 +3,7 @@
 import asyncio
 from typing import Protocol
 
+from replog.client.fetch_size import FetchSize
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import AbortedTransaction, Buffer
@@ -70,6 +71,7 @@ class FetchOwner(Protocol):
     metadata: Metadata
     request_timeout_s: float
     partition_max_bytes: int
+    size: FetchSize
 
     def fetchable(self, address: str) -> list[tuple[PartitionState, Leader]]:
         """The states to read from this broker now, the longest waiting first (FE-10), each with whom to ask."""
@@ -167,12 +169,14 @@ class FetchStream:
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
         """Send and receive; a broker that is silent for longer than it was allowed is suspected meanwhile."""
-        max_wait_s = request.max_wait_ms / 1000
+        max_wait_s, timeout_s = request.max_wait_ms / 1000, self._owner.request_timeout_s
+        asked_at = asyncio.get_running_loop().time()
         self._suspect_in(max_wait_s + SILENCE_S)
         try:
             await self._stream.send(request)
             response: WithRecords[log_pb2.FetchResponse] | None
-            response = await self._stream.receive(max_wait_s + self._owner.request_timeout_s)
+            response = await self._stream.receive(max_wait_s + timeout_s)
+            self._owner.size.answered(asyncio.get_running_loop().time() - asked_at - max_wait_s, timeout_s)
             return response
         finally:
             self._suspicion.cancel()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from replog.backoff import Backoff
+from replog.client.fetch_size import FetchSize
 from replog.client.fetch_stream import Chunk, FetchStream, PartitionState
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import list_offsets_once
@@ -80,6 +81,7 @@ class Fetcher:
         self.partition_max_bytes = settings.partition_max_bytes
         self.states: dict[TopicPartition, PartitionState] = {}  # fetched in this order (FE-10)
         self.news = asyncio.Event()  # a chunk, a position or an error
+        self.size = FetchSize(settings.max_bytes)
         self._backoff = backoff
         self._settings = settings
         self._reset = settings.reset
@@ -142,7 +144,7 @@ class Fetcher:
         request = log_pb2.FetchRequest(
             max_wait_ms=self._settings.max_wait_ms,
             min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.max_bytes,
+            max_bytes=self.size.bytes,
             isolation_level=log_pb2.READ_COMMITTED if self._settings.read_committed else log_pb2.READ_UNCOMMITTED,
         )
         now = asyncio.get_running_loop().time()
@@ -235,6 +237,8 @@ class Fetcher:
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
         logger.info("fetch stream lost: %s", error)
+        if error.code is ErrorCode.REQUEST_TIMED_OUT:
+            self.size.timed_out()
         for state in states:
             if self._of_leader(state):
                 self._retry_later(state)
