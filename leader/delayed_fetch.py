@@ -30,11 +30,28 @@ class FetchRow(NamedTuple):
 
     topic_partition: TopicPartition
     request: FetchPartition
-    metadata: OffsetMetadata | None  # None: ignored
+    metadata: OffsetMetadata | None  # None: not known, and it counts nothing
+
+
+class AwaitedBytes:
+    """What there is to read for a parked fetch, kept by partition, so that an event costs one partition's look."""
+
+    def __init__(self, min_bytes: int) -> None:
+        self.min_bytes = min_bytes
+        self.total = 0
+        self._of: dict[TopicPartition, int] = {}
+
+    def note(self, topic_partition: TopicPartition, available: int | None) -> bool:
+        """Of this partition there are so many bytes, or news (None). True: the fetch is to be answered now (FE-12)."""
+        if available is None:
+            return True
+        self.total += available - self._of.get(topic_partition, 0)
+        self._of[topic_partition] = available
+        return self.total >= self.min_bytes  # G
 
 
 class DelayedFetch(DelayedOperation[TopicPartition]):
-    """Completes when `min_bytes` are there over all partitions, or when some partition has other news.
+    """A consumer's fetch: completes when `min_bytes` are there over all partitions, or some partition has other news.
 
     It answers nothing itself: `respond` reads every partition again, for fresh bounds and fresh errors (FE-13).
     """
@@ -47,62 +64,72 @@ class DelayedFetch(DelayedOperation[TopicPartition]):
         lookup: ReaderLookup,
         timeout_ms: int,
         respond: Callable[[], None],
-        is_throttled: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         super().__init__(timeout_ms)
-        self._rows = {row.topic_partition: row for row in rows if row.metadata is not None}
-        self._bytes: dict[TopicPartition, int] = {}  # to be had of each partition when it was last looked at
-        self._total = 0  # of these
+        self._rows = {row.topic_partition: row for row in rows}
         self._isolation = isolation
-        self._min_bytes = min_bytes
+        self._awaited = AwaitedBytes(min_bytes)
         self._lookup = lookup
         self._respond = respond
-        self._is_throttled = is_throttled  # whether the follower that fetches gets nothing of a partition now (FE-23)
 
     def try_complete(self, moved: Collection[TopicPartition]) -> bool:
         for topic_partition in moved:
-            row = self._rows.get(topic_partition)
-            if row is None or row.metadata is None:
-                continue
+            row = self._rows[topic_partition]
             reader = self._lookup(topic_partition)
-            if isinstance(reader, ErrorCode):
-                return self.force_complete()  # A to D: nobody serves it here any longer
-            try:
-                available = self._available(reader, row, row.metadata)
-            except ReplogError as error:
-                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-                    raise
-                available = None  # D: its disk has failed, and the answer says so
-            if available is None:
+            if self._awaited.note(topic_partition, available_bytes(reader, row.request, row.metadata, self._isolation)):
                 return self.force_complete()
-            self._total += available - self._bytes.get(topic_partition, 0)
-            self._bytes[topic_partition] = available
-        return self._total >= self._min_bytes and self.force_complete()  # G
+        return False
 
     def on_complete(self) -> None:
         self._respond()
 
-    def _available(self, reader: Reader, row: FetchRow, start: OffsetMetadata) -> int | None:
-        """Bytes that this partition adds (FE-12), or None if it completes the fetch whatever the bytes."""
-        request = row.request
-        if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
-            return None  # E: a new leader term
-        if request.last_fetched_epoch is not None:
-            end = reader.log.end_offset_for_epoch(request.last_fetched_epoch)
-            if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
-                return None  # H
-        bound = _bound(reader.log.snapshot(), self._isolation)
-        if reader.log.log_end_offset < start.offset:
-            return None  # F1: the log was truncated
-        if bound.offset <= start.offset:
-            return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
-        if self._is_throttled(row.topic_partition):
-            return 0  # F2 and F3 bring nothing: the answer would be empty, and the follower would ask again at once
-        if start.on_older_segment(bound) or bound.on_older_segment(start):
-            return None  # F2: a segment has rolled, or the reader is far behind; or the log is a copy by now (7.7)
-        if start.on_same_segment(bound):
-            return min(bound.position_difference(start), request.max_bytes)  # F3
-        return 0  # F5: the place of the bound, or of the reader, is unknown
+
+def available_bytes(
+    reader: Reader | ErrorCode,
+    request: FetchPartition,
+    start: OffsetMetadata | None,
+    isolation: Isolation,
+    *,
+    is_throttled: bool = False,
+) -> int | None:
+    """Bytes that a partition adds to a parked fetch (FE-12), or None if it completes that whatever the bytes.
+
+    `start` is where the fetch offset lies; None: not known, and the partition counts nothing. A follower that is
+    throttled gets nothing now (FE-23): the answer would be empty, and it would ask again at once.
+    """
+    if start is None:
+        return 0
+    if isinstance(reader, ErrorCode):
+        return None  # A to D: nobody serves it here any longer
+    try:
+        return _available_bytes(reader, request, start, isolation, is_throttled)
+    except ReplogError as error:
+        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            raise
+        return None  # D: its disk has failed, and the answer says so
+
+
+def _available_bytes(
+    reader: Reader, request: FetchPartition, start: OffsetMetadata, isolation: Isolation, is_throttled: bool
+) -> int | None:
+    if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
+        return None  # E: a new leader term
+    if request.last_fetched_epoch is not None:
+        end = reader.log.end_offset_for_epoch(request.last_fetched_epoch)
+        if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
+            return None  # H
+    bound = _bound(reader.log.snapshot(), isolation)
+    if reader.log.log_end_offset < start.offset:
+        return None  # F1: the log was truncated
+    if bound.offset <= start.offset:
+        return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
+    if is_throttled:
+        return 0  # whatever F2 and F3 would bring
+    if start.on_older_segment(bound) or bound.on_older_segment(start):
+        return None  # F2: a segment has rolled, or the reader is far behind; or the log is a copy by now (7.7)
+    if start.on_same_segment(bound):
+        return min(bound.position_difference(start), request.max_bytes)  # F3
+    return 0  # F5: the place of the bound, or of the reader, is unknown
 
 
 def _bound(bounds: OffsetSnapshot, isolation: Isolation) -> OffsetMetadata:

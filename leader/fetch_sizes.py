@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from replog.errors import ErrorCode
-from replog.fetch import FetchPartition, PartitionRead
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
 from replog.topic import TopicPartition
 
 ReadPartition = Callable[[TopicPartition, FetchPartition, int, bool], PartitionRead]
@@ -19,18 +19,23 @@ class FetchRound:
     total_bytes: int
 
     def answers_at_once(self, *, max_wait_ms: int, min_bytes: int) -> bool:
-        """FE-11: there is enough data, nothing to wait for, or news that is not data."""
-        return (
-            max_wait_ms <= 0
-            or not self.reads
-            or self.total_bytes >= min_bytes
-            or any(
-                read.answer.error is not ErrorCode.NONE
-                or read.answer.diverging is not None
-                or read.answer.preferred_read_replica is not None
-                for read in self.reads.values()
-            )
-        )
+        """FE-11: there is enough to say, or nothing to wait for."""
+        answers = (read.answer for read in self.reads.values())
+        return max_wait_ms <= 0 or not self.reads or is_enough(answers, min_bytes)
+
+
+def is_enough(answers: Iterable[FetchAnswer], min_bytes: int) -> bool:
+    """Whether there is enough data, or news that is not data."""
+    total = 0
+    for answer in answers:
+        total += len(answer.records)
+        if (
+            answer.error is not ErrorCode.NONE
+            or answer.diverging is not None
+            or answer.preferred_read_replica is not None
+        ):
+            return True
+    return total >= min_bytes
 
 
 def read_partitions(

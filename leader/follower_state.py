@@ -1,10 +1,23 @@
 """What a leader knows of one follower, and when it counts as caught up (ST-7 to ST-12)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replog.metadata import NO_BROKER_EPOCH
 
 NEVER_MS = -(1 << 62)  # long before any monotonic time
+
+
+@dataclass(slots=True, eq=False)
+class Asker:
+    """Who fetches: a follower, on one stream; and when it last asked, for all of its partitions at once.
+
+    A request names only what changed. In the other partitions the follower is where it was and so is the leader, so
+    the request says again, of each of them, that it is level: that is one number here, and not a walk over all.
+    """
+
+    replica_id: int
+    broker_epoch: int
+    asked_ms: int = NEVER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,26 +30,42 @@ class FollowerState:
     last_fetch_ms: int = NEVER_MS
     last_caught_up_ms: int = NEVER_MS  # when the follower last had all that the leader had
     broker_epoch: int = NO_BROKER_EPOCH  # of the last accepted fetch
+    asker: Asker | None = None  # set while it is level: each of its requests then counts as a fetch
+
+    @property
+    def caught_up_ms(self) -> int:
+        """When it last had all, the requests that had nothing new to say of it included."""
+        return self.last_caught_up_ms if self.asker is None else max(self.last_caught_up_ms, self.asker.asked_ms)
+
+    def settled(self) -> "FollowerState":
+        """The same, and what is asked later says nothing of it any more."""
+        if self.asker is None:
+            return self
+        last_fetch_ms = max(self.last_fetch_ms, self.asker.asked_ms)
+        return replace(self, last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, asker=None)
 
     def after_fetch(
-        self, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int
+        self, asker: Asker, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> "FollowerState":
         """The state after an accepted fetch; `leader_end_offset` as it was before the read (ST-7.2 to ST-7.5).
 
         A follower that reaches where the leader stood at the previous fetch was caught up at that time.
         """
-        caught_up_ms = self.last_caught_up_ms
-        if fetch_offset >= leader_end_offset:
+        before = self.settled()
+        level = fetch_offset >= leader_end_offset
+        caught_up_ms = before.last_caught_up_ms
+        if level:
             caught_up_ms = max(caught_up_ms, now_ms)
-        elif fetch_offset >= self.last_fetch_leader_end_offset:
-            caught_up_ms = max(caught_up_ms, self.last_fetch_ms)
+        elif fetch_offset >= before.last_fetch_leader_end_offset:
+            caught_up_ms = max(caught_up_ms, before.last_fetch_ms)
         return FollowerState(
             log_start_offset=log_start_offset,
             log_end_offset=fetch_offset,
-            last_fetch_leader_end_offset=max(leader_end_offset, self.last_fetch_leader_end_offset),
+            last_fetch_leader_end_offset=max(leader_end_offset, before.last_fetch_leader_end_offset),
             last_fetch_ms=now_ms,
             last_caught_up_ms=caught_up_ms,
-            broker_epoch=broker_epoch,
+            broker_epoch=asker.broker_epoch,
+            asker=asker if level else None,
         )
 
     def after_election(
@@ -60,4 +89,4 @@ class FollowerState:
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """ST-8: level with the leader, or it was at most `max_lag_ms` ago."""
-        return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
+        return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms

@@ -19,7 +19,7 @@ partition and tells the followers. ISR proposals are fetched with `take_proposal
 
 from dataclasses import dataclass
 
-from leader.follower_state import FollowerState
+from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
 from leader.isr import (
     AfterRefusal,
@@ -190,8 +190,7 @@ class PartitionLeader:
 
     def fetch_as_follower(
         self,
-        replica_id: int,
-        broker_epoch: int,
+        asker: Asker,
         request: FetchPartition,
         *,
         max_bytes: int,
@@ -202,21 +201,22 @@ class PartitionLeader:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
         `record_progress` is False for the second read of a parked fetch, which says nothing new about the follower
-        (ST-9). OFFSET_OUT_OF_RANGE comes with the log's start and end, all that the follower needs to recover.
+        (ST-9). While a follower is level, each request of the same asker counts (ST-7).
+        OFFSET_OUT_OF_RANGE comes with the log's start and end, all that the follower needs to recover.
         """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
-        if error is ErrorCode.NONE and replica_id not in self.replicas:
+        if error is ErrorCode.NONE and asker.replica_id not in self.replicas:
             # This leader may only be behind: a caller that is fenced by epoch had better retry (FE-3).
             fenced = request.current_leader_epoch is not None
             error = ErrorCode.UNKNOWN_LEADER_EPOCH if fenced else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if error is ErrorCode.NONE and self._is_zombie(replica_id, broker_epoch):
+        if error is ErrorCode.NONE and self._is_zombie(asker):
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FollowerRead(FetchAnswer(error))
         read = read_log(self.log, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=min_one)
         if not record_progress or read.answer.error is not ErrorCode.NONE or read.answer.diverging is not None:
             return FollowerRead(read.answer, read.metadata)
-        return self._record_progress(replica_id, broker_epoch, request, read, now_ms)
+        return self._record_progress(asker, request, read, now_ms)
 
     def fetch_as_consumer(
         self,
@@ -256,25 +256,23 @@ class PartitionLeader:
             client_rack, fetch_offset, self.broker_id, leader.rack if leader is not None else "", candidates
         )
 
-    def _is_zombie(self, replica_id: int, broker_epoch: int) -> bool:
+    def _is_zombie(self, asker: Asker) -> bool:
         """Whether the fetch comes from an earlier incarnation of that broker (ST-7.1)."""
-        broker = self._brokers.broker(replica_id)
-        return broker_epoch != NO_BROKER_EPOCH and broker is not None and broker_epoch < broker.broker_epoch
+        broker, epoch = self._brokers.broker(asker.replica_id), asker.broker_epoch
+        return epoch != NO_BROKER_EPOCH and broker is not None and epoch < broker.broker_epoch
 
-    def _record_progress(
-        self, replica_id: int, broker_epoch: int, request: FetchPartition, read: PartitionRead, now_ms: int
-    ) -> FollowerRead:
+    def _record_progress(self, asker: Asker, request: FetchPartition, read: PartitionRead, now_ms: int) -> FollowerRead:
         """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark."""
-        before = self.replicas[replica_id]
+        before = self.replicas[asker.replica_id]
         after = before.after_fetch(
+            asker,
             fetch_offset=request.fetch_offset,
             log_start_offset=request.log_start_offset,
             leader_end_offset=read.answer.log_end_offset,
-            broker_epoch=broker_epoch,
             now_ms=now_ms,
         )
-        self.replicas[replica_id] = after
-        self._expand_isr(replica_id, after)
+        self.replicas[asker.replica_id] = after
+        self._expand_isr(asker.replica_id, after)
         moved = after.log_end_offset != before.log_end_offset
         return FollowerRead(
             read.answer,
@@ -282,6 +280,12 @@ class PartitionLeader:
             high_watermark_advanced=moved and self.advance_high_watermark(now_ms),
             log_start_changed=after.log_start_offset != before.log_start_offset,
         )
+
+    def stops_asking(self, asker: Asker) -> None:
+        """Its requests say nothing of this partition any more."""
+        follower = self.replicas.get(asker.replica_id)
+        if follower is not None and follower.asker is asker:
+            self.replicas[asker.replica_id] = follower.settled()
 
     # In-sync set and high watermark
 
@@ -307,6 +311,13 @@ class PartitionLeader:
         ):
             proposal = self._propose(self.state.isr | {replica_id})
             self.state = PendingExpand(self.state, replica_id, proposal)
+
+    @property
+    def all_level(self) -> bool:
+        """Whether everybody in sync has all, and all is committed: until the next event no clock can change that."""
+        end, others = self.log.log_end_offset, self.isr - {self.broker_id}
+        level = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
+        return level and isinstance(self.state, Committed) and self.high_watermark == end
 
     def check_isr(self, now_ms: int) -> bool:
         """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.

@@ -30,4 +30,4 @@ def read_replica(
     near = [follower for follower in followers if follower.rack == client_rack and follower.covers(fetch_offset)]
     if not near:
         return leader_id
-    return max(near, key=lambda f: (f.state.log_end_offset, f.state.last_caught_up_ms, f.broker_id)).broker_id
+    return max(near, key=lambda f: (f.state.log_end_offset, f.state.caught_up_ms, f.broker_id)).broker_id

@@ -1,10 +1,13 @@
 """What a fetch of one partition asks and what it is answered, as both roles see it (§4, §7)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
+from replog.topic import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,7 @@ class FetchPartition:
     current_leader_epoch: int | None = None  # None: not fenced (FE-2)
     last_fetched_epoch: int | None = None  # None: not validated (FE-5)
     log_start_offset: int = -1  # the follower's own (ST-7)
+    topic_id: bytes = b""  # empty: any topic of that name (FE-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,34 @@ class FetchAnswer:
     records: Buffer = b""
     aborted: tuple[AbortedTransaction, ...] = ()  # READ_COMMITTED only (LG-9)
     preferred_read_replica: int | None = None  # where the consumer had better fetch; no records then (FE-19)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """One request of a follower's fetch session (divergence 11); sizes in bytes, times in milliseconds."""
+
+    replica_id: int
+    broker_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    named: Mapping[TopicPartition, FetchPartition]  # added or changed since the last request
+    forgotten: Sequence[TopicPartition] = ()
+
+
+class SessionRow(NamedTuple):
+    """One partition of an answer."""
+
+    topic_partition: TopicPartition
+    request: FetchPartition  # what it answers (FT-8); of one that came over the wire offset, epoch and topic id alone
+    answer: FetchAnswer
+
+
+class SessionResponse(NamedTuple):
+    """What a leader has to say on a session: to the oldest request without an answer or, pushed, to none of them."""
+
+    rows: Sequence[SessionRow]  # those with something new (FE-17)
+    pushed: bool = False  # high watermarks that moved (divergence 6)
 
 
 @dataclass(frozen=True, slots=True)

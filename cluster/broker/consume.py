@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 
 from cluster.broker.replica_manager import ReplicaManager
 from follower.partition import PartitionFollower
@@ -27,7 +27,6 @@ class ConsumerFetch:
     min_bytes: int
     max_bytes: int
     rack: str | None  # the consumer's; None: it is not prepared to read from followers
-    topic_ids: Mapping[TopicPartition, bytes] = field(default_factory=dict)  # where the consumer knows them (FE-1)
 
 
 class PendingFetch:
@@ -52,12 +51,8 @@ class PendingFetch:
 
     def _read(self, tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
         manager, request = self._manager, self._request
-        hosted, topic_id = manager.hosted.get(tp), request.topic_ids.get(tp)
-        if hosted is not None and topic_id is not None and topic_id != hosted.topic_id:
-            return PartitionRead(FetchAnswer(ErrorCode.INCONSISTENT_TOPIC_ID))
-        found = (
-            manager.leader_for_epoch(tp, partition.current_leader_epoch) if self._leader_only else manager.reader(tp)
-        )
+        leader_only = self._leader_only
+        found = manager.leader_for_fetch(tp, partition) if leader_only else manager.reader_for_fetch(tp, partition)
         if isinstance(found, ErrorCode):
             return PartitionRead(FetchAnswer(found))
         if isinstance(found, PartitionFollower):

@@ -64,8 +64,9 @@ class Housekeeping:
     async def _enforce_retention(self) -> None:
         """One log in a step of the loop (LG-13, LG-14)."""
         for tp, log in self._logs.logs.items():
-            if self._logs.get(tp) is log and log.failure is None:
-                log.delete_old_segments(self._manager.clock.wall_ms())
+            works = self._logs.get(tp) is log and log.failure is None
+            if works and log.delete_old_segments(self._manager.clock.wall_ms()):
+                self._manager.log_start_moved(tp)
             await asyncio.sleep(0)
 
     async def _expire_producers(self) -> None:

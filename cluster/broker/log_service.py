@@ -87,7 +87,7 @@ class LogService:
         names = [_topic_partition(partition) for partition in partitions]
         entries = list(zip(names, _split_records(request), strict=True))
 
-        correlation_id, names = head.correlation_id, [tp for tp, _ in entries]  # not the records: they may wait long
+        correlation_id = head.correlation_id
 
         def respond(results: list[ProduceResult]) -> None:
             answer(
@@ -326,6 +326,7 @@ def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
         max_bytes=partition.partition_max_bytes,
         current_leader_epoch=_optional(partition, "current_leader_epoch"),
         last_fetched_epoch=_optional(partition, "last_fetched_epoch"),
+        topic_id=partition.topic_id,
     )
 
 
@@ -336,11 +337,6 @@ def _consumer_fetch(request: pb.FetchRequest) -> ConsumerFetch:
         raise ReplogError(ErrorCode.INVALID_REQUEST, "a fetch names each partition once")
     return ConsumerFetch(
         partitions=rows,
-        topic_ids={
-            tp: partition.topic_id
-            for (tp, _), partition in zip(rows, request.partitions, strict=True)
-            if partition.topic_id
-        },
         isolation=_isolation(request.isolation_level),
         max_wait_ms=request.max_wait_ms,
         min_bytes=max(0, request.min_bytes),

@@ -8,7 +8,6 @@ follower once, and nothing is completed in the middle of something else (ST-5).
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 import structlog
 
@@ -18,22 +17,18 @@ from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
+from leader.fetch_session import FetchSession
 from leader.hearing import Hearing
 from leader.isr import IsrProposal
 from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition
 from replog.metadata import PartitionState
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
-
-
-class HighWatermarkListener(Protocol):
-    """A follower's stream, told of high watermarks that moved (divergence 6)."""
-
-    def on_high_watermark(self, tp: TopicPartition) -> None: ...
 
 
 class ReplicaManager:
@@ -61,10 +56,12 @@ class ReplicaManager:
         window_ms = config.replication_quota_window_size_seconds * 1000
         self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)
         self.follower_quota = ReplicationQuota(config.follower_replication_throttled_rate, windows, window_ms)
-        self.listeners: dict[HighWatermarkListener, None] = {}
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal
         self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
+        self._sessions: dict[TopicPartition, dict[FetchSession, None]] = {}  # who fetches each partition
+        self._marked: dict[FetchSession, None] = {}  # those with a partition that was touched since the last drain
+        self._not_level: dict[TopicPartition, None] = {}  # where the clock may yet put somebody out of the ISR
 
     def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
         """The leader role of `tp`, or why this broker cannot play it (§1.4)."""
@@ -93,11 +90,63 @@ class ReplicaManager:
         """Whether another may lead by now, and commit, without this one's knowledge (divergence 29)."""
         return self.hearing.nobody(leader.replicas, self.clock.monotonic_ms())
 
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        """The leader that this fetch asks, or the first thing that is wrong with it (FE-1)."""
+        if self._is_other_topic(tp, fetch):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        return self.leader_for_epoch(tp, fetch.current_leader_epoch)
+
+    def reader_for_fetch(
+        self, tp: TopicPartition, fetch: FetchPartition
+    ) -> PartitionLeader | PartitionFollower | ErrorCode:
+        """As `leader_for_fetch`, of a consumer that may be sent to followers (FE-20)."""
+        return ErrorCode.INCONSISTENT_TOPIC_ID if self._is_other_topic(tp, fetch) else self.reader(tp)
+
+    def _is_other_topic(self, tp: TopicPartition, fetch: FetchPartition) -> bool:
+        """Whether the fetch means a topic of the same name, whose epochs are other ones."""
+        hosted = self.hosted.get(tp)
+        return hosted is not None and fetch.topic_id not in (b"", hosted.topic_id)
+
+    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
+        """The quota that copies of this replica go by, if it is listed (FE-23)."""
+        return self.leader_quota if self.hosted[tp].leader_throttled else None
+
+    def watch(self, tp: TopicPartition, session: FetchSession) -> None:
+        """Whatever happens to `tp` marks it in this session."""
+        self._sessions.setdefault(tp, {})[session] = None
+
+    def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
+        sessions = self._sessions[tp]
+        del sessions[session]
+        if not sessions:
+            del self._sessions[tp]
+
+    def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
+        """A follower has fetched: where it is may change its place in the ISR, and what is committed (ST-10)."""
+        self._not_level[tp] = None
+        if moved:
+            self.touched(tp, high_watermark_advanced=True)
+        self.propose(tp, leader)
+
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
-        """Records were appended, or the HW advanced, or the role changed: check what waits for that, soon (PR-6)."""
+        """Records were appended, or the HW advanced, or the role changed: check what waits for that, soon (PR-6).
+
+        Sessions are told at once, because until they are, their requests say that nothing has changed.
+        """
         if not self._moved:
-            asyncio.get_running_loop().call_soon(self._drain)
+            self._drain_soon()
         self._moved[tp] = self._moved.get(tp, False) or high_watermark_advanced
+        self._not_level[tp] = None
+        for session in self._sessions.get(tp, ()):
+            session.mark(tp)
+            self._marked[session] = None
+
+    def log_start_moved(self, tp: TopicPartition) -> None:
+        """Retention has deleted something: followers hear in their next answer where the log begins now (FT-23)."""
+        self.touched(tp, high_watermark_advanced=False)
+
+    def _drain_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._drain)
 
     def propose(self, tp: TopicPartition, leader: PartitionLeader) -> None:
         """Hand the ISR change that the leader wants, if it wants one, to the controller (ISR-4)."""
@@ -113,25 +162,28 @@ class ReplicaManager:
         if isinstance(leader, ErrorCode):
             return
         advanced = leader.on_alter_partition_result(proposal, error, state, self.clock.monotonic_ms())
-        if advanced:
-            self.touched(tp, high_watermark_advanced=True)
+        self.touched(tp, advanced)
         self.propose(tp, leader)
 
     def check_isrs(self) -> None:
-        """The periodic look for followers that fell behind (ISR-5)."""
-        for tp, hosted in self.hosted.items():
-            if hosted.leader is not None:
-                if hosted.leader.check_isr(self.clock.monotonic_ms()):
-                    self.touched(tp, high_watermark_advanced=True)
-                self.propose(tp, hosted.leader)
+        """The periodic look for followers that fell behind (ISR-5), where anybody lacks anything."""
+        now_ms = self.clock.monotonic_ms()
+        for tp in tuple(self._not_level):
+            hosted = self.hosted.get(tp)
+            if hosted is None or hosted.leader is None or hosted.leader.all_level:
+                del self._not_level[tp]
+                continue
+            if hosted.leader.check_isr(now_ms):
+                self.touched(tp, high_watermark_advanced=True)
+            self.propose(tp, hosted.leader)
 
     def _drain(self) -> None:
         moved, self._moved = self._moved, {}
         advanced = [tp for tp, high_watermark_advanced in moved.items() if high_watermark_advanced]
         self._check(advanced, moved)
-        for listener in tuple(self.listeners):
-            for tp in advanced:
-                listener.on_high_watermark(tp)
+        marked, self._marked = self._marked, {}
+        for session in marked:
+            self._tell(session)
 
     def _check(self, advanced: Collection[TopicPartition], moved: Collection[TopicPartition]) -> None:
         for purgatory, keys in ((self.produces, advanced), (self.fetches, moved), (self.record_deletions, advanced)):
@@ -140,10 +192,19 @@ class ReplicaManager:
             except Exception:
                 log.exception("completing delayed operations failed", partitions=len(keys))
 
+    def _tell(self, session: FetchSession) -> None:
+        try:
+            session.on_moved(self.clock.monotonic_ms())
+        except Exception:
+            log.exception("answering a follower failed")
+
     def check_now(self, tp: TopicPartition) -> None:
         """The partition is gone: whatever waits on it is answered before a topic of the same name takes its place,
         in which the same offsets and epochs mean other records."""
         self._check((tp,), (tp,))
+        for session in tuple(self._sessions.get(tp, ())):
+            session.mark(tp)
+            self._tell(session)
 
     def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
         """The disk failed, whoever met that: the broker stops, and whatever waits on the partition is told (§1.4)."""

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from follower.partition import PartitionFollower
 from leader.alter_partition_queue import AlterPartitionQueue
+from leader.follower_state import Asker
 from leader.isr import IsrProposal
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -155,7 +156,12 @@ class Replicas(RuleBasedStateMachine):
             role = self.roles[to]
             if isinstance(role, PartitionLeader):
                 answer = role.fetch_as_follower(
-                    sender, broker_epoch, request, max_bytes=150, min_one=True, now_ms=self.now_ms, record_progress=True
+                    Asker(sender, broker_epoch),
+                    request,
+                    max_bytes=150,
+                    min_one=True,
+                    now_ms=self.now_ms,
+                    record_progress=True,
                 ).answer
                 pushed = (role.leader_epoch, role.high_watermark)
             else:

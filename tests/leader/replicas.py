@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from follower.partition import FollowerProgress, PartitionFollower
+from leader.follower_state import Asker
 from leader.partition import FollowerRead, LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
@@ -129,8 +130,7 @@ def fetch(
         changes.get("log_start_offset", 0),
     )
     return leader.fetch_as_follower(
-        replica_id,
-        changes.get("broker_epoch", 100 + replica_id),
+        Asker(replica_id, changes.get("broker_epoch", 100 + replica_id)),
         request,
         max_bytes=ONE_MIB,
         min_one=True,
@@ -162,8 +162,7 @@ class LeaderFollowerPair:
         request = self.follower.next_fetch(self.now_ms, ONE_MIB)
         assert request is not None, f"nothing to fetch: {self.follower.fetch_state} {self.follower.failure}"
         answer = self.leader.fetch_as_follower(
-            self.replica_id,
-            100 + self.replica_id,
+            Asker(self.replica_id, 100 + self.replica_id),
             request,
             max_bytes=ONE_MIB,
             min_one=True,

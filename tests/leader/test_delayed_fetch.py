@@ -3,20 +3,20 @@
 The table W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from leader.delayed_fetch import DelayedFetch, FetchRow
-from leader.fetch_sizes import read_partitions
-from leader.partition import FollowerRead, PartitionLeader
+from leader.fetch_sizes import is_enough, read_partitions
+from leader.follower_state import Asker
+from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
 from replog.log.errors import LogStorageError
 from replog.log.offsets import EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, fetch, leader_of, log_of, state
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, fetch, leader_of, log_of, record, state
 from tests.replog.log.test_disk_failures import files_limited_to
 
 OTHER = TopicPartition("t", 1)
@@ -35,7 +35,6 @@ class Parked:
         max_bytes: int = ONE_MIB,
         offset: int = 100,
         last_epoch: int | None = None,
-        is_throttled: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         self.leaders = leaders
         self.answered = 0
@@ -49,9 +48,7 @@ class Parked:
                 read = leader.fetch_as_consumer(request, isolation, max_bytes=max_bytes, min_one=True)
             assert not read.answer.records
             rows.append(FetchRow(tp, request, read.metadata))
-        self.operation = DelayedFetch(
-            rows, isolation, min_bytes, self.leaders.__getitem__, 500, self.answer, is_throttled
-        )
+        self.operation = DelayedFetch(rows, isolation, min_bytes, self.leaders.__getitem__, 500, self.answer)
 
     def answer(self) -> None:
         self.answered += 1
@@ -75,25 +72,6 @@ def leader(tmp_path: Path) -> PartitionLeader:
 def grow(leader: PartitionLeader, *sizes: int) -> None:
     for size in sizes:
         append_record(leader.log, EPOCH, size)
-
-
-def test_a_throttled_partition_neither_counts_nor_completes_fe_12(leader: PartitionLeader) -> None:
-    """FE-12, F2 and F3 'unless the follower is throttled': an empty answer would have it ask again at once."""
-    throttled = True
-    parked = Parked({TP: leader}, min_bytes=1, is_throttled=lambda _: throttled)
-    grow(leader, 300)
-    assert not parked.completes()
-    leader.log.roll()
-    grow(leader, 300)
-    assert not parked.completes()
-    throttled = False
-    assert parked.completes()
-
-
-def test_a_throttled_partition_still_tells_of_a_truncation_w_d7(leader: PartitionLeader) -> None:
-    parked = Parked({TP: leader}, is_throttled=lambda _: True)
-    leader.log.truncate_to(90)
-    assert parked.completes()
 
 
 def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Path) -> None:
@@ -149,22 +127,6 @@ def test_places_that_are_not_known_count_nothing_fe_12_f5(leader: PartitionLeade
 
 # Which partitions are read how far
 
-MIB = 1 << 20
-
-
-class Partitions:
-    """Partitions with so many bytes, in batches of one size; each read returns whole batches within its limit."""
-
-    def __init__(self, available: int, batch: int) -> None:
-        self.available = available
-        self.batch = batch
-        self.limits: list[tuple[int, bool]] = []
-
-    def read(self, tp: TopicPartition, request: FetchPartition, max_bytes: int, min_one: bool) -> FollowerRead:
-        self.limits.append((max_bytes, min_one))
-        size = min(self.available, max_bytes) // self.batch * self.batch
-        return FollowerRead(FetchAnswer(records=bytes(max(size, self.batch if min_one else 0))))
-
 
 def test_the_first_partition_with_data_makes_progress_fe_9(tmp_path: Path) -> None:
     """Real logs: an empty first partition does not use up the right to a whole first batch."""
@@ -175,32 +137,35 @@ def test_the_first_partition_with_data_makes_progress_fe_9(tmp_path: Path) -> No
     found = read_partitions(
         requests,
         lambda tp, request, max_bytes, min_one: leaders[tp].fetch_as_follower(
-            2, 102, request, max_bytes=max_bytes, min_one=min_one, now_ms=NOW_MS, record_progress=True
+            Asker(2, 102), request, max_bytes=max_bytes, min_one=min_one, now_ms=NOW_MS, record_progress=True
         ),
         10,
     )
-    assert [len(read.answer.records) > 0 for read in found.reads.values()] == [False, True]
-    assert found.total_bytes > 10
+    assert [len(read.answer.records) for read in found.reads.values()] == [0, len(record(3, 0))]
 
 
 @pytest.mark.parametrize(
-    ("answer", "max_wait_ms", "at_once"),
+    ("answer", "at_once"),
     [
-        (FetchAnswer(), 500, False),
-        (FetchAnswer(), 0, True),
-        (FetchAnswer(records=b"x" * 99), 500, False),
-        (FetchAnswer(records=b"x" * 100), 500, True),
-        (FetchAnswer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER), 500, True),
-        (FetchAnswer(diverging=EpochEndOffset(0, 1)), 500, True),
+        (FetchAnswer(), False),
+        (FetchAnswer(records=b"x" * 49), False),
+        (FetchAnswer(records=b"x" * 50), True),
+        (FetchAnswer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER), True),
+        (FetchAnswer(diverging=EpochEndOffset(0, 1)), True),
+        (FetchAnswer(preferred_read_replica=2), True),
     ],
 )
-def test_data_or_news_is_answered_at_once_fe_11(answer: FetchAnswer, max_wait_ms: int, at_once: bool) -> None:
-    found = read_partitions([(TP, FetchPartition(0, 1000))], lambda *_: FollowerRead(answer), 1000)
-    assert found.answers_at_once(max_wait_ms=max_wait_ms, min_bytes=100) is at_once
+def test_data_or_news_is_answered_at_once_fe_11(answer: FetchAnswer, at_once: bool) -> None:
+    """The data of all partitions together."""
+    assert is_enough([FetchAnswer(records=b"x" * 50), answer], 100) is at_once
 
 
-def test_a_fetch_of_nothing_is_answered_at_once_fe_11() -> None:
-    assert read_partitions([], Partitions(0, 1).read, 1000).answers_at_once(max_wait_ms=500, min_bytes=1)
+@pytest.mark.parametrize(("tps", "max_wait_ms", "at_once"), [([TP], 500, False), ([TP], 0, True), ([], 500, True)])
+def test_with_nothing_to_wait_for_it_is_answered_at_once_fe_11(
+    tps: list[TopicPartition], max_wait_ms: int, at_once: bool
+) -> None:
+    found = read_partitions([(tp, FetchPartition(0, 1)) for tp in tps], lambda *_: PartitionRead(FetchAnswer()), 1000)
+    assert found.answers_at_once(max_wait_ms=max_wait_ms, min_bytes=1) is at_once
 
 
 def test_a_log_that_was_moved_completes_what_waits_on_places_of_the_old_one_7_7(

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from leader.fetch_sizes import read_partitions
+from leader.fetch_sizes import is_enough
 from leader.follower_state import FollowerState
 from leader.partition import PartitionLeader
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import Isolation
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, TP, Brokers, append_record, fetch, leader_of, log_of, state
+from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, Brokers, append_record, fetch, leader_of, log_of, state
 
 
 def follower(broker_id: int, rack: str, start: int, end: int, caught_up_ms: int = 0) -> ReadReplica:
@@ -112,12 +112,6 @@ def test_nobody_is_sent_to_a_broker_that_is_fenced(leader: PartitionLeader, brok
 
 
 def test_the_name_of_a_replica_is_answered_at_once_fe_11(leader: PartitionLeader) -> None:
-    found = read_partitions(
-        [(TP, FetchPartition(10, ONE_MIB))],
-        lambda _, request, max_bytes, min_one: leader.fetch_as_consumer(
-            request, Isolation.HIGH_WATERMARK, max_bytes=max_bytes, min_one=min_one, client_rack="b"
-        ),
-        ONE_MIB,
-    )
-    assert found.total_bytes == 0
-    assert found.answers_at_once(max_wait_ms=500, min_bytes=1)
+    answer = consume(leader, "b")
+    assert not answer.records
+    assert is_enough([answer], min_bytes=1)

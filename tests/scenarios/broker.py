@@ -10,15 +10,12 @@ from cluster.broker.replica_manager import ReplicaManager
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
 from leader.alter_partition_queue import AlterPartitionQueue
-from leader.delayed_fetch import DelayedFetch, FetchRow
-from leader.fetch_sizes import FetchRound, read_partitions
+from leader.fetch_session import FetchSession
 from leader.isr import IsrProposal
-from leader.partition import FollowerRead, PartitionLeader
+from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
-from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
 from replog.log.log import Log
-from replog.log.offsets import Isolation
 from replog.metadata import PartitionState
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB
@@ -80,6 +77,7 @@ class Broker(ReplicaManager):
         self.record_deletions = WaitingRequests(clock)
         self.proposals = AlterPartitionQueue()
         self.sent: dict[TopicPartition, IsrProposal] | None = None  # to the controller, not answered yet
+        self.sessions: dict[FetchSession, None] = {}
         self.hears_metadata = True
         self.alive = True
 
@@ -87,8 +85,8 @@ class Broker(ReplicaManager):
     def _fail(error: Exception) -> None:
         raise error
 
-    def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
-        self._moved[tp] = self._moved.get(tp, False) or high_watermark_advanced
+    def _drain_soon(self) -> None:
+        """`settle` does."""
 
     def settle(self) -> bool:
         """Do what the last events set off; whether there was anything."""
@@ -99,6 +97,20 @@ class Broker(ReplicaManager):
     @property
     def purgatories(self) -> tuple[WaitingRequests, ...]:
         return self.produces, self.fetches, self.record_deletions
+
+    @property
+    def next_wake_ms(self) -> int | None:
+        """When something that waits here is due next."""
+        deadlines = [purgatory.next_deadline_ms for purgatory in self.purgatories]
+        deadlines += [session.next_wake_ms for session in self.sessions]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def on_time(self) -> None:
+        """Whatever is due."""
+        for purgatory in self.purgatories:
+            purgatory.expire()
+        for session in tuple(self.sessions):
+            session.on_time(self.clock.monotonic_ms())
 
     def host(self, tp: TopicPartition, log: Log) -> None:
         self.hosted[tp] = HostedPartition(tp, b"", log)
@@ -133,39 +145,27 @@ class Broker(ReplicaManager):
         min_bytes: int = 1,
         max_bytes: int = 10 * ONE_MIB,
     ) -> bool:
-        """A follower's fetch: answered now, or waiting for data (FE-11). True if it waits."""
+        """A follower's fetch, on a stream of its own: answered now, or waiting for data (FE-11). True if it waits."""
 
-        def read_all(*, first: bool) -> FetchRound:
-            def read(tp: TopicPartition, request: FetchPartition, limit: int, min_one: bool) -> FollowerRead:
-                leader = self.leader_for_epoch(tp, request.current_leader_epoch)
-                if isinstance(leader, ErrorCode):
-                    return FollowerRead(FetchAnswer(leader))
-                found = leader.fetch_as_follower(
-                    replica_id,
-                    broker_epoch,
-                    request,
-                    max_bytes=limit,
-                    min_one=min_one,
-                    now_ms=self.clock.monotonic_ms(),
-                    record_progress=first,
-                )
-                if found.high_watermark_advanced or found.log_start_changed:
-                    self.touched(tp, high_watermark_advanced=True)
-                self.propose(tp, leader)
-                return found
+        def answer(response: SessionResponse) -> None:
+            del self.sessions[session]
+            session.close()
+            respond({row.topic_partition: row.answer for row in response.rows})
 
-            return read_partitions(requests.items(), read, max_bytes)
-
-        def answer(found: FetchRound) -> None:
-            respond({tp: read.answer for tp, read in found.reads.items()})
-
-        found = read_all(first=True)
-        if found.answers_at_once(max_wait_ms=max_wait_ms, min_bytes=min_bytes):
-            answer(found)
-            return False
-        rows = [FetchRow(tp, request, found.reads[tp].metadata) for tp, request in requests.items()]
-        operation = DelayedFetch(
-            rows, Isolation.LOG_END, min_bytes, self.leader, max_wait_ms, lambda: answer(read_all(first=False))
+        session = self.open_session(answer)
+        session.on_request(
+            SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests),
+            self.clock.monotonic_ms(),
         )
-        self.fetches.complete_or_watch(operation, requests)
-        return not operation.completed
+        return session in self.sessions
+
+    def open_session(self, send: Callable[[SessionResponse], None]) -> FetchSession:
+        session = FetchSession(
+            self,
+            send,
+            lambda: None,
+            max_bytes=self.config.fetch_max_bytes,
+            max_wait_ms=self.config.request_timeout_ms,
+        )
+        self.sessions[session] = None
+        return session

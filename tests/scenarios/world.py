@@ -152,16 +152,15 @@ class World:
         base = self.clock.monotonic_ms() - self.clock.now_ms
         while True:
             deadlines = [
-                (purgatory.next_deadline_ms - base, broker.id, purgatory)
+                (broker.next_wake_ms - base, broker.id)
                 for broker in self.brokers.values()
-                for purgatory in broker.purgatories
-                if purgatory.next_deadline_ms is not None and purgatory.next_deadline_ms - base <= to_ms
+                if broker.next_wake_ms is not None and broker.next_wake_ms - base <= to_ms
             ]
             if not deadlines:
                 break
-            due_ms, _, purgatory = min(deadlines, key=lambda found: found[:2])
+            due_ms, broker_id = min(deadlines)
             self.clock.now_ms = max(self.clock.now_ms, due_ms)
-            purgatory.expire()
+            self.brokers[broker_id].on_time()
             self.settle()
         self.clock.now_ms = to_ms
 

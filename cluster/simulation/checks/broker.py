@@ -13,6 +13,7 @@ from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.purgatories import Purgatories
 from cluster.simulation.checks.replica import Registrations, Replica
 from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
+from cluster.simulation.checks.sessions import Sessions
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.checks.world import WatchedBroker
 from cluster.simulation.history import History
@@ -54,6 +55,7 @@ class BrokerCheck:
         self._version = -1  # of the image
         self._registered: Registrations = {}
         self._purgatories = Purgatories(broker_id, broker.manager, process)
+        self._sessions = Sessions(broker_id, broker.manager, process)
         self._steps = self._until_purgatories = 0
 
     def after_step(self, touched: Collection[Path] | None = None) -> None:
@@ -64,7 +66,8 @@ class BrokerCheck:
         self._steps += 1
         self._until_purgatories -= 1
         if self._until_purgatories <= 0:
-            self._until_purgatories = max(PURGATORY_STEPS, self._purgatories.check() // ROWS_A_STEP)
+            rows = self._purgatories.check() + self._sessions.check()
+            self._until_purgatories = max(PURGATORY_STEPS, rows // ROWS_A_STEP)
         if self._image.version != self._version:
             self._note_registrations()
         if len(self._hosted) != len(self._replicas):

@@ -4,16 +4,15 @@ from cluster.broker.delayed import DelayedOperations
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.process import SimulatedProcess
-from leader.delayed_fetch import DelayedFetch
+from leader.delayed_fetch import DelayedFetch, available_bytes
 from leader.delayed_produce import DelayedProduce
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
 
 Operation = DelayedOperation[TopicPartition]
 
 SLACK_MS = 1000  # a broker that was paused first works off what is due; its clock may run a little fast
-NEVER_MS = 1 << 62
 WAKING_MS = 50  # far more than a loop takes to get round to what an event set off
 
 
@@ -64,10 +63,7 @@ class Purgatories:
         """What has come was told to whoever waits for it (PG-6): data, a high watermark, another role. Between two
         looks the loop gets round to that."""
         for operation, (keys, _) in operations._purgatory._waiting.items():
-            if self._is_held_back(operation):
-                self._ready[operation] = NEVER_MS
-                continue
-            if before.get(operation) != NEVER_MS and not _could_be_answered(operation):
+            if not _could_be_answered(operation):
                 continue
             since_ms = self._ready[operation] = before.get(operation, now_ms)
             if now_ms - since_ms > WAKING_MS:
@@ -76,13 +72,6 @@ class Purgatories:
                     f"broker {self._broker_id}: what a {kind} on {', '.join(map(str, keys))} waits for came "
                     f"{now_ms - since_ms} ms ago, and nobody has told it",
                 )
-
-    def _is_held_back(self, operation: Operation) -> bool:
-        """By a throttle (FE-23): that it lets something through again nobody tells, the deadline comes soon enough."""
-        hosted = self._manager.hosted
-        return isinstance(operation, DelayedFetch) and any(
-            tp in hosted and hosted[tp].leader_throttled for tp in operation._rows
-        )
 
     def _check_none_forgotten(self, kind: str, operations: DelayedOperations) -> None:
         for operation, (keys, deadline) in operations._purgatory._waiting.items():
@@ -100,18 +89,8 @@ def _could_be_answered(operation: Operation) -> bool:
         return all(operation._check(produce) is not None for produce in pending)
     if not isinstance(operation, DelayedFetch):
         return False
-    total = 0
-    for row in operation._rows.values():
-        if row.metadata is None:
-            continue
-        reader = operation._lookup(row.topic_partition)
-        if isinstance(reader, ErrorCode):
-            return True
-        try:
-            available = operation._available(reader, row, row.metadata)
-        except ReplogError:
-            return False  # its disk has failed, and the broker is about to stop
-        if available is None:
-            return True
-        total += available
-    return total >= operation._min_bytes
+    rows = [(row, operation._lookup(tp)) for tp, row in operation._rows.items()]
+    if any(not isinstance(reader, ErrorCode) and reader.log.failure is not None for _, reader in rows):
+        return False  # the disk has failed, and the broker is about to stop
+    found = [available_bytes(reader, row.request, row.metadata, operation._isolation) for row, reader in rows]
+    return None in found or sum(filter(None, found)) >= operation._awaited.min_bytes

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.broker.partition import HostedPartition
 from cluster.broker.replica_manager import ReplicaManager
-from cluster.broker.replica_service import ReplicaFetchSession
+from cluster.broker.replica_service import ReplicaStream
 from cluster.clock import SystemClock
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
@@ -65,10 +65,14 @@ class Leader:
             else:
                 hosted.leader = leader_of(log, STATE, image)
         self.answers = Answers()
-        self.session = ReplicaFetchSession(self.manager, self.answers)
+        self.session = ReplicaStream(self.manager, self.answers)
 
     def log(self, tp: TopicPartition) -> Log:
         return self.manager.hosted[tp].log
+
+    def append(self, tp: TopicPartition) -> None:
+        append_record(self.log(tp), EPOCH)
+        self.manager.touched(tp, high_watermark_advanced=False)
 
     def ask(self, *partitions: pb.ReplicaFetchPartition, replica_id: int = 2) -> dict[TopicPartition, ErrorCode]:
         """One request that does not wait, and what its answer names."""
@@ -130,8 +134,10 @@ async def test_what_has_not_changed_is_told_once_fe_17(leader: Leader) -> None:
     assert leader.ask(named(LED), named(BROKEN)) == {LED: ErrorCode.NONE, BROKEN: ErrorCode.NONE}
     assert leader.ask() == {}
     leader.log(BROKEN).maybe_increment_log_start_offset(2)
+    assert leader.ask() == {}
+    leader.manager.log_start_moved(BROKEN)
     assert leader.ask() == {BROKEN: ErrorCode.NONE}, "its log start"
-    append_record(leader.log(LED), EPOCH)
+    leader.append(LED)
     assert leader.ask() == {LED: ErrorCode.NONE}, "a record"
     assert leader.ask(named(LED, 6)) == {}
     assert leader.ask() == {LED: ErrorCode.NONE}, "the high watermark that this follower's last fetch moved"
@@ -141,15 +147,17 @@ async def test_what_has_not_changed_is_told_once_fe_17(leader: Leader) -> None:
 async def test_after_an_error_everything_is_told_again_fe_17(leader: Leader) -> None:
     assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
     leader.manager.hosted[LED].topic_id = b"another topic..."
+    leader.manager.role_changed(LED)
     assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
     assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
     leader.manager.hosted[LED].topic_id = TOPIC_ID
+    leader.manager.role_changed(LED)
     assert leader.ask() == {LED: ErrorCode.NONE}
 
 
 async def test_whoever_got_records_goes_to_the_end_fe_10(leader: Leader) -> None:
     """W-D12: with a limit that lets one batch through, every partition has its turn."""
-    leader.session._manager.config = leader.manager.config.model_copy(update={"fetch_max_bytes": 1})
+    leader.session.session._max_bytes = 1
     order = []
     for _ in range(3):
         leader.ask(named(LED, 0), named(BROKEN, 0))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cluster.broker.fetcher import Fetcher
-from cluster.broker.replica_service import ReplicaFetchSession
+from cluster.broker.replica_service import ReplicaStream
 from replog.rpc.v1 import replica_pb2
 from tests.cluster.broker.virtual_pair import TP, VirtualPair
 
@@ -36,13 +36,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def fetches(monkeypatch: pytest.MonkeyPatch) -> list[replica_pb2.ReplicaFetchRequest]:
     """Every fetch that a leader has got from a follower."""
     seen: list[replica_pb2.ReplicaFetchRequest] = []
-    on_request = ReplicaFetchSession.on_request
+    on_request = ReplicaStream.on_request
 
-    def counted(session: ReplicaFetchSession, request: replica_pb2.ReplicaFetchRequest) -> None:
+    def counted(session: ReplicaStream, request: replica_pb2.ReplicaFetchRequest) -> None:
         seen.append(request)
         on_request(session, request)
 
-    monkeypatch.setattr(ReplicaFetchSession, "on_request", counted)
+    monkeypatch.setattr(ReplicaStream, "on_request", counted)
     return seen
 
 

@@ -130,14 +130,3 @@ async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_p
         _steps(world, 30, 2)
     with violates("INV-19", "broker 2: what a fetch on t-0 waits for"):
         _steps(world, 30, 2)
-
-
-async def test_inv_19_a_fetch_that_a_throttle_holds_back_waits_for_its_deadline(tmp_path: Path) -> None:
-    """INV-19, nearly (FE-23); also once the throttle is gone."""
-    world = three(tmp_path, "0:0-4")
-    world.hosted(2).leader_throttled = True
-    _fetch(world)
-    _steps(world, 30, 2)
-    world.hosted(2).leader_throttled = False
-    for _ in range(5):
-        _steps(world, 100, 2)

@@ -17,6 +17,7 @@ from cluster.simulation.checks.violation import Violation
 from cluster.simulation.history import History
 from cluster.simulation.process import DEAD, SimulatedProcess
 from follower.partition import PartitionFollower
+from leader.follower_state import Asker
 from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
 from replog.log.log import Log
@@ -156,8 +157,7 @@ class TinyWorld:
         request = follower.next_fetch(self.clock.now_ms, ONE_MIB)
         assert request is not None
         read = leader.fetch_as_follower(
-            follower_id,
-            100 + follower_id if broker_epoch is None else broker_epoch,
+            Asker(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch),
             request,
             max_bytes=ONE_MIB,
             min_one=True,

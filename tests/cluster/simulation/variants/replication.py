@@ -10,7 +10,7 @@ import leader.partition
 from cluster.broker.broker import Broker
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_produce import DelayedProduce, PendingProduce
-from leader.follower_state import FollowerState
+from leader.follower_state import Asker, FollowerState
 from leader.isr import AfterRefusal, Committed, PendingShrink
 from leader.partition import FollowerRead, PartitionLeader
 from replog.errors import ErrorCode
@@ -72,12 +72,11 @@ def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> Err
     return ErrorCode.NONE if found is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else found
 
 
-def _progress_before_append(self: PartitionLeader, *arguments: Any) -> FollowerRead:
-    replica_id, broker_epoch, request, read, now_ms = arguments
+def _progress_before_append(self: PartitionLeader, asker: Asker, request: Any, read: Any, now_ms: int) -> FollowerRead:
     if read.answer.records:
         *_, (_, last) = iterate_batches(read.answer.records)
         request = replace(request, fetch_offset=last.next_offset)
-    return _record_progress(self, replica_id, broker_epoch, request, read, now_ms)
+    return _record_progress(self, asker, request, read, now_ms)
 
 
 def _append_unchecked(self: PartitionLeader, records: Any, *, acks: int, **options: Any) -> Any:
@@ -108,9 +107,9 @@ def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> Non
             )
 
 
-def _record_and_remember(self: PartitionLeader, *arguments: Any) -> FollowerRead:
-    read = _record_progress(self, *arguments)
-    _remembered.setdefault(self.log, {})[arguments[0]] = self.replicas[arguments[0]]
+def _record_and_remember(self: PartitionLeader, asker: Asker, *arguments: Any) -> FollowerRead:
+    read = _record_progress(self, asker, *arguments)
+    _remembered.setdefault(self.log, {})[asker.replica_id] = self.replicas[asker.replica_id]
     return read
 
 
@@ -156,7 +155,7 @@ def _become_leader_unless_told(self: PartitionLeader, state: PartitionState, *ar
 _told: WeakKeyDictionary[PartitionLeader, int] = WeakKeyDictionary()
 
 
-def _any_incarnation(self: PartitionLeader, replica_id: int, broker_epoch: int) -> bool:
+def _any_incarnation(self: PartitionLeader, asker: Asker) -> bool:
     return False
 
 

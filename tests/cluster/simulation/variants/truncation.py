@@ -9,10 +9,19 @@ import leader.delayed_fetch
 import leader.partition
 import replog.log.log
 from cluster.broker.fetcher import Fetcher
-from cluster.broker.replica_service import ReplicaFetchSession
 from follower.partition import FetchState, FollowerProgress, PartitionFollower
+from leader.fetch_session import FetchSession
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, diverges, read_log
+from replog.fetch import (
+    FetchAnswer,
+    FetchPartition,
+    PartitionRead,
+    SessionResponse,
+    SessionRow,
+    answer_of,
+    diverges,
+    read_log,
+)
 from replog.log.batch import iterate_batches
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.log import Log
@@ -114,19 +123,14 @@ def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: in
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
 
 
-def _push_to_all(self: ReplicaFetchSession) -> None:
-    for tp in self._moved:
-        self._told.setdefault(tp, (-1, -1))
-    parked = self._parked
-    self._parked = parked or _SOMETHING
-    try:
-        _push(self)
-    finally:
-        self._parked = parked
+def _push_at_once(self: FetchSession, tp: TopicPartition) -> None:
+    _mark(self, tp)
+    named, leader = self._named[tp], self._host.leader_for_fetch(tp, self._named[tp].request)
+    if not isinstance(leader, ErrorCode):
+        self._send(SessionResponse([SessionRow(tp, named.request, answer_of(leader.log))], pushed=True))
 
 
-_SOMETHING: Any = object()
-_push = ReplicaFetchSession._push
+_mark = FetchSession.mark
 
 
 def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> PartitionRead:
@@ -259,7 +263,7 @@ VARIANTS = [
         "failover",
         (
             (PartitionFollower, "on_high_watermark", _take_any_push),
-            (ReplicaFetchSession, "_push", _push_to_all),
+            (FetchSession, "mark", _push_at_once),
         ),
     ),
     Variant(

@@ -1,0 +1,330 @@
+"""The leader's half of a fetch session: it looks at what changed, and every clock is right all the same."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.fetch_session import PUSH_DELAY_MS, FetchSession
+from leader.isr import PendingShrink
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition, SessionRequest, SessionResponse
+from replog.quota import ReplicationQuota
+from replog.topic import TopicPartition
+from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, append_record, leader_of, log_of, record, state
+
+EPOCH = 3
+WAIT_MS = 500
+
+
+class Host:
+    """A broker that leads some partitions, each with records 0 to 9, and one follower's session on it."""
+
+    def __init__(self, directory: Path, partitions: int) -> None:
+        self.leaders = {
+            TopicPartition("t", number): leader_of(
+                log_of(directory / str(number), "3:0-9", high_watermark=10), state(epoch=EPOCH, isr=(1, 2))
+            )
+            for number in range(partitions)
+        }
+        self.quota: ReplicationQuota | None = None
+        self.watched: dict[TopicPartition, None] = {}
+        self.looks = 0
+        self.sent: list[SessionResponse] = []
+        self.now_ms = NOW_MS
+        self.session = FetchSession(self, self.sent.append, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
+
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        self.looks += 1
+        return self.leaders.get(tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
+        return self.quota
+
+    def watch(self, tp: TopicPartition, session: FetchSession) -> None:
+        self.watched[tp] = None
+
+    def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
+        del self.watched[tp]
+
+    def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
+        if moved:
+            self.session.mark(tp)
+
+    # what happens
+
+    def append(self, number: int, size: int = 0) -> None:
+        leader = self.leaders[TopicPartition("t", number)]
+        leader.append(record(EPOCH, leader.log.log_end_offset, size), acks=1, wall_ms=0, now_ms=self.now_ms)
+        self.mark(number)
+
+    def mark(self, number: int) -> None:
+        self.session.mark(TopicPartition("t", number))
+        self.session.on_moved(self.now_ms)
+
+    def ask(self, named: dict[int, int], *forgotten: int, max_bytes: int = ONE_MIB, wait_ms: int = WAIT_MS) -> None:
+        """The next request, which names these partitions at these offsets."""
+        fetches = {
+            TopicPartition("t", number): FetchPartition(offset, ONE_MIB, EPOCH, EPOCH, 0)
+            for number, offset in named.items()
+        }
+        gone = [TopicPartition("t", number) for number in forgotten]
+        self.session.on_request(SessionRequest(2, 102, wait_ms, 1, max_bytes, fetches, gone), self.now_ms)
+
+    def after(self, ms: int) -> None:
+        self.now_ms += ms
+        self.session.on_time(self.now_ms)
+
+    def idle(self, ms: int) -> None:
+        """The follower is alive and has nothing to say: it asks, waits, and asks again."""
+        for _ in range(ms // WAIT_MS):
+            self.after(WAIT_MS)
+            self.ask({})
+
+    def answered(self) -> dict[int, int]:
+        """The partitions of the last answer, and how many bytes each got."""
+        return {row.topic_partition.partition: len(row.answer.records) for row in self.sent[-1].rows}
+
+    def caught_up(self, number: int) -> int:
+        """When the follower last was, in ms since the beginning."""
+        return self.leaders[TopicPartition("t", number)].replicas[2].caught_up_ms - NOW_MS
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path, 3)
+
+
+def level(host: Host) -> Host:
+    """The follower has everything, and has been told so."""
+    host.ask(dict.fromkeys(range(len(host.leaders)), 10), wait_ms=0)
+    host.ask({})
+    return host
+
+
+def test_a_round_looks_at_what_changed_and_at_nothing_else(tmp_path: Path) -> None:
+    """With ten partitions and with a hundred: the same number of looks, none while nothing happens."""
+    counted = []
+    for partitions in (10, 100):
+        host = level(Host(tmp_path / str(partitions), partitions))
+        host.looks = 0
+        host.idle(60_000)
+        assert host.looks == 0
+        host.append(4)
+        host.ask({4: 11})
+        host.after(WAIT_MS)
+        counted.append(host.looks)
+    assert counted[0] == counted[1] < 20
+
+
+def test_an_idle_follower_counts_as_caught_up_in_all_of_its_partitions_st_7(host: Host) -> None:
+    """ST-8: data that comes after an hour finds a follower that was level when it last asked, and no earlier."""
+    level(host)
+    host.idle(3_600_000)
+    host.after(200)
+    host.append(0)
+    assert (host.caught_up(0), host.caught_up(1)) == (3_600_000, 3_600_000)
+    leader = host.leaders[TopicPartition("t", 0)]
+    leader.check_isr(host.now_ms)
+    assert not isinstance(leader.state, PendingShrink), "in time"
+    leader.check_isr(NOW_MS + 3_600_000 + LAG_MS + 1)
+    assert isinstance(leader.state, PendingShrink), "it asks no more"
+
+
+def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(host: Host) -> None:
+    """Its requests go on to count where it is level, and count nothing where it is not."""
+    level(host)
+    host.idle(1000)
+    host.append(0)
+    host.idle(20_000)
+    assert (host.caught_up(0), host.caught_up(1)) == (1000, 21_000)
+    leader = host.leaders[TopicPartition("t", 0)]
+    leader.check_isr(host.now_ms)
+    assert isinstance(leader.state, PendingShrink)
+
+
+def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_partition_st_7(host: Host) -> None:
+    level(host)
+    host.after(100)
+    leader = host.leaders[TopicPartition("t", 0)]
+    append_record(leader.log, EPOCH)
+    host.session.mark(TopicPartition("t", 0))
+    host.after(100)
+    host.ask({})
+    assert (host.caught_up(0), host.caught_up(1)) == (0, 200)
+
+
+def test_a_partition_that_is_forgotten_counts_no_further_requests(host: Host) -> None:
+    """A follower that left it out, for a delay or a throttle."""
+    level(host)
+    host.idle(1000)
+    host.ask({}, 0)
+    host.idle(5000)
+    assert (host.caught_up(0), host.caught_up(1)) == (1000, 6000)
+    assert list(host.watched) == [TopicPartition("t", 1), TopicPartition("t", 2)]
+    host.ask({0: 10})
+    assert host.caught_up(0) == 6000
+
+
+def test_a_stream_that_ends_leaves_the_time_of_its_last_request(host: Host) -> None:
+    level(host)
+    host.idle(1000)
+    host.session.close()
+    host.now_ms += 500
+    assert (host.caught_up(0), dict(host.watched)) == (1000, {})
+
+
+def test_a_new_epoch_forgets_the_session_st_11(host: Host) -> None:
+    """What the follower asks in the old epoch is fenced, and counts nothing."""
+    level(host)
+    host.idle(1000)
+    leader = host.leaders[TopicPartition("t", 0)]
+    leader.become_leader(state(epoch=EPOCH + 1, partition_epoch=1, isr=(1, 2)), 101, host.now_ms)
+    host.mark(0)
+    assert [row.answer.error for row in host.sent[-1].rows] == [ErrorCode.FENCED_LEADER_EPOCH]
+    host.ask({})
+    host.idle(5000)
+    assert host.caught_up(0) == 1000
+
+
+def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host: Host) -> None:
+    """Partitions that wait for their turn keep their places, and no other gets data twice meanwhile."""
+    got = []
+    offsets = dict.fromkeys(range(3), 0)
+    for _ in range(6):
+        host.ask(offsets, max_bytes=1, wait_ms=0)
+        ((number, _),) = [(number, size) for number, size in host.answered().items() if size]
+        got.append(number)
+        offsets = {number: got.count(number)}
+    assert got == [0, 1, 2, 0, 1, 2]
+
+
+def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host: Host) -> None:
+    """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it."""
+    level(host)
+    leader = host.leaders[TopicPartition("t", 0)]
+    host.append(0)
+    leader.check_isr(NOW_MS + LAG_MS + 1)
+    shrink = leader.take_proposal()
+    assert shrink is not None
+    host.ask({0: 11})
+    leader.on_alter_partition_result(shrink, ErrorCode.NONE, state(epoch=EPOCH, partition_epoch=1, isr=(1,)), NOW_MS)
+    host.mark(0)
+    host.after(WAIT_MS)
+    host.ask({})
+    expand = leader.take_proposal()
+    assert expand is not None
+    assert [broker_id for broker_id, _ in expand.isr] == [1, 2]
+
+
+def test_a_joiner_that_is_refused_is_proposed_again_isr_1(host: Host) -> None:
+    """As long as it is outside, each of its requests may let it in: the reason may be over."""
+    host.leaders = {tp: leader_of(leader.log, state(epoch=EPOCH + 1, isr=(1,))) for tp, leader in host.leaders.items()}
+    leader = host.leaders[TopicPartition("t", 0)]
+    asked = FetchPartition(10, ONE_MIB, EPOCH + 1, EPOCH, 0)
+    named = {TopicPartition("t", 0): asked}
+    host.session.on_request(SessionRequest(2, 102, WAIT_MS, 1, ONE_MIB, named), host.now_ms)
+    for _ in range(3):
+        proposal = leader.take_proposal()
+        assert proposal is not None
+        leader.on_alter_partition_result(proposal, ErrorCode.INELIGIBLE_REPLICA, None, host.now_ms)
+        host.idle(WAIT_MS)
+
+
+def test_high_watermarks_that_move_together_are_pushed_together_and_once(host: Host) -> None:
+    """Divergence 6; what was pushed is not told again (FE-17), and nobody looks at it any more."""
+    level(host)
+    for number in (0, 2):
+        host.append(number)
+    host.ask({0: 11, 2: 11})
+    host.session.on_moved(host.now_ms)
+    answers = len(host.sent)
+    host.after(PUSH_DELAY_MS - 1)
+    assert len(host.sent) == answers
+    host.after(1)
+    (pushed,) = host.sent[answers:]
+    assert pushed.pushed
+    assert [(row.topic_partition.partition, row.answer.high_watermark) for row in pushed.rows] == [(0, 11), (2, 11)]
+    host.looks = 0
+    host.idle(5000)
+    assert host.answered() == {}
+    assert host.looks == 0
+
+
+def test_what_was_never_told_is_not_pushed(host: Host) -> None:
+    """A follower takes no high watermark before an answer of the epoch: until then it need not have the records."""
+    host.ask({0: 10})
+    host.mark(0)
+    host.after(PUSH_DELAY_MS)
+    assert host.sent == []
+
+
+def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host: Host) -> None:
+    level(host)
+    host.leaders[TopicPartition("t", 1)].delete_records(4)
+    host.mark(1)
+    host.after(PUSH_DELAY_MS)
+    host.after(WAIT_MS)
+    assert host.answered() == {1: 0}
+    assert host.sent[-1].rows[0].answer.log_start_offset == 4
+
+
+class Exceeded(ReplicationQuota):
+    def is_exceeded(self, now_ms: int) -> bool:
+        return self.rate == 0
+
+
+def outside(host: Host) -> Host:
+    """The follower is not in sync, and copies from replicas that are listed; the quota is used up."""
+    host.leaders = {
+        tp: leader_of(leader.log, state(epoch=EPOCH, partition_epoch=1, isr=(1,)))
+        for tp, leader in host.leaders.items()
+    }
+    host.quota = Exceeded(0, 1, 1000)
+    return host
+
+
+def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host: Host) -> None:
+    """FE-12, F2 and F3 'unless the follower is throttled': an empty answer would have it ask again at once."""
+    outside(host).ask({0: 5})
+    log = host.leaders[TopicPartition("t", 0)].log
+    host.append(0, 300)
+    log.roll()
+    host.append(0, 300)
+    assert host.sent == []
+    host.after(WAIT_MS)
+    assert host.answered() == {0: 0}, "its bounds"
+    assert host.quota is not None
+    host.quota.rate = 1
+    host.ask({})
+    assert host.answered()[0] > 0
+
+
+def test_a_throttled_partition_still_tells_of_a_truncation_w_d7(host: Host) -> None:
+    outside(host).ask({0: 5})
+    host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
+    host.mark(0)
+    assert [row.answer.diverging is not None for row in host.sent[-1].rows] == [True]
+
+
+def test_members_of_the_isr_are_not_throttled_and_count_for_the_quota_fe_23(host: Host) -> None:
+    host.quota = Exceeded(0, 1, 1000)
+    host.ask({0: 5})
+    assert host.quota._total == host.answered()[0] > 0
+
+
+def test_a_second_request_before_the_answer_gets_both(host: Host) -> None:
+    """A follower asks once more when it has partitions to add; the first answer then has nothing to say."""
+    level(host)
+    answers = len(host.sent)
+    host.ask({0: 10})
+    assert [list(response.rows) for response in host.sent[answers:]] == [[]]
+    host.append(1)
+    assert len(host.sent) == answers + 2
+    assert host.answered()[1] > 0
+
+
+def test_a_session_is_one_followers(host: Host) -> None:
+    level(host)
+    with pytest.raises(ReplogError, match="a fetch session of broker 2 in epoch 102 is continued by 2 in 103"):
+        host.session.on_request(SessionRequest(2, 103, 0, 1, 1, {}), host.now_ms)
