@@ -18,7 +18,7 @@ from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, check_leader_epoch, read_log
 from replog.log.batch import parse_header
-from replog.log.errors import UnexpectedAppendOffset
+from replog.log.errors import TooManyOpenFiles, UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
 from replog.metadata import NO_LEADER, PartitionState
@@ -108,6 +108,9 @@ class PartitionFollower:
         if self.fetch_state is FetchState.TRUNCATING:
             try:
                 self.log.truncate_to(self.log.high_watermark)
+            except TooManyOpenFiles:
+                self._delay(now_ms)
+                return None
             except ReplogError as error:
                 self._fail(str(error))
                 raise
@@ -158,6 +161,9 @@ class PartitionFollower:
                 return self._take(answer, now_ms)
             if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return self._recover_range(answer, now_ms)
+        except TooManyOpenFiles as error:
+            self._delay(now_ms)
+            return FollowerProgress(note=str(error))
         except ReplogError as error:
             failed = self._fail(str(error))
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:

@@ -21,7 +21,7 @@ from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import CleanTask, Source
 from replog.log.compaction.swap import written_swap
 from replog.log.directories import LogDirectories
-from replog.log.errors import CorruptRecord, storage_error
+from replog.log.errors import OUT_OF_DESCRIPTORS, CorruptRecord, TooManyOpenFiles, storage_error
 from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.topic import TopicPartition
@@ -73,6 +73,8 @@ class LogCleaner:
                 log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
             elif isinstance(error, CleaningInterrupted):
                 log.warning("a cleaning was interrupted; it begins again", partition=str(tp), reason=str(error))
+            elif isinstance(error, TooManyOpenFiles) or getattr(error, "errno", 0) in OUT_OF_DESCRIPTORS:
+                log.warning("cleaning a log is left for the next time", partition=str(tp), reason=str(error))
             elif isinstance(error, OSError):
                 self._manager.on_storage_error(storage_error(found.directory, error))
             elif isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:

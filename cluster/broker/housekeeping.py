@@ -4,13 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import structlog
+
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
+from replog.log.errors import TooManyOpenFiles
+from replog.log.open_file import sync_all
+from replog.log.open_files import OPEN_FILES
 from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
+
+log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
 
@@ -35,6 +42,7 @@ class Housekeeping:
             (config.log_retention_check_interval_ms, self._enforce_retention),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
             (FILES_INTERVAL_MS, self._flush),
+            (FILES_INTERVAL_MS, self._sync_files),
             (FILES_INTERVAL_MS, self._delete_expired),
         ]
         async with asyncio.TaskGroup() as group:
@@ -47,6 +55,9 @@ class Housekeeping:
             try:
                 await chore()
             except ReplogError as error:
+                if isinstance(error, TooManyOpenFiles):
+                    log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
+                    continue
                 if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                     raise
                 self._manager.on_storage_error(error)
@@ -96,6 +107,11 @@ class Housekeeping:
                     raise
                 continue  # deleted or moved meanwhile, its directory renamed (LG-17): the disk is not to blame
             log.flushed(task)
+
+    async def _sync_files(self) -> None:
+        """What has to be closed, or had to be, before anybody asked for its fsync (`open_files`)."""
+        if files := OPEN_FILES.get().to_sync():
+            await in_thread(lambda: sync_all(files))
 
     async def _delete_expired(self) -> None:
         expired = self._logs.take_expired(self._manager.clock.wall_ms())

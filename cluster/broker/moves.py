@@ -15,7 +15,7 @@ from cluster.broker.threads import in_thread
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import LogDirectories
-from replog.log.errors import LogStorageError, storage_errors
+from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -84,6 +84,8 @@ class ReplicaMoves:
             for tp, move in list(self._moves.items()):
                 try:
                     progressed |= await self._advance(tp, move)
+                except TooManyOpenFiles as error:
+                    log.warning("moving is left for later", partition=str(tp), reason=error.message)
                 except ReplogError as error:
                     if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                         raise

@@ -9,6 +9,7 @@ import structlog
 from cluster.broker.broker import Broker, check_address
 from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
+from cluster.descriptors import raise_limit
 from replog.config import BrokerConfig
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.options import tune_allocator
@@ -20,6 +21,7 @@ def main(config: BrokerConfig) -> int:
     """Run until SIGTERM or SIGINT (0) or until the broker fails (1). Raises ReplogError when it cannot start."""
     check_address(config)
     tune_allocator()
+    raise_limit()
     return asyncio.run(_run(config))
 
 

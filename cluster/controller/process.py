@@ -11,6 +11,7 @@ from cluster.clock import SystemClock
 from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import VersionConflictError
+from cluster.descriptors import raise_limit
 from replog.config import ControllerConfig
 from replog.rpc.channel import GrpcTransport
 
@@ -22,6 +23,7 @@ def main(config: ControllerConfig) -> int:
 
     Raises ReplogError when it cannot start.
     """
+    raise_limit()
     try:
         asyncio.run(run_controller(config))
     except VersionConflictError as error:

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
+from replog.log.open_files import OPEN_FILES, OpenFiles
+
 
 class State(enum.Enum):
     RUNNING = "running"
@@ -37,6 +39,7 @@ class SimulatedProcess:
         self.prune_at = 16
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
+        self.context.run(OPEN_FILES.set, OpenFiles())
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.state.value}>"

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.config import TopicConfig
-from replog.log.errors import LogStorageError, storage_errors
+from replog.errors import ReplogError
+from replog.log.errors import TooManyOpenFiles, no_way_back, storage_errors
 from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.log.partition_metadata import write_topic_id
 from replog.topic import TopicPartition
 
-PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)  # say nothing against the disk
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NewReplica(NamedTuple):
@@ -47,11 +48,11 @@ class DirectoryChange:
     doomed: list[Doomed] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
     logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of those that were created
-    failures: dict[TopicPartition, LogStorageError] = field(default_factory=dict)  # of those that were not
+    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # of those that were not
 
     def run(self) -> None:
         """LogStorageError if something cannot go; what cannot come is left out, with the reason."""
-        with storage_errors(self.directory):
+        with no_way_back(self.directory), storage_errors(self.directory):
             for doomed in self.doomed:
                 doomed.path.rename(doomed.renamed)
             if self.doomed:
@@ -61,12 +62,12 @@ class DirectoryChange:
             for tp, replica in self.new.items():
                 try:
                     self.logs[tp] = create_log(self.directory / tp.directory_name, replica)
-                except LogStorageError as error:
+                except ReplogError as error:
                     self.failures[tp] = error
             if self.logs:
                 with storage_errors(self.directory):
                     fsync_directory(self.directory)
-        except LogStorageError as error:
+        except ReplogError as error:
             if not is_passing(error):
                 raise
             self.abandon()
@@ -85,7 +86,7 @@ class LogChange:
     def __init__(self) -> None:
         self.directories: dict[Path, DirectoryChange] = {}
         self.leading: dict[TopicPartition, Log] = {}  # whose new epoch is to be made durable
-        self.failures: dict[TopicPartition, LogStorageError] = {}  # why a replica cannot come, or cannot lead
+        self.failures: dict[TopicPartition, ReplogError] = {}  # why a replica cannot come, or cannot lead
 
     def __bool__(self) -> bool:
         return bool(self.directories or self.leading)
@@ -99,7 +100,7 @@ class LogChange:
         for tp, log in self.leading.items():
             try:
                 log.epochs.save()
-            except LogStorageError as error:
+            except ReplogError as error:
                 self.failures[tp] = error
 
     def abandon(self) -> None:
@@ -111,7 +112,7 @@ class LogChange:
 def create_log(path: Path, replica: NewReplica) -> Log:
     """An empty log, its topic id and first epoch durable in it; its own name is once the directory above is fsynced.
 
-    Raises LogStorageError, and nothing new is left then.
+    Raises LogStorageError or TooManyOpenFiles, and nothing new is left then.
     """
     is_new, log = not path.exists(), None
     try:
@@ -123,7 +124,7 @@ def create_log(path: Path, replica: NewReplica) -> Log:
                 fsync_directory(path)
             else:
                 log.assign_epoch_start(replica.leads_in)
-    except LogStorageError:
+    except ReplogError:
         if log is not None:
             log.abandon()
         if is_new:
@@ -132,6 +133,7 @@ def create_log(path: Path, replica: NewReplica) -> Log:
     return log
 
 
-def is_passing(error: LogStorageError) -> bool:
+def is_passing(error: ReplogError) -> bool:
     """Whether there was no room, or no descriptor left: the next try may find that better."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno in PASSING
+    no_room = isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
+    return no_room or isinstance(error, TooManyOpenFiles)

@@ -4,10 +4,12 @@ import os
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from replog.log.errors import storage_errors
 from replog.log.files import DELETED_SUFFIX
+from replog.log.open_files import with_room
 
 
 class DeletedFiles:
@@ -51,7 +53,7 @@ def remove(paths: Iterable[Path]) -> int:
     for path in found:
         with storage_errors(path), suppress(FileNotFoundError):  # somebody was faster
             if path.is_dir():
-                shutil.rmtree(path)
+                with_room(path, partial(shutil.rmtree, path))
             else:
                 path.unlink()
     return len(found)

@@ -1,4 +1,9 @@
-"""What the indexes of a segment share: a file of fixed-size big-endian entries in use order, without header (IX-1)."""
+"""What the indexes of a segment share: a file of fixed-size big-endian entries in use order, without header (IX-1).
+
+Entries are written behind the log by plain writes, never preallocated and never through a mapping, so a file holds
+its entries and nothing else, a crash leaves no zeros, and a full disk raises an error instead of a bus error. In memory
+are only those that are not written yet.
+"""
 
 import os
 from pathlib import Path
@@ -6,15 +11,17 @@ from struct import Struct
 from typing import ClassVar
 
 from replog.log.errors import CorruptIndex
+from replog.log.open_file import OpenFile
 
 
 class EntryFile:
     """Counts the entries that the file has, none if it is missing; it is opened when first used (IX-2, IX-8)."""
 
     layout: ClassVar[Struct]
+    promised: ClassVar[bool] = False  # whether a write-back error of it is noticed (`open_files`)
 
     def __init__(self, path: Path, base_offset: int) -> None:
-        self.path = path
+        self.file = OpenFile(path)
         self.base_offset = base_offset
         self.missing = False
         try:
@@ -22,22 +29,67 @@ class EntryFile:
         except FileNotFoundError:
             length, self.missing = 0, True
         self.count, self.surplus = divmod(length, self.layout.size)
-        self._fd = -1
+        self.pending = bytearray()  # the last entries, if they are not written yet
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file.path)
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self.file.path = str(path)
 
     def check_whole(self) -> None:
         """Raise CorruptIndex unless whole entries fill the file."""
         if self.surplus:
             raise CorruptIndex(f"{self.path} has {self.surplus} bytes after its last whole entry")
 
-    def close(self) -> None:
-        """Let go of the file; whoever wants an entry opens it again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def write(self) -> None:
+        """Hand new entries to the operating system."""
+        if self.pending:
+            if self.missing:
+                self._create()
+            position = self.count * self.layout.size - len(self.pending)
+            self.file.write([self.pending], position, promised=self.promised)
+            self.pending = bytearray()
 
-    def _open(self) -> int:
-        """The open file, created if it was missing."""
-        if self._fd < 0:
-            self.missing = False
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        return self._fd
+    def flush(self) -> None:
+        """fsync."""
+        self.file.sync()
+
+    def close(self) -> None:
+        """Let go of the file; entries not written are lost. Whoever wants an entry opens it again."""
+        self.count -= len(self.pending) // self.layout.size
+        self.pending = bytearray()
+        self.file.close()
+
+    def _create(self) -> None:
+        self.missing = False
+        self.file.create()
+
+    def _add(self, entry: bytes) -> None:
+        self.pending += entry
+        self.count += 1
+
+    def _keep(self, count: int) -> None:
+        """Cut the file behind the first `count` entries."""
+        if count == self.count and not self.surplus:
+            return
+        self.write()
+        self.file.truncate(count * self.layout.size)
+        self.count = count
+        self.surplus = 0
+
+    def _read(self, first: int, end: int) -> bytes:
+        """The bytes of the entries from slot `first` on, up to `end`. CorruptIndex if they are not there any more."""
+        size = self.layout.size
+        written = self.count - len(self.pending) // size
+        found = b""
+        if first < written:
+            wanted = (min(end, written) - first) * size
+            found = self.file.read(first * size, wanted)
+            if len(found) < wanted:
+                raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
+        if end > written:
+            found += self.pending[max(first - written, 0) * size : (end - written) * size]
+        return found

@@ -1,10 +1,13 @@
 """What the log refuses, under Kafka's names (storage errors, section 12)."""
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from replog.errors import ErrorCode, ReplogError
+
+OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # by the process's limit, by the system's
 
 
 class _LogError(ReplogError):
@@ -121,17 +124,36 @@ class LogStorageError(_LogError):
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class TooManyOpenFiles(_LogError):
+    """No descriptor is left, though files of logs were closed for it (`open_files`): nothing was done, and the same may
+    be tried again. The disk is not to blame."""
+
+    error_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn an `OSError` into a `LogStorageError` that names `path`."""
+    """Turn an `OSError` into a `LogStorageError` that names `path`, or into `TooManyOpenFiles`."""
     try:
         yield
     except OSError as error:
         raise storage_error(path, error) from error
 
 
+@contextmanager
+def no_way_back(path: Path) -> Iterator[None]:
+    """What began before cannot be undone: a want of descriptors in here is a LogStorageError."""
+    try:
+        yield
+    except TooManyOpenFiles as error:
+        raise LogStorageError(f"{path} was left half changed: {error.message}; then restart the broker") from error
+
+
 class DiskWork:
-    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one, and told."""
+    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one, and reported.
+
+    A want of descriptors is none.
+    """
 
     def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
         self.directory = directory
@@ -142,12 +164,19 @@ class DiskWork:
         if self.failure is not None:
             raise self.failure
 
+    @contextmanager
+    def no_way_back(self) -> Iterator[None]:
+        """What has begun cannot be undone: a want of descriptors is a failure from here on."""
+        with no_way_back(self.directory):
+            yield
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LogStorageError):
             self._fail(error)
         elif isinstance(error, OSError):
             failure = storage_error(self.directory, error)
-            self._fail(failure)
+            if isinstance(failure, LogStorageError):
+                self._fail(failure)
             raise failure from error
 
     def _fail(self, failure: LogStorageError) -> None:
@@ -155,7 +184,12 @@ class DiskWork:
         self._on_failure(failure)
 
 
-def storage_error(path: Path, error: OSError) -> LogStorageError:
+def storage_error(path: Path, error: OSError) -> LogStorageError | TooManyOpenFiles:
+    if error.errno in OUT_OF_DESCRIPTORS:
+        return TooManyOpenFiles(
+            f"{path} cannot be opened: {error.strerror}; raise the limit of descriptors (ulimit -n, LimitNOFILE) or "
+            "let fewer clients connect"
+        )
     if isinstance(error, PermissionError):
         return LogStorageError(f"{error.filename or path}: {error.strerror}; look to its owner and its permissions")
     return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")

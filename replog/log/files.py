@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from replog.log.offsets import Buffer
+from replog.log.open_files import with_room
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -37,14 +38,20 @@ def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
 
     A log may have very many files: names alone, no paths.
     """
-    named = [(base_offset_of(name), name) for name in os.listdir(directory) if name.endswith(suffix)]
+    names = with_room(directory, lambda: os.listdir(directory))
+    named = [(base_offset_of(name), name) for name in names if name.endswith(suffix)]
     return [(base, name) for base, name in named if base is not None]
+
+
+def open_fd(path: Path, flags: int) -> int:
+    """A descriptor of one's own, for a short time: files of logs make room for it."""
+    return with_room(path, lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[int]:
     """A descriptor to read from. OSError for what is no regular file: opening a FIFO would wait for a writer."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = open_fd(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
@@ -85,6 +92,9 @@ def read_into(fd: int, position: int, buffer: memoryview) -> int:
 
 def write_fully(fd: int, buffers: Sequence[Buffer], position: int) -> int:
     """Write all of `buffers` at `position`, in one system call where the system takes them; return the byte count."""
+    if len(buffers) == 1:
+        write_exactly(fd, buffers[0], position)
+        return len(buffers[0])
     size = sum(map(len, buffers))
     written = os.pwritev(fd, buffers, position)
     if written < size:
@@ -106,7 +116,7 @@ def fsync_directory(directory: Path) -> None:
 
 def fsync_path(path: Path) -> None:
     """fsync a file or directory by name."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
@@ -122,7 +132,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """The same, for a caller who fsyncs the directory once for all that it does there."""
     temporary = path.with_name(path.name + ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_exactly(fd, content, 0)
         os.fsync(fd)

@@ -1,13 +1,5 @@
-"""Three of the indexes of a segment: offsets, timestamps and digests.
+"""Three of the indexes of a segment: offsets, timestamps and digests."""
 
-Entries are written behind the log by plain writes, never preallocated and never through a mapping, so a file holds
-its entries and nothing else, a crash leaves no zeros, and a full disk raises an error instead of a bus error. The
-newest entries, which nearly every lookup wants (IX-18), are in memory from the first use on; older ones are mapped when
-they are first asked for.
-"""
-
-import mmap
-import os
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
@@ -15,13 +7,12 @@ from typing import ClassVar, NamedTuple
 
 from replog.log.entry_file import EntryFile
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
-from replog.log.files import read_exactly, write_exactly
 from replog.log.offsets import Buffer
 
 WARM_BYTES = 8192  # IX-17
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
-Unpack = Callable[[Buffer | mmap.mmap, int], tuple[int, ...]]
+Unpack = Callable[[Buffer, int], tuple[int, ...]]
 
 
 class OffsetPosition(NamedTuple):
@@ -54,16 +45,11 @@ class Index(EntryFile):
     def __init__(self, path: Path, base_offset: int) -> None:
         super().__init__(path, base_offset)
         self.warm = WARM_BYTES // self.layout.size  # entries
-        self._written = self.count
-        self._tail: bytearray | None = None  # the entries from `_tail_start` on, once they are used
-        self._tail_start = 0
-        self._map: mmap.mmap | None = None
-        self._mapped = 0  # entries
+        self._last: tuple[int, ...] | None = None  # the last entry's fields, once they were asked for
 
     def entry(self, slot: int) -> tuple[int, ...]:
         """The fields as stored."""
-        data, start = self._holding(slot, slot)
-        return self.layout.unpack_from(data, (slot - start) * self.layout.size)
+        return self.layout.unpack(self._read(slot, slot + 1))
 
     def offset_at(self, slot: int) -> int:
         return self.entry(slot)[self.offset_field] + self.base_offset
@@ -71,20 +57,7 @@ class Index(EntryFile):
     @property
     def last_offset(self) -> int | None:
         """The offset of the last entry; None if there is none."""
-        last = self._last()
-        return None if last is None else last[self.offset_field] + self.base_offset
-
-    def write(self) -> None:
-        """Hand new entries to the operating system."""
-        if self._written == self.count:
-            return
-        size, tail = self.layout.size, self._loaded()
-        write_exactly(self._open(), tail[(self._written - self._tail_start) * size :], self._written * size)
-        self._written = self.count
-        older = self.count - self._tail_start - self.warm - 1
-        if older > self.warm:
-            del tail[: older * size]
-            self._tail_start += older
+        return self._last_entry()[self.offset_field] + self.base_offset if self.count else None
 
     def truncate_to(self, offset: int) -> None:
         """Keep the entries with offsets below `offset` (IX-13, IX-16), in the file too."""
@@ -96,18 +69,12 @@ class Index(EntryFile):
 
     def reset(self) -> None:
         """Drop all entries, and whatever else the file holds; it exists afterwards."""
-        self._open()
-        self._keep(0)
-
-    def flush(self) -> None:
-        """fsync."""
-        os.fsync(self._open())
+        self.close()
+        self._create()
+        self.count = self.surplus = 0
 
     def close(self) -> None:
-        """Let go of the file and of memory; entries not written are lost. Later lookups read the file again."""
-        self.count = self._written
-        self._tail = None
-        self._unmap()
+        self._last = None
         super().close()
 
     def check_shape(self) -> None:
@@ -124,89 +91,49 @@ class Index(EntryFile):
     def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
         raise NotImplementedError
 
-    def _last(self) -> tuple[int, ...] | None:
-        """The fields of the last entry."""
-        tail = self._tail if self._tail is not None else self._loaded()
-        return self.layout.unpack_from(tail, len(tail) - self.layout.size) if tail else None
+    def _last_entry(self) -> tuple[int, ...]:
+        """The fields of the last entry; there is one."""
+        if self._last is None:
+            self._last = self.entry(self.count - 1)
+        return self._last
+
+    def _append(self, *fields: int) -> None:
+        self._add(self.layout.pack(*fields))
+        self._last = fields
+
+    def _keep(self, count: int) -> None:
+        self._last = None
+        super()._keep(count)
 
     def _overflow(self, offset: int) -> IndexOffsetOverflow:
         """Offsets are relative to the segment's base, in 31 bits (IX-4)."""
         return IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
 
     def _search(self, target: int, field: int) -> int:
-        """The last slot whose `field` is at most `target`, or -1 (IX-17: the warm end of the file first)."""
+        """The last slot whose `field` is at most `target`, or -1. The warm end of the file comes first (IX-17), at one
+        read (IX-18); then whatever is before it, entry by entry until one read brings all that is left."""
         if self.count == 0:
             return -1
         unpack, size = self.fields[field], self.layout.size
         high = self.count - 1
-        low = max(0, high - self.warm)
-        data, start = self._holding(low, high)
-        if unpack(data, (low - start) * size)[0] >= target:
-            low, high = 0, low
-            data, start = self._holding(0, high)
-            if unpack(data, 0)[0] > target:
+        low = first = max(0, high - self.warm)
+        data = self._read(first, self.count)
+        if unpack(data, 0)[0] >= target:
+            low, high, data = 0, low, b""
+            if unpack(self._read(0, 1), 0)[0] > target:
                 return -1
-        low -= start  # from here on they count from the beginning of `data`
-        high -= start
         while low < high:
+            if not data and high - low < self.warm:
+                first, data = low, self._read(low, high + 1)
             middle = (low + high + 1) >> 1
-            (found,) = unpack(data, middle * size)
+            (found,) = unpack(data, (middle - first) * size) if data else unpack(self._read(middle, middle + 1), 0)
             if found > target:
                 high = middle - 1
             elif found < target:
                 low = middle
             else:
-                return middle + start
-        return low + start
-
-    def _keep(self, count: int) -> None:
-        """Cut the file behind the first `count` entries."""
-        if count == self.count and not self.surplus:
-            return
-        self.write()
-        os.ftruncate(self._open(), count * self.layout.size)
-        self.count = self._written = count
-        self.surplus = 0
-        self._tail = None
-        self._unmap()
-
-    def _holding(self, first: int, last: int) -> tuple[Buffer | mmap.mmap, int]:
-        """Bytes that hold all entries from slot `first` to `last`, and the slot that they begin with."""
-        tail = self._tail if self._tail is not None else self._loaded()
-        if first >= self._tail_start:
-            return tail, self._tail_start
-        if self._map is None or last >= self._mapped:
-            self._unmap()
-            self.write()
-            with self.path.open("rb", buffering=0) as file:
-                try:
-                    self._map = mmap.mmap(file.fileno(), self.count * self.layout.size, prot=mmap.PROT_READ)
-                except ValueError:
-                    raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries") from None
-            self._mapped = self.count
-        return self._map, 0
-
-    def _loaded(self) -> bytearray:
-        """The end of the file, at least its warm section: three pages (IX-18). CorruptIndex if it is not there."""
-        if self._tail is None:
-            size = self.layout.size
-            first = max(0, self.count - 1 - self.warm)
-            tail = bytearray()
-            if self.count:
-                fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    tail += read_exactly(fd, first * size, (self.count - first) * size)
-                finally:
-                    os.close(fd)
-            if len(tail) < (self.count - first) * size:
-                raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
-            self._tail, self._tail_start = tail, first
-        return self._tail
-
-    def _unmap(self) -> None:
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+                return middle
+        return low
 
 
 class OffsetFirstIndex(Index):
@@ -216,14 +143,12 @@ class OffsetFirstIndex(Index):
 
     def append(self, offset: int, value: int) -> None:
         """Add an entry (IX-10). Raises InvalidIndexOffset unless `offset` is above the last one."""
-        layout, relative = self.layout, offset - self.base_offset
+        relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise self._overflow(offset)
-        tail = self._tail if self._tail is not None else self._loaded()
-        if tail and relative <= layout.unpack_from(tail, len(tail) - layout.size)[0]:
+        if self.count and relative <= (self._last or self._last_entry())[0]:
             raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        tail += layout.pack(relative, value)
-        self.count += 1
+        self._append(relative, value)
 
 
 class OffsetIndex(OffsetFirstIndex):
@@ -263,16 +188,14 @@ class TimeIndex(Index):
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either goes back."""
-        layout, relative = self.layout, offset - self.base_offset
+        relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise self._overflow(offset)
-        tail = self._tail if self._tail is not None else self._loaded()
-        last_timestamp, last_relative = layout.unpack_from(tail, len(tail) - layout.size) if tail else (-1, 0)
-        if tail and (relative < last_relative or timestamp < last_timestamp):
+        last_timestamp, last_relative = self._last_entry() if self.count else (-1, 0)
+        if self.count and (relative < last_relative or timestamp < last_timestamp):
             raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {self.get(self.count - 1)}")
         if timestamp > last_timestamp:
-            tail += layout.pack(timestamp, relative)
-            self.count += 1
+            self._append(timestamp, relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry up to `timestamp`, or (-1, base offset) (IX-16)."""

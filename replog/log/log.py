@@ -13,7 +13,15 @@ from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.compaction.keys import check_keys
 from replog.log.compaction.log_compaction import LogCompaction
-from replog.log.errors import CorruptIndex, CorruptRecord, DiskWork, LogStorageError, OffsetOutOfRange, storage_errors
+from replog.log.errors import (
+    CorruptIndex,
+    CorruptRecord,
+    DiskWork,
+    LogStorageError,
+    OffsetOutOfRange,
+    TooManyOpenFiles,
+    storage_errors,
+)
 from replog.log.flushing import FlushTask
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
@@ -211,7 +219,11 @@ class Log:
         )
         if checked.batches:
             with self._working:
-                self._writer.write_all(self.config, records, checked.batches)
+                try:
+                    self._writer.write_all(self.config, records, checked.batches)
+                except TooManyOpenFiles:
+                    self.log_end_offset = self._segments.active.next_offset
+                    raise
                 self._appended(checked.batches[-1][1])
         if checked.fault is not None:
             raise checked.fault
@@ -238,9 +250,8 @@ class Log:
         if max_bytes < 0:
             raise ValueError(f"max_bytes={max_bytes} is negative")
         with self._working:
-            data = read_below(
-                self._segments, offset, max_bytes, self._bound(isolation), min_one_message=min_one_message
-            )
+            bound = self._bound(isolation)
+            data = read_below(self._segments, offset, max_bytes, bound, min_one_message=min_one_message)
             if isolation is Isolation.TXN_COMMITTED and (aborted := aborted_transactions(self._segments, data)):
                 data = replace(data, aborted=aborted)
             return data
@@ -273,16 +284,15 @@ class Log:
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Hide what lies below `offset` (LG-16); False if it is hidden already. OffsetOutOfRange above the HW.
 
-        The recovery point stays: segments that are hidden are there still, and a torn one would end the log at the next
-        start (divergence 4).
+        The recovery point stays: a torn segment that is hidden would end the log at the next start (divergence 4).
         """
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"log start {offset} would be above high watermark {self.high_watermark}")
         if offset <= self.log_start_offset:
             return False
         with self._working:
-            self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+            self.log_start_offset = offset
         return True
 
     # -- truncation, rolling, retention
@@ -306,11 +316,12 @@ class Log:
         with self._working:
             self._truncate_segments(offset)
             self._ended_at(self._segments.active.next_offset)
-            cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
-            self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-            cut_back(self.producers, self._snapshots, self._segments.all(), self.log_start_offset, self.log_end_offset)
-            self.producers.replicated_to(self.high_watermark)
-            self.on_recovery_point_lowered()
+            with self._working.no_way_back():
+                cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
+                start = self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+                cut_back(self.producers, self._snapshots, self._segments.all(), start, self.log_end_offset)
+                self.producers.replicated_to(self.high_watermark)
+                self.on_recovery_point_lowered()
         return True
 
     def _truncate_segments(self, offset: int) -> None:
@@ -319,14 +330,12 @@ class Log:
         except (CorruptRecord, CorruptIndex) as damage:
             self.recovery_point = min(self.recovery_point, self._segments.active.base_offset)
             self.on_recovery_point_lowered()
-            raise LogStorageError(
-                f"{self.directory} cannot be truncated to {offset}: {damage.message}; restart the broker, which then "
-                "recovers the damaged segment and copies again what it has to cut off"
-            ) from damage
+            trouble = f"{self.directory} cannot be truncated to {offset}: {damage.message}"
+            raise LogStorageError(f"{trouble}; restart the broker, which then recovers that segment") from damage
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything and go on with an empty log at `offset` (LG-12)."""
-        with self._working:
+        with self._working, self._working.no_way_back():
             self._segments.replace_all(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self._ended_at(offset)
@@ -358,10 +367,8 @@ class Log:
         Their files are renamed to `.deleted`; `take_expired_files` has those after `file.delete.delay.ms`.
         """
         with self._working:
-            high_watermark, log_end_offset = self.high_watermark, self.log_end_offset
-            expired = expired_segments(
-                self._segments.all(), self.config, self.log_start_offset, high_watermark, log_end_offset, now_ms
-            )
+            bounds = (self.log_start_offset, self.high_watermark, self.log_end_offset)
+            expired = expired_segments(self._segments.all(), self.config, *bounds, now_ms)
             if expired == len(self._segments):
                 self._writer.start_segment(self.log_end_offset)
             if expired:
@@ -387,11 +394,7 @@ class Log:
         up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if up_to <= self.recovery_point:
             return None
-        unflushed = self._segments.since(self.recovery_point)
-        paths = [path for segment in unflushed if segment.base_offset < up_to for path in segment.paths]
-        begun = [segment.base_offset for segment in unflushed if self.recovery_point <= segment.base_offset <= up_to]
-        paths += [self._snapshots.path(base_offset) for base_offset in begun]
-        return FlushTask(self.directory, paths, up_to, self._segments.generation)
+        return FlushTask.of(self.directory, self._segments, self._snapshots, self.recovery_point, up_to)
 
     def flushed(self, task: FlushTask) -> None:
         """The task has run: raise the recovery point, unless a truncation came in between."""

@@ -28,7 +28,7 @@ from replog.log.checkpoint import (
 from replog.log.clean_shutdown import take_marker, write_marker
 from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
-from replog.log.errors import InconsistentTopicId, LogStorageError, storage_errors
+from replog.log.errors import InconsistentTopicId, LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
@@ -311,7 +311,7 @@ class LogManager:
             future = FutureLog(create_log(self.directory / name, NewReplica(topic_id, config)), topic_id)
             with storage_errors(self.directory):
                 fsync_directory(self.directory)
-        except LogStorageError:
+        except (LogStorageError, TooManyOpenFiles):
             shutil.rmtree(self.directory / name, ignore_errors=True)
             raise
         self._add_future(tp, future)
@@ -391,7 +391,7 @@ class LogManager:
                 failure = log.failure or failure
                 try:
                     log.close()
-                except LogStorageError as error:
+                except (LogStorageError, TooManyOpenFiles) as error:
                     failure = error
             self.checkpoint_all()
             if failure is None and (self.clean or (self._loaded and not self.failed)):

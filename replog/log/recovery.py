@@ -7,6 +7,7 @@ compacted, and leader epochs that never go back, because those bytes lie outside
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -16,7 +17,6 @@ from replog.log.batch import BatchHeader, validate_crc
 from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
-from replog.log.files import read_exactly
 from replog.log.offsets import NO_EPOCH
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.scan import BatchReader
@@ -41,7 +41,7 @@ def recover(
     beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. `producers` follow the
     batches, from their state before the segment. The segment is left unsealed.
     """
-    end = os.fstat(segment.fd()).st_size
+    end = segment.file.size()
     for index in segment.indexes:
         index.reset()
     segment.transaction_index.reset()
@@ -73,10 +73,10 @@ def _add_sound_batches(
     """
     holes, interval = config.compacted, config.index_interval_bytes
     end_before, epoch_before, last_base = segment.base_offset, epoch, segment.base_offset
-    reader = BatchReader(segment.fd(), end)
-    batches = reader.batches(0) if check_crc else ((position, header, b"") for position, header in reader.headers(0))
-    try:
-        for position, header, data in batches:
+    with segment.file as fd, suppress(CorruptRecord, IndexOffsetOverflow):  # what follows is no batch of this segment
+        reader = BatchReader(fd, end)
+        headers = ((position, header, b"") for position, header in reader.headers(0))
+        for position, header, data in reader.batches(0) if check_crc else headers:
             next_offset = segment.next_offset
             as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
             if not as_usual and fault_of(header, next_offset, epoch, holes=holes):
@@ -89,8 +89,6 @@ def _add_sound_batches(
                 producers.follow(segment, position, header)
             end_before, epoch_before, last_base = next_offset, epoch, header.base_offset
             epoch = header.leader_epoch
-    except (CorruptRecord, IndexOffsetOverflow):
-        pass  # what follows is no batch of this segment
     return None
 
 
@@ -100,13 +98,14 @@ def ends_soundly(segment: Segment) -> bool:
     if found is None:
         return not segment.size
     position, header = found
-    return validate_crc(read_exactly(segment.fd(), position, header.size), 0, header)
+    return validate_crc(segment.file.read(position, header.size), 0, header)
 
 
 def first_epoch(segment: Segment) -> int | None:
     """The leader epoch that a segment which is not loaded yet begins with; None if it begins with no batch."""
     try:
-        _, header = next(BatchReader(segment.fd(), os.fstat(segment.fd()).st_size).headers(0), (0, None))
+        with segment.file as fd:
+            _, header = next(BatchReader(fd, os.fstat(fd).st_size).headers(0), (0, None))
     except CorruptRecord:
         return None
     return None if header is None else header.leader_epoch

@@ -10,24 +10,24 @@ replicas that share a segment's base offset hold identical files.
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import LOG_OVERHEAD, BatchHeader
 from replog.log.digest import add_digests, batch_digest
-from replog.log.errors import CorruptIndex, CorruptRecord, IndexOffsetOverflow
+from replog.log.errors import CorruptIndex, CorruptRecord, IndexOffsetOverflow, TooManyOpenFiles
 from replog.log.files import (
     DIGEST_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    read_exactly,
     segment_file_name,
-    write_fully,
 )
 from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
+from replog.log.open_file import OpenFile
 from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.scan import BatchReader
 from replog.log.validation import continues
@@ -51,12 +51,11 @@ class Segment:
             return directory / (segment_file_name(base_offset, kind) + suffix)
 
         self.base_offset = base_offset
-        self.path = named(LOG_SUFFIX)
+        self.file = OpenFile(named(LOG_SUFFIX))
         self.index = OffsetIndex(named(INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(named(TIME_INDEX_SUFFIX), base_offset)
         self.digest_index = DigestIndex(named(DIGEST_SUFFIX), base_offset)
         self.transaction_index = TransactionIndex(named(TRANSACTION_INDEX_SUFFIX), base_offset)
-        self._fd = -1
         self.forget()
 
     def forget(self) -> None:
@@ -73,6 +72,15 @@ class Segment:
         self._recent: list[tuple[int, BatchHeader]] = []  # position and header of the last batches added
 
     @property
+    def path(self) -> Path:
+        """Of the `.log` file."""
+        return Path(self.file.path)
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self.file.path = str(path)
+
+    @property
     def indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex]:
         return self.index, self.time_index, self.digest_index
 
@@ -80,6 +88,12 @@ class Segment:
     def paths(self) -> tuple[Path, ...]:
         """The log and its indexes, log first; that of transactions need not exist."""
         return self.path, self.index.path, self.time_index.path, self.digest_index.path, self.transaction_index.path
+
+    @property
+    def files(self) -> list[OpenFile]:
+        """As `paths`; that of transactions only if there are any."""
+        transactions = [self.transaction_index.file] if self.transaction_index.count else []
+        return [self.file, *(index.file for index in self.indexes), *transactions]
 
     def renamed(self, directory: Path) -> None:
         """Their directory has this name from now on."""
@@ -90,16 +104,21 @@ class Segment:
     def create(self) -> None:
         """Begin with empty files, whatever stood there."""
         self.forget()
-        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self.file.create()
         for index in self.indexes:
             index.reset()
         self.transaction_index.reset()
 
-    def fd(self) -> int:
-        """The open `.log` file. One that the disk has lost is an error, and not made again without its batches."""
-        if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        return self._fd
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The log and its first three indexes stay open: no want of descriptors ends what is done with them half way.
+
+        Raises TooManyOpenFiles, and nothing has begun.
+        """
+        with ExitStack() as files:
+            for file in (self.file, *(index.file for index in self.indexes)):
+                files.enter_context(file)
+            yield
 
     # -- appending
 
@@ -149,13 +168,21 @@ class Segment:
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Write the bytes of the batches added since the last write, then their index entries."""
-        self._file_size += write_fully(self.fd(), buffers, self._file_size)
+        self.write_batches(buffers)
         assert self._file_size == self.size, f"{self.path}: {self._file_size} bytes written for {self.size} accounted"
         self.write_indexes()
 
+    def write_batches(self, buffers: Sequence[Buffer]) -> None:
+        """Write the bytes of batches, added already or to be added next, behind those written before."""
+        self._file_size += self.file.write(buffers, self._file_size, promised=True)
+
     def write_indexes(self) -> None:
-        for index in self.indexes:
-            index.write()
+        """Write the entries of batches that are written. If a file cannot be opened for want of descriptors, its
+        entries wait for the next time."""
+        for index in (self.index, self.time_index, self.digest_index, self.transaction_index):
+            if index.pending:
+                with suppress(TooManyOpenFiles):
+                    index.write()
 
     def seal(self) -> None:
         """Add the final time and digest entries (SG-11); nothing changes if they are there."""
@@ -195,7 +222,8 @@ class Segment:
 
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on."""
-        return BatchReader(self.fd(), self.size).headers(position)
+        with self.file as fd:
+            yield from BatchReader(fd, self.size).headers(position)
 
     def translate(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The first batch with a last offset of `offset` or more, and its position (SG-3).
@@ -236,7 +264,8 @@ class Segment:
             indexed, position = self.index.lookup(offset)
         except CorruptIndex:  # since it was loaded; the next time will mend it
             indexed, position = OffsetPosition(self.base_offset, 0)
-        os.posix_fadvise(self.fd(), position, READ_AHEAD, os.POSIX_FADV_WILLNEED)
+        with self.file as fd:
+            os.posix_fadvise(fd, position, READ_AHEAD, os.POSIX_FADV_WILLNEED)
         if 0 < position < self.size:
             batches = self.batches_from(position)
             try:
@@ -262,7 +291,7 @@ class Segment:
         length = min(max_position - position, limit)
         if length <= 0:
             return FetchData(metadata, b"")
-        return FetchData(metadata, read_exactly(self.fd(), position, length), limit < header.size)
+        return FetchData(metadata, self.file.read(position, length), limit < header.size)
 
     def largest_timestamp(self) -> int:
         """The greatest timestamp, or else the time of the last write, in ms (SG-7)."""
@@ -279,7 +308,7 @@ class Segment:
         """
         for index in self.indexes:
             index.check_shape()
-        end = os.fstat(self.fd()).st_size
+        end = self.file.size()
         self._restore_state(end, config)
         if self.size != end:
             raise CorruptRecord(f"{self.path} ends with {end - self.size} bytes that are no batch")
@@ -295,7 +324,10 @@ class Segment:
         With a `config`, offsets must continue and the last entries must be those that `add` would have made.
         """
         self.forget()
-        reader = BatchReader(self.fd(), end)
+        with self.file as fd:
+            self._restore_by(BatchReader(fd, end), config)
+
+    def _restore_by(self, reader: BatchReader, config: TopicConfig | None) -> None:
         _, first = next(reader.headers(0), (0, None))
         if first is not None:
             if config is not None and not continues(first, self.base_offset, holes=config.compacted):
@@ -363,8 +395,8 @@ class Segment:
             return 0
         position, header = found
         removed = self.size - position
-        os.ftruncate(self.fd(), position)
-        os.fsync(self.fd())
+        self.file.truncate(position)
+        self.file.sync()
         self.index.truncate_to(header.base_offset)
         self.transaction_index.truncate_to(header.base_offset)
         self.unseal()
@@ -373,21 +405,19 @@ class Segment:
 
     def cut_file(self) -> None:
         """Cut the file behind the batches accounted for."""
-        os.ftruncate(self.fd(), self.size)
+        self.file.truncate(self.size)
         self._file_size = self.size
 
     def flush(self) -> None:
         """fsync the log, then its indexes (SG-13)."""
-        os.fsync(self.fd())
+        self.file.sync()
         for index in self.indexes:
             index.flush()
         self.transaction_index.flush()
 
     def close(self) -> None:
-        """Let go of the files; reading opens them again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Let go of the files; reading opens them again. What was not synced is given up: see `open_files`."""
+        self.file.close()
         for index in self.indexes:
             index.close()
         self.transaction_index.close()

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from replog.log.compaction.swap import Swap
 from replog.log.deletion import DeletedFiles
+from replog.log.errors import TooManyOpenFiles
 from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
-
-MAX_OPEN = 8  # sealed segments of one log
 
 _base = attrgetter("base_offset")
 
@@ -35,7 +34,6 @@ class Segments:
         self.deleted = DeletedFiles()
         self.generation = 0  # counts truncations, and cleanings that were called off
         self._swap: Swap | None = None  # begun
-        self._open: dict[int, Segment] = {}  # sealed ones that may be open, that read last at the end
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -65,16 +63,7 @@ class Segments:
         """The segment with the greatest base offset up to `offset` (the first one, if none), and those after it."""
         if offset >= self.active.base_offset:
             return self._segments[-1:]
-        found = self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
-        self._read_last(found[0])
-        return found
-
-    def _read_last(self, segment: Segment) -> None:
-        """Of the sealed segments, whose files open when they are read, keep open only those that were read last."""
-        self._open.pop(segment.base_offset, None)
-        self._open[segment.base_offset] = segment
-        if len(self._open) > MAX_OPEN:
-            self._open.pop(next(iter(self._open))).close()
+        return self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
 
     def locate(self, offset: int) -> OffsetMetadata:
         """The place of the batch that holds `offset`, or of the next one; the end if there is none (LG-6)."""
@@ -89,15 +78,20 @@ class Segments:
         return OffsetMetadata(self.active.next_offset, self.active.base_offset, self.active.size)
 
     def start(self, base_offset: int) -> None:
-        """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced."""
-        if self.active.size:
-            self.active.seal()
-            self.active.close()
-        elif self.active.base_offset == base_offset:
+        """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced.
+
+        What is finished stays open until it is flushed, or its descriptor is needed elsewhere.
+        """
+        old = self.active
+        if not old.size and old.base_offset == base_offset:
             return
-        else:
-            self._set_aside([self._segments.pop()])
-        self._segments.append(new_segment(self._directory, base_offset))
+        with old.held():
+            self._segments.append(new_segment(self._directory, base_offset))
+            if old.size:
+                old.seal()
+        if not old.size:
+            self._segments.remove(old)
+            self._set_aside([old])
 
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active.
@@ -105,12 +99,13 @@ class Segments:
         Durably, but for the names of the segments behind that one: their directory is synced with the epochs before
         a batch of another epoch is appended (EP-9), and until then what a crash brings back lies behind a gap (LD-6).
         """
-        self._cancel_swap()
-        self.generation += 1
         kept = bisect_right(self._segments, offset, key=_base)
-        self._set_aside(reversed(self._segments[kept:]))
-        del self._segments[kept:]
-        self.active.truncate_to(offset)
+        with self._segments[kept - 1].held():
+            self._cancel_swap()
+            self.generation += 1
+            self._set_aside(reversed(self._segments[kept:]))
+            del self._segments[kept:]
+            self.active.truncate_to(offset)
 
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""
@@ -182,7 +177,13 @@ class Segments:
 
 
 def new_segment(directory: Path, base_offset: int) -> Segment:
-    """An empty segment, its files created."""
+    """An empty segment, its files created; none of them is left if there are no descriptors for them."""
     segment = Segment(directory, base_offset)
-    segment.create()
+    try:
+        segment.create()
+    except TooManyOpenFiles:
+        segment.close()
+        for path in segment.paths:
+            path.unlink(missing_ok=True)
+        raise
     return segment

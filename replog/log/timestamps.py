@@ -6,7 +6,6 @@ from replog.log.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHead
 from replog.log.compaction.record_slices import MAX_RECORDS, slice_records
 from replog.log.compression import decompress
 from replog.log.offsets import TimestampAndOffset
-from replog.log.scan import BatchReader
 from replog.log.segment import Segment
 
 
@@ -17,8 +16,6 @@ def find_offset_by_timestamp(
     for segment in segments:
         if segment.next_offset > start_offset and segment.max_timestamp >= timestamp:
             found = find_in_segment(segment, timestamp, start_offset)
-            if segment is not segments[-1]:
-                segment.close()
             if found is not None:
                 return found
     return None
@@ -39,23 +36,20 @@ def find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> Time
     for position, header in segment.batches_from(start[0]):
         if header.max_timestamp < timestamp or header.last_offset < start_offset or not header.records_count:
             continue
-        for _, _, data in BatchReader(segment.fd(), position + header.size).batches(position):
-            found = _find_in_batch(header, data, timestamp, start_offset)
-            if found is not None:
-                return found
+        found = _find_in_batch(header, segment.file.read(position, header.size), timestamp, start_offset)
+        if found is not None:
+            return found
     return None
 
 
-def _find_in_batch(
-    header: BatchHeader, data: memoryview, timestamp: int, start_offset: int
-) -> TimestampAndOffset | None:
+def _find_in_batch(header: BatchHeader, data: bytes, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
     """The same in a batch that claims such a record. None if it lies before `start_offset`.
 
     A batch without one, or with too many to look through, stands for its first record: a lookup is a short work.
     """
     first = max(header.base_offset, start_offset)
     if header.records_count <= MAX_RECORDS:
-        raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
+        raw = decompress(header.attributes & CODEC_MASK, data[HEADER_SIZE:])
         for record in slice_records(raw, header.records_count):
             offset = header.base_offset + record.offset_delta
             time = header.base_timestamp + record.timestamp_delta

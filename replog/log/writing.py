@@ -14,7 +14,10 @@ from replog.log.validation import epoch_starts
 
 
 class LogWriter:
-    """Nothing is checked here. A leader and its followers roll at the same batches, and write the same files."""
+    """Nothing is checked here. A leader and its followers roll at the same batches, and write the same files.
+
+    A want of descriptors (`TooManyOpenFiles`) may end a `write_all` between two segments, and nothing else half way.
+    """
 
     def __init__(
         self,
@@ -35,24 +38,32 @@ class LogWriter:
         self._epochs.assign(header.leader_epoch, header.base_offset)
         if self._segments.active.should_roll(header, config):
             self.start_segment(header.base_offset)
+        active = self._segments.active
+        active.write_batches(buffers)  # first: if it cannot be opened, nothing is accounted for
         self._add(config, header, marker)
-        self._segments.active.write(buffers)
+        active.write_indexes()
 
     def write_all(self, config: TopicConfig, records: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that lie in `records` one behind the other, with few writes."""
-        view, active = memoryview(records), self._segments.active
-        self._epochs.assign_all(epoch_starts(batches, active.next_offset))
-        start = end = 0
-        for position, header in batches:
-            if active.should_roll(header, config):
-                if end > start:
+        self._epochs.assign_all(epoch_starts(batches, self._segments.active.next_offset))
+        view, slot = memoryview(records), 0
+        while slot < len(batches):
+            if self._segments.active.should_roll(batches[slot][1], config):
+                self.start_segment(batches[slot][1].base_offset)
+            slot = self._fill(config, view, batches, slot)
+
+    def _fill(
+        self, config: TopicConfig, view: memoryview, batches: Sequence[tuple[int, BatchHeader]], slot: int
+    ) -> int:
+        """Write the batch at `slot` to the active segment, and those behind it that fit; return the slot after them."""
+        active, (start, header) = self._segments.active, batches[slot]
+        with active.file:
+            while True:
+                self._add(config, header, marker_or_none(view, header, batches[slot][0]))
+                end, slot = batches[slot][0] + header.size, slot + 1
+                if slot == len(batches) or active.should_roll(header := batches[slot][1], config):
                     active.write([view[start:end]])
-                    start = end
-                self.start_segment(header.base_offset)
-                active = self._segments.active
-            self._add(config, header, marker_or_none(view, header, position))
-            end += header.size
-        active.write([view[start:end]])
+                    return slot
 
     def start_segment(self, base_offset: int) -> None:
         """Go on in a new segment; what is known of the producers by then lies beside it (LG-5)."""

@@ -21,6 +21,7 @@ from replog.log.compaction.rewriting import Compaction, ProducerEnd
 from replog.log.compaction.swap import Swap, cleaned_segment, remove_cleaned
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import CorruptRecord, LogUncleanable
+from replog.log.files import open_fd
 from replog.log.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
 from replog.log.producers.state import ProducerStateManager
 from replog.log.producers.transaction_index import AbortedTxn, TransactionIndex
@@ -228,6 +229,7 @@ class Cleaning:
         segment.write([pending])
         for transaction in self._retained:
             segment.transaction_index.append(transaction)
+        segment.write_indexes()
         self._retained.clear()
         return changed
 
@@ -265,7 +267,7 @@ class Cleaning:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[int]:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_fd(path, os.O_RDONLY)
     try:
         yield fd
     finally:

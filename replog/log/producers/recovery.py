@@ -6,7 +6,7 @@ from pathlib import Path
 
 from replog.log.batch import CONTROL, BatchHeader
 from replog.log.errors import CorruptRecord, CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, read_exactly, segment_file_name, write_exactly
+from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, open_fd, segment_file_name, write_exactly
 from replog.log.producers.control import EndTransactionMarker, marker_or_none
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
 from replog.log.producers.state import ProducerStateManager
@@ -50,7 +50,7 @@ class ProducerSnapshots:
             self._write(offset, [*known, *entries], fsync=True)
 
     def _write(self, offset: int, entries: Sequence[ProducerSnapshotEntry], *, fsync: bool) -> None:
-        fd = os.open(self.path(offset), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = open_fd(self.path(offset), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_exactly(fd, format_snapshot(entries), 0)
             if fsync:
@@ -182,8 +182,6 @@ def rebuild(
         if segment.base_offset in last_two and segment.base_offset > start:
             snapshots.take(segment.base_offset, producers)
         replay(segment, producers, start, end_offset)
-        if segment is not segments[-1]:
-            segment.close()
 
 
 def cut_back(
@@ -217,4 +215,4 @@ def replay(segment: Segment, producers: ProducerStateManager, start_offset: int,
 
 
 def _marker(segment: Segment, position: int, header: BatchHeader) -> EndTransactionMarker | None:
-    return marker_or_none(read_exactly(segment.fd(), position, header.size), header)
+    return marker_or_none(segment.file.read(position, header.size), header)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from replog.log.errors import CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, files_by_offset
+from replog.log.files import SNAPSHOT_SUFFIX, files_by_offset, read_regular
 
 HEADER = Struct(">hIi")  # version, CRC of all that follows it, number of entries
 ENTRY = Struct(">qhiqiqiq")
@@ -54,8 +54,7 @@ def parse_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
 
 def read_snapshot(path: Path) -> list[ProducerSnapshotEntry]:
     """As `parse_snapshot`; what is too large to be one is not read."""
-    with path.open("rb") as file:
-        data = file.read(MAX_SNAPSHOT_BYTES + 1)
+    data = read_regular(path, MAX_SNAPSHOT_BYTES + 1)
     if len(data) > MAX_SNAPSHOT_BYTES:
         raise CorruptSnapshot(f"the producer snapshot is larger than {MAX_SNAPSHOT_BYTES} bytes")
     try:

@@ -3,7 +3,6 @@
 So a segment has the file only if it holds an aborted transaction.
 """
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 from replog.log.entry_file import EntryFile
 from replog.log.errors import CorruptIndex, InvalidIndexOffset
-from replog.log.files import fsync_path, read_exactly, write_exactly
 
 VERSION = 0
 _WINDOW = 256  # entries read at a time
@@ -30,16 +28,16 @@ class TransactionIndex(EntryFile):
     """`.txnindex`: entries in the order of their markers (IX-19)."""
 
     layout = Struct(">hqqqq")
+    promised = True
 
     def append(self, entry: AbortedTxn) -> None:
-        """Write an entry. Raises InvalidIndexOffset unless its marker lies behind that of the last one."""
+        """Add an entry. Raises InvalidIndexOffset unless its marker lies behind that of the last one."""
         if self.count and entry.last_offset <= (last := self.get(self.count - 1)).last_offset:
             raise InvalidIndexOffset(f"{self.path}: {entry} does not lie behind {last}")
-        write_exactly(self._open(), self.layout.pack(VERSION, *entry), self.count * self.layout.size)
-        self.count += 1
+        self._add(self.layout.pack(VERSION, *entry))
 
     def get(self, slot: int) -> AbortedTxn:
-        return AbortedTxn._make(self.layout.unpack(self._read(slot, 1))[1:])
+        return AbortedTxn._make(self.layout.unpack(self._read(slot, slot + 1))[1:])
 
     def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
         """The entries from `slot` on, in order."""
@@ -61,15 +59,15 @@ class TransactionIndex(EntryFile):
         kept = self._first_slot(offset)
         if kept == 0:
             self.reset()
-        elif kept < self.count:
-            os.ftruncate(self._open(), kept * self.layout.size)
-            self.count = kept
+        else:
+            self._keep(kept)
 
     def reset(self) -> None:
         """Drop all entries, and the file."""
         self.close()
         self.path.unlink(missing_ok=True)
         self.count = self.surplus = 0
+        self.missing = True
 
     def check(self, end_offset: int) -> None:
         """Raise CorruptIndex unless whole entries of known version name rising markers in [base offset, end_offset)."""
@@ -92,7 +90,7 @@ class TransactionIndex(EntryFile):
     def flush(self) -> None:
         """fsync, if there is anything."""
         if self.count:
-            fsync_path(self.path)
+            super().flush()
 
     def _first_slot(self, offset: int) -> int:
         """The first slot whose marker lies at `offset` or behind."""
@@ -100,11 +98,5 @@ class TransactionIndex(EntryFile):
 
     def _rows(self, slot: int) -> Iterator[tuple[int, ...]]:
         while slot < self.count:
-            yield from self.layout.iter_unpack(self._read(slot, min(_WINDOW, self.count - slot)))
+            yield from self.layout.iter_unpack(self._read(slot, min(slot + _WINDOW, self.count)))
             slot += _WINDOW
-
-    def _read(self, slot: int, count: int) -> bytes:
-        data = read_exactly(self._open(), slot * self.layout.size, count * self.layout.size)
-        if len(data) < count * self.layout.size:
-            raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
-        return data

@@ -95,6 +95,7 @@ def test_transaction_index_searches_find_what_a_walk_finds(
         index = TransactionIndex(path, BASE)
         for entry in entries:
             index.append(entry)
+        index.write()
         index.close()
         index = TransactionIndex(path, BASE)
         index.check(BASE + 2**31)

@@ -1,7 +1,6 @@
 """The offset index, the time index, the digest index, and the search that begins at the warm end."""
 
 import contextlib
-import mmap
 import os
 import struct
 from pathlib import Path
@@ -123,15 +122,21 @@ def test_w_i8_zeros_left_by_a_preallocating_writer_are_noticed(tmp_path: Path) -
 def probes_of(index: Index) -> list[int]:
     """The slots that searches look at from now on, in order."""
     probes: list[int] = []
+    read, first = index._read, 0
+
+    def reading(start: int, end: int) -> bytes:
+        nonlocal first
+        first = start
+        return read(start, end)
 
     def recording(unpack: Unpack) -> Unpack:
-        def recorded(data: Buffer | mmap.mmap, position: int) -> tuple[int, ...]:
-            start = 0 if isinstance(data, mmap.mmap) else index._tail_start
-            probes.append(start + position // index.layout.size)
+        def recorded(data: Buffer, position: int) -> tuple[int, ...]:
+            probes.append(first + position // index.layout.size)
             return unpack(data, position)
 
         return recorded
 
+    vars(index)["_read"] = reading
     vars(index)["fields"] = tuple(recording(unpack) for unpack in index.fields)
     return probes
 
@@ -167,7 +172,7 @@ def test_w_i9_the_warm_end_is_searched_first(tmp_path: Path, target: int, probes
 def test_look_ups_at_the_tail_of_a_reopened_index_touch_three_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Index], count: int
 ) -> None:
-    """IX-18. Every byte of the file that is read is seen here: nothing is mapped."""
+    """IX-18. Every byte of the file that is read is seen here."""
     path = tmp_path / "some.index"
     path.write_bytes(b"".join(kind.layout.pack(slot, slot) for slot in range(count)))
     pages: set[int] = set()
@@ -176,21 +181,15 @@ def test_look_ups_at_the_tail_of_a_reopened_index_touch_three_pages(
         pages.update(range(position // 4096, (position + size - 1) // 4096 + 1))
         return read_exactly(fd, position, size)
 
-    monkeypatch.setattr("replog.log.index.read_exactly", reading)
+    monkeypatch.setattr("replog.log.open_file.read_exactly", reading)
     index = kind(path, 0)
     index.check_shape()
     seen = probes_of(index)
     lowest = max(0, count - 1 - 8192 // kind.layout.size)
     for slot in (*range(lowest + 1, count, 37), *range(max(lowest + 1, count - 3), count)):
         assert index.slot_up_to(slot) == slot
-    assert index._map is None
-    assert mappings_of(path) == []
     assert seen == [] or min(seen) == lowest
     assert len(pages) <= 3, pages
-
-
-def mappings_of(path: Path) -> list[str]:
-    return [line for line in Path("/proc/self/maps").read_text().splitlines() if str(path) in line]
 
 
 def descriptors_of(path: Path) -> list[str]:
@@ -201,8 +200,8 @@ def descriptors_of(path: Path) -> list[str]:
     return [name for name in found if str(path) in name]
 
 
-def test_an_index_holds_nothing_open_until_old_entries_are_asked_for(tmp_path: Path) -> None:
-    """IX-8, IX-7: nor is a missing file created; deleting the file leaves what is mapped usable."""
+def test_an_index_holds_nothing_open_until_entries_are_asked_for(tmp_path: Path) -> None:
+    """IX-8, IX-7: nor is a missing file created; deleting the file leaves what is open usable."""
     missing = OffsetIndex(tmp_path / "missing.index", 0)
     assert missing.lookup(7) == (0, 0)
     assert missing.fetch_upper_bound(0, 1) is None
@@ -211,15 +210,14 @@ def test_an_index_holds_nothing_open_until_old_entries_are_asked_for(tmp_path: P
     path = tmp_path / "o.index"
     path.write_bytes(b"".join(struct.pack(">ii", slot, slot * 10) for slot in range(3000)))
     index = OffsetIndex(path, 0)
-    assert index._tail is None, "read before it was used"
+    assert descriptors_of(path) == []
     assert index.lookup(2999) == (2999, 29990)
-    assert descriptors_of(path) == mappings_of(path) == []
     assert index.lookup(7) == (7, 70)
-    assert len(mappings_of(path)) == 1
+    assert len(descriptors_of(path)) == 1
     path.unlink()
     assert index.lookup(8) == (8, 80)
     index.close()
-    assert descriptors_of(path) == mappings_of(path) == []
+    assert descriptors_of(path) == []
     assert not path.exists()
 
 
@@ -241,7 +239,7 @@ def test_entries_not_yet_written_are_found_and_closing_drops_them(tmp_path: Path
     assert reopened(index).lookup(5001) == (5001, 50010)
 
 
-def test_lookups_agree_whether_entries_are_in_memory_or_mapped(tmp_path: Path) -> None:
+def test_lookups_agree_whether_entries_are_written_or_not(tmp_path: Path) -> None:
     """IX-1: the file is the entries in order, big-endian."""
     index = OffsetIndex(tmp_path / "o.index", 7)
     for slot in range(1, 9000):
@@ -253,8 +251,6 @@ def test_lookups_agree_whether_entries_are_in_memory_or_mapped(tmp_path: Path) -
                 found = min(max((target - 7) // 3, 0), slot)
                 assert index.lookup(target) == (7 + 3 * found, 100 * found)
     index.write()
-    assert index._tail is not None
-    assert len(index._tail) < 3 * 8192
     assert index.path.read_bytes() == b"".join(struct.pack(">ii", 3 * slot, 100 * slot) for slot in range(1, 9000))
     index.truncate_to(7 + 3 * 100)
     assert (index.count, index.last_offset) == (99, 7 + 3 * 99)
@@ -383,4 +379,3 @@ def test_an_index_that_shrinks_behind_our_back_is_corrupt(tmp_path: Path, kept: 
         unread.lookup(2999)
     with pytest.raises(CorruptIndex, match="lost some of its 3000 entries"):
         read.lookup(5)
-    assert read.lookup(2998) == (2998, 29980)

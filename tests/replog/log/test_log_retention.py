@@ -164,4 +164,4 @@ def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tm
     assert log.recovery_point == 0
     task = log.flush_task()
     assert task is not None
-    assert {path.name for path in task.paths} >= set(files_of(tmp_path))
+    assert {Path(file.path).name for file in task.files} >= set(files_of(tmp_path))

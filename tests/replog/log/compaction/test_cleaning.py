@@ -332,8 +332,8 @@ def test_cl_7_the_end_of_what_was_cleaned_stays_even_if_empty(tmp_path: Path) ->
     sealed(log)
     clean(log)
     assert (ranges_of(log), offsets_of(log)) == ([(1, 1)], [])
-    (tmp_path / f"{2:020d}.log").unlink()
     log.close()
+    (tmp_path / f"{2:020d}.log").unlink()
     assert compacted(tmp_path).log_end_offset == 2
 
 

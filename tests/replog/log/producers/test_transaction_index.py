@@ -20,6 +20,7 @@ def index(directory: Path, *entries: AbortedTxn, base: int = 0) -> TransactionIn
     made = TransactionIndex(directory / f"{base:020d}.txnindex", base)
     for entry in entries:
         made.append(entry)
+    made.write()
     return made
 
 
@@ -41,10 +42,12 @@ def test_ix_19_the_file_comes_with_the_first_entry_and_goes_with_the_last(tmp_pa
     made.truncate_to(0)
     assert not made.path.exists()
     made.append(FIRST)
+    made.write()
     assert made.path.stat().st_size == 34
     made.truncate_to(29)
     assert not made.path.exists()
     made.append(SECOND)
+    made.write()
     assert list(TransactionIndex(made.path, 0).entries()) == [SECOND]
 
 
