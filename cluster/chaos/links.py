@@ -16,7 +16,7 @@ SERVERS = (CONTROLLER, *BROKERS)
 
 async def _hold(world: World, chance: random.Random, links: Iterable[Link], rule: Rule, story: str) -> str:
     seconds = world.hold(chance)
-    await asyncio.to_thread(world.network.order, links, rule)
+    world.network.order(links, rule)
     await asyncio.sleep(seconds)
     return f"{story} for {seconds:.1f} s"
 
@@ -95,7 +95,7 @@ async def bystander(world: World, chance: random.Random) -> str:
     """The one that knows no better goes on answering clients."""
     victim = await _a_leader(world, chance)
     other = chance.choice([broker for broker in BROKERS if broker != victim])
-    await asyncio.to_thread(world.network.order, both_ways([other], [CONTROLLER]), SILENT)
+    world.network.order(both_ways([other], [CONTROLLER]), SILENT)
     await asyncio.to_thread(world.kill, victim)
     seconds = world.hold(chance)
     await asyncio.sleep(seconds)

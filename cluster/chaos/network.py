@@ -1,6 +1,7 @@
 """Machines: network namespaces with one interface each, all on one switch, and rules for what is between them."""
 
 import json
+import select
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,10 @@ Link = tuple[str, str]  # from a machine to another
 
 
 class Network:
-    """Made in namespaces of the run's own, which end with it; so nothing is taken down."""
+    """Made in namespaces of the run's own, which end with it; so nothing is taken down.
+
+    To be used by one thread: every order is answered before the next.
+    """
 
     def __init__(self, machines: Sequence[str], seed: int) -> None:
         """`machines`, and the observer as the last one."""
@@ -26,7 +30,7 @@ class Network:
             [sys.executable, "-P", "-m", "cluster.chaos.switch", str(seed), str(len(self._ports))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
+            bufsize=0,
         )
         self._expect("ready")
         for name, port in self._ports.items():
@@ -68,8 +72,7 @@ class Network:
         ports = [[self._ports[source], self._ports[target]] for source, target in links]
         assert self._switch.stdin is not None
         order = {"links": ports} | ({"rule": asdict(rule)} if rule is not None else {})
-        self._switch.stdin.write(json.dumps(order) + "\n")
-        self._switch.stdin.flush()
+        self._switch.stdin.write(json.dumps(order).encode() + b"\n")
         self._expect("done")
 
     def mend(self) -> None:
@@ -78,7 +81,8 @@ class Network:
 
     def _expect(self, word: str) -> None:
         assert self._switch.stdout is not None
-        told = self._switch.stdout.readline().strip()
+        answered, _, _ = select.select([self._switch.stdout], [], [], TIMEOUT_S)
+        told = self._switch.stdout.readline().decode().strip() if answered else "nothing"
         assert told == word, f"the switch says {told!r}, not {word!r}"
 
 

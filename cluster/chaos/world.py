@@ -166,7 +166,7 @@ class World:
 
     async def mend(self) -> None:
         """Links, disks and processes are as they should be; whoever ended without a reason is a failure."""
-        await asyncio.to_thread(self.network.mend)
+        self.network.mend()
         for volume in self.volumes.values():
             await asyncio.to_thread(volume.repair)
         for name in list(self._paused):
