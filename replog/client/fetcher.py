@@ -230,6 +230,7 @@ class Fetcher:
         for state in self.states.values():
             if state.asked_by is stream and not self._of_leader(state):
                 self._back_to_leader(state)
+        self.metadata.avoid(stream.address)
         self._suspicious = True
         self._stale.set()
 

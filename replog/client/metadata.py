@@ -22,9 +22,8 @@ from replog.topic import TopicPartition, validate_topic_name
 REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new leader
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
-STALE_MS = (
-    3000  # a broker that has not heard its controller for so long, which speaks every second, may know old things
-)
+AVOID_S = 10.0  # so long who did not answer is asked after all others: waiting for one that hangs takes seconds
+STALE_MS = 3000  # after so long without its controller, which speaks every second, a broker may know old things
 
 
 class Leader(NamedTuple):
@@ -129,6 +128,7 @@ class Metadata:
         self._refreshes_in_a_row = 0
         self._last_refresh: float | None = None
         self._order = list(self.bootstrap)  # whom to ask first; who was of no help comes last
+        self._silent: dict[str, float] = {}  # who did not answer, and when (loop time, s)
 
     def channel(self, address: str) -> Channel:
         channel = self._channels.get(address)
@@ -195,15 +195,22 @@ class Metadata:
         order = self._addresses()
         self._order = order[1:] + order[:1]
 
+    def avoid(self, address: str) -> None:
+        """It does not answer: ask it last for a while."""
+        self._silent[address] = asyncio.get_running_loop().time()
+
     async def ask_any(self, method: Method, request: Any) -> Any:
         """The answer of the first broker that gives one. Raises NETWORK_EXCEPTION, with every broker's reason."""
         failures: dict[str, str] = {}
         for address in self._addresses():
             try:
-                return await self.channel(address).call(method, request, CALL_TIMEOUT_S)
+                response = await self.channel(address).call(method, request, CALL_TIMEOUT_S)
             except ReplogError as error:
                 failures[address] = str(error)
-                self._order = [*(other for other in self._order if other != address), address]
+                self.avoid(address)
+            else:
+                self._silent.pop(address, None)
+                return response
         reasons = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
         raise ReplogError(
             ErrorCode.NETWORK_EXCEPTION, f"no broker answers; is the cluster up and the address right? ({reasons})"
@@ -219,7 +226,9 @@ class Metadata:
     def _addresses(self) -> list[str]:
         known = dict.fromkeys((*self.view.brokers.values(), *self.bootstrap))
         self._order = list(dict.fromkeys((*(address for address in self._order if address in known), *known)))
-        return list(self._order)
+        avoided = asyncio.get_running_loop().time() - AVOID_S
+        self._silent = {address: at for address, at in self._silent.items() if address in known and at > avoided}
+        return sorted(self._order, key=lambda address: self._silent.get(address, -1.0))
 
     async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()

@@ -299,6 +299,7 @@ class Sender:
                 if waited_s > self.request_timeout_s:
                     stream.cut()
                 elif waited_s > SILENCE_S:
+                    self.metadata.avoid(stream.address)
                     self._stale.set()
             for queue in self.accumulator.busy():
                 self._expire(queue, now)

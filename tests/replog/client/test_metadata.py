@@ -7,7 +7,7 @@ import pytest
 from cluster.broker.broker import Broker
 from cluster.clock import SystemClock
 from replog.client import Admin, Producer
-from replog.client.metadata import STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
+from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.v1 import common_pb2, log_pb2
@@ -144,3 +144,24 @@ async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster: InProc
 
 def silent_ms(broker: Broker) -> int:
     return SystemClock().monotonic_ms() - broker.manager.hearing.controller_ms
+
+
+async def test_a_broker_that_hangs_is_asked_last_for_a_while(cluster: InProcessCluster) -> None:
+    """Each time that it is asked costs seconds, and a client in trouble asks one broker after the other."""
+    brokers = [await cluster.start_broker(1), await cluster.start_broker(2)]
+    async with proxy_to(brokers[0].address) as hangs:
+        hangs.cut()
+        metadata = Metadata([hangs.address, brokers[1].address], GrpcTransport(), random.Random(1))
+        try:
+            await metadata.fetch()
+            for _ in range(5):
+                metadata.ask_another()
+                assert metadata._addresses()[-1] == hangs.address
+            metadata._silent[hangs.address] -= AVOID_S
+            firsts = set()
+            for _ in range(len(metadata._addresses())):
+                metadata.ask_another()
+                firsts.add(metadata._addresses()[0])
+            assert hangs.address in firsts, "it may be back, and know more than the others"
+        finally:
+            await metadata.close()
