@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.log import changes as changes_module
 from replog.log import manager as manager_module
 from replog.log.directories import LogDirectories
 from replog.log.log import Log
@@ -136,7 +137,8 @@ def test_each_step_of_a_swap_is_durable_before_the_next(
         fsync(directory)
 
     monkeypatch.setattr(Path, "rename", noted_rename)
-    monkeypatch.setattr(manager_module, "fsync_directory", noted_fsync)
+    for module in (manager_module, changes_module):
+        monkeypatch.setattr(module, "fsync_directory", noted_fsync)
     directories.swap(TP, 0)
     assert steps == ["one:  to -delete", "one: fsync", "two: -future to ", "two: fsync"]
 
