@@ -3,6 +3,8 @@
 The controller holds one image and so does every broker; both change it only by `apply`, in version order.
 """
 
+from collections.abc import Iterator
+
 from cluster.partition_index import PartitionIndex
 from replog.metadata import Broker, PartitionState, Topic
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -10,6 +12,7 @@ from replog.topic import TopicPartition
 
 CLUSTER_KEY = "cluster"
 PRODUCER_IDS_KEY = "producer-ids"
+COLLECTED_KEY = "collected"
 
 
 def broker_key(broker_id: int) -> str:
@@ -70,8 +73,15 @@ class MetadataImage:
                 self._put(tp, partition_from_record(record.partition))
             case "producer_ids":
                 self.next_producer_id = record.producer_ids.next_producer_id
+            case "collected":
+                pass  # the controller's own business
             case _:
                 self._forget(record.key)
+
+    def names(self) -> Iterator[str]:
+        """The keys of all that may be deleted."""
+        yield from map(partition_key, self.partitions)
+        yield from map(topic_key, self.topics)
 
     def _put(self, tp: TopicPartition, state: PartitionState | None) -> None:
         self.index.change(tp, self.partitions.get(tp), state)

@@ -1,6 +1,7 @@
 """Follows the controller's metadata: one stream, resumed from the last version applied, never polled (§0, §9)."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import structlog
@@ -47,6 +48,8 @@ class MetadataWatch:
         self._heard = 0  # the version up to which everything has come
         self._gathered: dict[str, MetadataRecord] = {}  # of changes that are not whole yet
         self._whole: dict[str, MetadataRecord] = {}  # of those that are, to be applied
+        self._gathers_all = False  # what is gathered will be all that there is,
+        self._is_all = False  # and so is what is to be applied
         self._news = asyncio.Event()
         self._moved = asyncio.Condition()
         self._first_latest: int | None = None  # the cluster's version when it was first heard of
@@ -92,10 +95,16 @@ class MetadataWatch:
             await deltas.aclose()  # type: ignore[attr-defined]
 
     def _take(self, delta: pb.MetadataDelta) -> None:
+        if delta.reset:
+            self._gathered.clear()
+            self._gathers_all = True
         _merge(self._gathered, delta.records)
         self._heard = delta.version
         if delta.version < delta.latest_version:
             return
+        if self._gathers_all:
+            self._whole.clear()
+            self._gathers_all, self._is_all = False, True
         _merge(self._whole, self._gathered.values())
         self._gathered.clear()
         if self._first_latest is None:
@@ -107,12 +116,23 @@ class MetadataWatch:
             await self._news.wait()
             self._news.clear()
             records, self._whole = self._whole, {}
+            if self._is_all:
+                self._is_all = False
+                records = self._with_deletions(records)
             if records:
                 await self._apply(list(records.values()))
             if not self._whole:
                 self._on_heard()
             async with self._moved:
                 self._moved.notify_all()
+
+    def _with_deletions(self, everything: dict[str, MetadataRecord]) -> dict[str, MetadataRecord]:
+        """What the image has besides was deleted: each under a version of its own, which no other record can have."""
+        taken = {record.version for record in everything.values()}
+        free = (version for version in itertools.count(self._image.version + 1) if version not in taken)
+        gone = [key for key in self._image.names() if key not in everything]
+        records = [*everything.values(), *(MetadataRecord(key=key, version=next(free)) for key in gone)]
+        return {record.key: record for record in sorted(records, key=lambda record: record.version)}
 
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
         """Until the image has reached `version`, and all that there was when the controller was first heard.

@@ -1,5 +1,6 @@
 """What a heartbeat makes of a broker (CT-4, CT-5), and who is still heard of (CT-6). Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -83,6 +84,10 @@ class Sessions:
         """This process itself did not run for `by_ms`: no broker is to blame for not being heard."""
         for session in self._sessions.values():
             session.expires_ms += by_ms
+
+    def applied_by_all(self, broker_ids: Iterable[int]) -> int:
+        """The newest version that each of them has applied; 0 if there are none."""
+        return min(map(self.applied_version, broker_ids), default=0)
 
     def applied_version(self, broker_id: int) -> int:
         session = self._sessions.get(broker_id)

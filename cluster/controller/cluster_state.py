@@ -19,7 +19,7 @@ from cluster.controller.alter_partition import alter_partition
 from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, control_state, next_state
 from cluster.controller.current_records import CurrentRecords
 from cluster.controller.elections import Election, was_unclean
-from cluster.controller.records import Decision
+from cluster.controller.records import Decision, collected_record
 from cluster.metadata_image import MetadataImage, partition_from_record
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
@@ -27,7 +27,8 @@ from replog.metadata import Broker
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 
-ELECTIONS_AT_ONCE = 1000  # bounds one commit of the controller's own elections
+ELECTIONS_AT_ONCE = 1000  # bounds one commit of the controller's own elections,
+TOMBSTONES_AT_ONCE = 5000  # and one that forgets deletions
 
 
 class ClusterState:
@@ -157,6 +158,19 @@ class ClusterState:
             return Decision([], False)
         self._sessions.end(known.broker_id)
         return Decision(broker_events.fence(self.image, self._rules, known), True)
+
+    def collect_tombstones(self, limit: int = TOMBSTONES_AT_ONCE) -> Decision[int]:
+        """Forget deletions that every unfenced broker has applied, a bounded number; answers how many.
+
+        Whoever comes back from before that, a fenced broker or another watcher, is given everything anew.
+        """
+        unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
+        keys = self.records.tombstones(self._sessions.applied_by_all(unfenced), limit)
+        return Decision([collected_record(self.records.version_of(keys[-1]))] if keys else [], len(keys))
+
+    def forgotten_by(self, records: Sequence[metadata_pb2.MetadataRecord]) -> list[str]:
+        """Keys of which nothing is kept once `records` are."""
+        return [key for r in records if r.HasField("collected") for key in self.records.tombstones(r.collected.version)]
 
     def rebalance_leaders(self) -> Decision[int]:
         """Preferred elections, a bounded number; answers how many (CT-12)."""

@@ -26,6 +26,7 @@ log = structlog.get_logger()
 A = TypeVar("A")
 
 CHECKS_PER_SESSION = 10
+COLLECT_INTERVAL_S = 3.0
 LOGGED_KEYS = 4  # of one decision
 
 
@@ -67,16 +68,20 @@ class Controller:
             asyncio.create_task(self._keep_running(), name="keep running"),
             asyncio.create_task(self._expire_sessions(), name="expire sessions"),
             asyncio.create_task(
-                self._hold_elections(
+                self._in_rounds(
                     self._config.unclean_leader_election_interval_ms / 1000,
                     self.state.retry_unclean_elections,
                     "unclean leader elections held again",
                 ),
                 name="unclean elections",
             ),
+            asyncio.create_task(
+                self._in_rounds(COLLECT_INTERVAL_S, self.state.collect_tombstones, "deletions forgotten"),
+                name="collect tombstones",
+            ),
         ]
         if self._config.auto_leader_rebalance_enable:
-            rebalance = self._hold_elections(
+            rebalance = self._in_rounds(
                 self._config.leader_imbalance_check_interval_seconds,
                 self.state.rebalance_leaders,
                 "leadership given back to preferred replicas",
@@ -141,7 +146,7 @@ class Controller:
         number(records, version)
         unclean = self.state.unclean_elections(records)
         try:
-            await self._in_store(self._store.commit, version, records)
+            await self._in_store(self._store.commit, version, records, self.state.forgotten_by(records))
             self.state.apply(records, self._clock.monotonic_ms())
         except ReplogError:
             raise  # nothing was written
@@ -221,16 +226,16 @@ class Controller:
         self._note_running()  # a commit was waited for before, maybe through a pause
         return self.state.fence_next_expired(now_ms)
 
-    async def _hold_elections(self, interval_s: float, elections: Callable[[], Decision[int]], what: str) -> None:
-        """Elections of the controller's own accord, round after round (CT-12)."""
+    async def _in_rounds(self, interval_s: float, work: Callable[[], Decision[int]], what: str) -> None:
+        """What the controller does of its own accord, as its elections (CT-12): round after round, some at a time."""
 
-        async def held() -> None:
-            while count := await self.decide(lambda _: elections()):
-                log.info(what, partitions=count)
+        async def a_round() -> None:
+            while count := await self.decide(lambda _: work()):
+                log.info(what, count=count)
 
         while self._active:
             await asyncio.sleep(interval_s)
-            await self._retried(held)
+            await self._retried(a_round)
 
     async def _retried(self, work: Callable[[], Awaitable[None]]) -> None:
         """One round of background work. What the store refuses is tried again next time; a defect is the end."""

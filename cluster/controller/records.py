@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from cluster.metadata_image import (
     CLUSTER_KEY,
+    COLLECTED_KEY,
     PRODUCER_IDS_KEY,
     broker_config_key,
     broker_key,
@@ -54,6 +55,10 @@ def partition_record(tp: TopicPartition, topic_id: bytes, state: PartitionState)
 def producer_ids_record(next_producer_id: int) -> pb.MetadataRecord:
     value = pb.ProducerIdsRecord(next_producer_id=next_producer_id)
     return pb.MetadataRecord(key=PRODUCER_IDS_KEY, producer_ids=value)
+
+
+def collected_record(version: int) -> pb.MetadataRecord:
+    return pb.MetadataRecord(key=COLLECTED_KEY, collected=pb.CollectedRecord(version=version))
 
 
 def tombstone(key: str) -> pb.MetadataRecord:

@@ -93,7 +93,7 @@ class SqliteStore:
             raise self._error(f"is damaged: the record of {key!r} does not match its checksum; restore it from a copy")
         return record
 
-    def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord]) -> int:
+    def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()) -> int:
         """As `MetadataStore.commit`; on the disk when it returns."""
         rows = []
         for version, record in enumerate(records, expected_version + 1):
@@ -104,6 +104,7 @@ class SqliteStore:
             (found,) = self._db.execute("SELECT coalesce(max(version), 0) FROM metadata").fetchone()
             if found != expected_version:
                 raise VersionConflictError(expected_version, found)
+            self._db.executemany("DELETE FROM metadata WHERE key = ?", ((key,) for key in forgotten))
             self._db.executemany(_PUT, rows)
         return expected_version + len(rows)
 

@@ -24,8 +24,10 @@ class MetadataStore(Protocol):
     def load(self) -> list[pb.MetadataRecord]:
         """Every key's newest record, tombstones included, in version order."""
 
-    def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord]) -> int:
-        """Make `records`, numbered from `expected_version` + 1, durable: all or none. Returns the new version.
+    def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()) -> int:
+        """Make `records`, numbered from `expected_version` + 1, durable, and drop the keys `forgotten`: all or none.
+
+        Returns the new version.
 
         Raises VersionConflictError, with nothing written, when the store is at another version.
         Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged.

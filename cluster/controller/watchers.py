@@ -39,6 +39,7 @@ class Watchers:
     async def watch(self, request: pb.WatchMetadataRequest) -> AsyncGenerator[pb.MetadataDelta, None]:
         """Every change after a version in version order, only the newest of each key, then live.
 
+        Who has seen so little that it may miss deletions which are forgotten is given everything, and told so.
         Ends when the controller stops, and when its broker opens another. A delta without records comes each second
         that brings no other. Raises INVALID_REQUEST, NOT_CONTROLLER, BROKER_NOT_AVAILABLE.
         """
@@ -64,11 +65,13 @@ class Watchers:
             sent = after
             while self.open and self._newest.get(who) is this:
                 changed = self._changed
-                newer = self._state.records.after(sent)
+                is_reset = 0 < sent < self._state.records.oldest
+                newer = self._state.records.after(0 if is_reset else sent)
                 latest = self._state.image.version
                 for records in _in_deltas(newer):
                     sent = records[-1].version
-                    yield pb.MetadataDelta(version=sent, records=records, latest_version=latest)
+                    yield pb.MetadataDelta(version=sent, records=records, latest_version=latest, reset=is_reset)
+                    is_reset = False
                 if newer:
                     continue
                 try:

@@ -218,12 +218,14 @@ class FailingStore:
     def load(self) -> list[metadata_pb2.MetadataRecord]:
         return self._store.load()
 
-    def commit(self, expected_version: int, records: Sequence[metadata_pb2.MetadataRecord]) -> int:
+    def commit(
+        self, expected_version: int, records: Sequence[metadata_pb2.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int:
         if self._member.store_fails:
             raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata store refuses to write for a while")
         self._die_if("before")
         self._member.kernel.disk.times.take(self._member.process, "fsync")  # SQLite's own are not seen
-        version = self._store.commit(expected_version, records)
+        version = self._store.commit(expected_version, records, forgotten)
         self._die_if("after")
         return version
 

@@ -131,14 +131,16 @@ class WatchMetadataRequest(_message.Message):
     def __init__(self, after_version: _Optional[int] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ...) -> None: ...
 
 class MetadataDelta(_message.Message):
-    __slots__ = ("version", "records", "latest_version")
+    __slots__ = ("version", "records", "latest_version", "reset")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     LATEST_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
     version: int
     records: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.MetadataRecord]
     latest_version: int
-    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_metadata_pb2.MetadataRecord, _Mapping]]] = ..., latest_version: _Optional[int] = ...) -> None: ...
+    reset: bool
+    def __init__(self, version: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_metadata_pb2.MetadataRecord, _Mapping]]] = ..., latest_version: _Optional[int] = ..., reset: _Optional[bool] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
     __slots__ = ("topic", "partitions", "replication_factor", "configs", "assignment", "validate_only")

@@ -106,8 +106,14 @@ class ProducerIdsRecord(_message.Message):
     next_producer_id: int
     def __init__(self, next_producer_id: _Optional[int] = ...) -> None: ...
 
+class CollectedRecord(_message.Message):
+    __slots__ = ("version",)
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
+
 class MetadataRecord(_message.Message):
-    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config")
+    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config", "collected")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +122,7 @@ class MetadataRecord(_message.Message):
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     BROKER_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    COLLECTED_FIELD_NUMBER: _ClassVar[int]
     version: int
     key: str
     cluster: ClusterRecord
@@ -124,4 +131,5 @@ class MetadataRecord(_message.Message):
     partition: PartitionRecord
     producer_ids: ProducerIdsRecord
     broker_config: BrokerConfigRecord
-    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ...) -> None: ...
+    collected: CollectedRecord
+    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ..., collected: _Optional[_Union[CollectedRecord, _Mapping]] = ...) -> None: ...

@@ -116,3 +116,29 @@ async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_a
     await eventually(lambda: [hosted.topic_id for hosted in broker.manager.hosted.values()] == [topic_id] * 8)
     assert [hosted.log.log_end_offset for hosted in broker.manager.hosted.values()] == [0] * 8
     assert not broker.failed
+
+
+async def test_who_comes_back_from_before_forgotten_deletions_deletes_what_is_not_there_any_more(
+    cluster: InProcessCluster,
+) -> None:
+    broker = await cluster.start_broker(1)
+    for topic in ("kept", "gone", "again"):
+        await cluster.create_topic(topic, partitions=3, replication_factor=1)
+    watched = Watched(cluster)
+    state = cluster.controller.state
+    async with watched.running():
+        await watched.watch.wait_for_version(state.image.version, 60)
+    assert len(watched.image.partitions) == 9
+    channel = cluster.channel(cluster.controller_address)
+    for topic in ("gone", "again"):
+        request = controller_pb2.DeleteTopicRequest(topic=topic)
+        await channel.call(methods.Controller["delete_topic"], request, 5)
+    await cluster.create_topic("again", partitions=1, replication_factor=1)
+    await eventually(lambda: state._sessions.applied_version(1) == state.image.version)
+    assert await cluster.controller.decide(lambda _: state.collect_tombstones()) == 6
+    async with watched.running():
+        await watched.watch.wait_for_version(state.image.version, 60)
+        await eventually(lambda: watched.image.version == state.image.version)
+    assert watched.image.partitions == state.image.partitions
+    assert watched.image.topics == state.image.topics
+    assert sorted(map(str, broker.manager.hosted)) == ["again-0", "kept-0", "kept-1", "kept-2"]

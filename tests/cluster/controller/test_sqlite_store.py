@@ -218,3 +218,14 @@ def test_a_refused_store_is_let_go_of_so_that_it_can_be_mended_and_opened(tmp_pa
         SqliteStore(tmp_path)
     path.unlink()
     SqliteStore(tmp_path).close()
+
+
+def test_what_is_forgotten_goes_in_the_transaction_that_says_so(store):
+    store.commit(0, records("c", "-topic/a", "-topic/b"))
+    with pytest.raises(VersionConflictError):
+        store.commit(1, records(1, after=1), ["topic/a"])
+    assert [record.key for record in store.load()] == ["cluster", "topic/a", "topic/b"]
+    assert store.commit(3, records(1, after=3), ["topic/a", "topic/b"]) == 4
+    again = reopened(store)
+    assert [record.version for record in again.load()] == [1, 4]
+    again.close()
