@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.errors import ReplogError
+from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import TooManyOpenFiles, no_way_back, storage_errors
 from replog.log.files import fsync_directory
 from replog.log.log import Log
-from replog.log.partition_metadata import write_topic_id
+from replog.log.partition_metadata import begin_topic_id, finish_topic_id
 from replog.topic import TopicPartition
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -61,9 +62,15 @@ class DirectoryChange:
             self.forget_gone()
             for tp, replica in self.new.items():
                 try:
-                    self.logs[tp] = create_log(self.directory / tp.directory_name, replica)
+                    self.logs[tp] = begin_log(self.directory / tp.directory_name, replica)
                 except ReplogError as error:
                     self.failures[tp] = error
+            for tp, log in list(self.logs.items()):
+                try:
+                    finish_log(log)
+                except ReplogError as error:
+                    self.failures[tp] = error
+                    del self.logs[tp]
             if self.logs:
                 with storage_errors(self.directory):
                     fsync_directory(self.directory)
@@ -97,11 +104,12 @@ class LogChange:
         for change in self.directories.values():
             change.run()
             self.failures |= change.failures
-        for tp, log in self.leading.items():
-            try:
-                log.epochs.save()
-            except ReplogError as error:
-                self.failures[tp] = error
+        for save in (LeaderEpochCache.begin_save, LeaderEpochCache.finish_save):  # all are written, then all fsynced
+            for tp, log in self.leading.items():
+                try:
+                    save(log.epochs)
+                except ReplogError as error:
+                    self.failures[tp] = error
 
     def abandon(self) -> None:
         """It will not be committed."""
@@ -114,16 +122,22 @@ def create_log(path: Path, replica: NewReplica) -> Log:
 
     Raises LogStorageError or TooManyOpenFiles, and nothing new is left then.
     """
+    log = begin_log(path, replica)
+    finish_log(log)
+    return log
+
+
+def begin_log(path: Path, replica: NewReplica) -> Log:
+    """Write its files, without waiting for the disk. Raises as `create_log`."""
     is_new, log = not path.exists(), None
     try:
         with storage_errors(path):
             path.mkdir(exist_ok=True)
-            write_topic_id(path, replica.topic_id)
+            begin_topic_id(path, replica.topic_id)
             log = Log.open(path, replica.config, clean=True)
-            if replica.leads_in is None:
-                fsync_directory(path)
-            else:
-                log.assign_epoch_start(replica.leads_in)
+            if replica.leads_in is not None:
+                log.assign_epoch_start(replica.leads_in, save=False)
+                log.epochs.begin_save()
     except ReplogError:
         if log is not None:
             log.abandon()
@@ -131,6 +145,20 @@ def create_log(path: Path, replica: NewReplica) -> Log:
             shutil.rmtree(path, ignore_errors=True)
         raise
     return log
+
+
+def finish_log(log: Log) -> None:
+    """Make them durable. Raises as `create_log`."""
+    try:
+        finish_topic_id(log.directory)
+        log.epochs.finish_save()
+        with storage_errors(log.directory):
+            fsync_directory(log.directory)
+    except ReplogError:
+        log.abandon()
+        if not log.log_end_offset:
+            shutil.rmtree(log.directory, ignore_errors=True)
+        raise
 
 
 def is_passing(error: ReplogError) -> bool:

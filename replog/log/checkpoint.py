@@ -65,9 +65,14 @@ def _entries(path: Path, lines: BytesIO, fields: int) -> Iterator[list[str]]:
 
 def write_entries(path: Path, entries: Iterable[Sequence[object]]) -> None:
     """Replace the file, durably, by `entries`."""
-    lines = [" ".join(map(str, entry)) for entry in entries]
     with storage_errors(path):
-        write_atomically(path, "\n".join(["0", str(len(lines)), *lines, ""]).encode())
+        write_atomically(path, format_entries(entries))
+
+
+def format_entries(entries: Iterable[Sequence[object]]) -> bytes:
+    """The content of a checkpoint file."""
+    lines = [" ".join(map(str, entry)) for entry in entries]
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 def parse_number(path: Path, word: str) -> int:

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 
-from replog.log.checkpoint import DamagedCheckpoint, parse_number, read_entries, write_entries
+from replog.log.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries, write_entries
+from replog.log.errors import storage_errors
+from replog.log.files import fsync_directory, put_in_place, write_beside
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
 
 EpochEntry = tuple[int, int]  # (leader epoch, offset of its first record)
@@ -26,6 +28,7 @@ class LeaderEpochCache:
         self.path = path
         self._entries = list(entries)  # replaced, never changed
         self._saved = self._entries  # what the file has
+        self._begun: list[EpochEntry] | None = None  # what lies beside it
         self._saving = threading.Lock()
 
     @classmethod
@@ -62,10 +65,25 @@ class LeaderEpochCache:
 
     def save(self) -> None:
         """Make durable what was noted."""
-        with self._saving:
-            entries = self._entries
+        self.begin_save()
+        self.finish_save()
+
+    def begin_save(self) -> None:
+        """The first half, which waits for no disk: for who saves many."""
+        with self._saving, storage_errors(self.path):
+            if self._entries is not self._saved:
+                write_beside(self.path, format_entries(self._entries))
+                self._begun = self._entries
+
+    def finish_save(self) -> None:
+        """The second half, also of what was noted between the two."""
+        with self._saving, storage_errors(self.path):
+            entries, begun, self._begun = self._entries, self._begun, None
             if entries is not self._saved:
-                self._write(entries)
+                if begun is not entries:
+                    write_beside(self.path, format_entries(entries))
+                put_in_place(self.path)
+                fsync_directory(self.path.parent)
                 self._saved = entries
 
     def _with(self, starts: Iterable[EpochEntry]) -> list[EpochEntry]:
@@ -84,7 +102,8 @@ class LeaderEpochCache:
         """Take `entries` in place of all others, durably; the others stay if that fails."""
         taken = list(entries)
         with self._saving:
-            self._write(taken)
+            self._begun = None
+            write_entries(self.path, taken)
             self._entries = self._saved = taken
 
     def truncate_from_end(self, offset: int) -> None:
@@ -141,6 +160,3 @@ class LeaderEpochCache:
         if start >= 0 and slot >= 0:
             entries[: slot + 1] = [(entries[slot][0], start)]
         return tuple(entries)
-
-    def _write(self, entries: list[EpochEntry]) -> None:
-        write_entries(self.path, entries)

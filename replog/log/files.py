@@ -131,11 +131,27 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """The same, for a caller who fsyncs the directory once for all that it does there."""
-    temporary = path.with_name(path.name + ".tmp")
-    fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    write_beside(path, content)
+    put_in_place(path)
+
+
+def write_beside(path: Path, content: bytes) -> None:
+    """Write what is to replace `path`, without waiting for the disk.
+
+    Who replaces many files writes all of them first: the first fsync then takes most of what the others need along.
+    """
+    fd = open_fd(_beside(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_exactly(fd, content, 0)
-        os.fsync(fd)
     finally:
         os.close(fd)
-    os.replace(temporary, path)
+
+
+def put_in_place(path: Path) -> None:
+    """fsync what was written beside `path`, and give it that name; then fsync the directory."""
+    fsync_path(_beside(path))
+    os.replace(_beside(path), path)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")

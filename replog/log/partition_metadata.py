@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files import replace_file
+from replog.log.files import put_in_place, write_beside
 
 PARTITION_METADATA = "partition.metadata"
 MAX_BYTES = 4096
@@ -37,8 +37,20 @@ def read_topic_id(directory: Path) -> bytes | None:
 
 def write_topic_id(directory: Path, topic_id: bytes) -> None:
     """Write the file; fsync the directory then. ValueError unless the id is 16 bytes that are not all zero."""
+    begin_topic_id(directory, topic_id)
+    finish_topic_id(directory)
+
+
+def begin_topic_id(directory: Path, topic_id: bytes) -> None:
+    """The first half, which waits for no disk: for who writes many."""
     if len(topic_id) != 16 or topic_id == bytes(16):
         raise ValueError(f"topic id {topic_id.hex()!r} is not 16 bytes, or all zero")
     path = directory / PARTITION_METADATA
     with storage_errors(path):
-        replace_file(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())
+        write_beside(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())
+
+
+def finish_topic_id(directory: Path) -> None:
+    path = directory / PARTITION_METADATA
+    with storage_errors(path):
+        put_in_place(path)

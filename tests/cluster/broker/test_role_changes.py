@@ -180,7 +180,7 @@ async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(
     await cluster.produce(TP, batch(b"one"))
     crashed = cluster.leader(TP)
     heir = cluster.brokers[3 - crashed]
-    full, real = True, LeaderEpochCache.save
+    full, real = True, LeaderEpochCache.finish_save
 
     def save(cache: LeaderEpochCache) -> None:
         if full:
@@ -188,7 +188,7 @@ async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(
                 raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
         real(cache)
 
-    monkeypatch.setattr(LeaderEpochCache, "save", save)
+    monkeypatch.setattr(LeaderEpochCache, "finish_save", save)
     await cluster.crash_broker(crashed)
     await eventually(lambda: cluster.leader(TP) == heir.config.node_id)
     await eventually(lambda: heir._image.partitions[TP].leader == heir.config.node_id)
