@@ -39,6 +39,7 @@ class FollowerProgress:
 
     appended_bytes: int = 0
     high_watermark_changed: bool = False
+    high_watermark_fell: bool = False  # as it may below a new leader's (HW-14)
     truncated_to: int | None = None
     note: str | None = None
     alarm: bool = False  # the note is an error for somebody to look into (FT-15, FT-21)
@@ -216,10 +217,12 @@ class PartitionFollower:
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
                 return FollowerProgress(note=note)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
+        before = self.log.high_watermark
         changed = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
+        fell = self.log.high_watermark < before
         if answer.log_start_offset > self.log.log_start_offset:
             self.log.maybe_increment_log_start_offset(answer.log_start_offset)
-        return FollowerProgress(appended_bytes=len(answer.records), high_watermark_changed=changed)
+        return FollowerProgress(len(answer.records), high_watermark_changed=changed, high_watermark_fell=fell)
 
     def _append(self, records: Buffer, leader_log_start: int) -> None:
         end = self.log.log_end_offset

@@ -25,7 +25,6 @@ from cluster.broker.log_dirs_service import LogDirsService
 from cluster.broker.log_service import LogService
 from cluster.broker.metadata_watch import MetadataWatch
 from cluster.broker.moves import ReplicaMoves
-from cluster.broker.partition import HostedPartition
 from cluster.broker.presence_service import PresenceService
 from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
@@ -205,8 +204,8 @@ class Broker:
     def _on_controller_heard(self) -> None:
         self.manager.hearing.controller_ms = self._clock.monotonic_ms()
 
-    def _on_follower_high_watermark(self, hosted: HostedPartition) -> None:
-        self.manager.touched(hosted.topic_partition, high_watermark_advanced=False)
+    def _on_follower_high_watermark(self, tp: TopicPartition) -> None:
+        self.manager.touched(tp, high_watermark_advanced=False)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

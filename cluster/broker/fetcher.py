@@ -1,8 +1,6 @@
-"""The follower's side of replication on the wire: one fetcher per leader broker, one stream per fetcher (FT-1..FT-6).
+"""The follower's side of replication on the wire: one fetcher per leader broker, one stream per fetcher (FT-1..FT-5).
 
-The stream is the fetch session: a request names only the partitions whose fetch changed since the last one. One
-request is outstanding at a time, but for one more when partitions were added while the last is parked; responses are
-matched by offset and epoch (FT-8), so their order does not matter. What a response means is for the roles to say.
+What is asked and what an answer means is for the session to say (`follower/fetch_session.py`).
 """
 
 import asyncio
@@ -12,11 +10,12 @@ import structlog
 
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
-from follower.partition import PartitionFollower
+from follower.fetch_session import FetchSession, Replica
+from follower.partition import FollowerProgress
 from replog.backoff import Backoff
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.offsets import EpochEndOffset
 from replog.quota import ReplicationQuota
 from replog.rpc import methods
@@ -27,7 +26,7 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-OnProgress = Callable[[HostedPartition], None]
+OnProgress = Callable[[TopicPartition], None]
 
 
 class Fetcher:
@@ -43,35 +42,28 @@ class Fetcher:
         on_high_watermark: OnProgress,
         quota: ReplicationQuota,
     ) -> None:
-        self._config = config
+        self._timeout_ms = config.replica_socket_timeout_ms
         self._channel = channel
-        self._broker_epoch = broker_epoch
         self._clock = clock
         self._backoff = backoff
         self._on_high_watermark = on_high_watermark
-        self._quota = quota
-        self._partitions: dict[TopicPartition, HostedPartition] = {}  # in fetch order (FE-10)
-        self._named: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}  # the stream's session, with topic ids
-        self._outstanding = 0
+        self.session = FetchSession(config, broker_epoch, quota, self._on_progress, self._on_defect)
         self._last_sent_ms = 0
         self._wake = asyncio.Event()
-        self._added = False
-        self._throttled: set[TopicPartition] = set()  # left out of the last request
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
-        self._partitions[hosted.topic_partition] = hosted
-        self._added = True
+        self.session.add(hosted)
         self._wake.set()
 
     def remove(self, tp: TopicPartition) -> None:
         """From here on nothing that arrives for `tp` is looked at."""
-        if self._partitions.pop(tp, None) is not None:
+        if self.session.remove(tp):
             self._wake.set()
 
     @property
     def empty(self) -> bool:
-        return not self._partitions
+        return not self.session.partitions
 
     async def close(self) -> None:
         self._task.cancel()
@@ -81,7 +73,7 @@ class Fetcher:
     async def _run(self) -> None:
         while True:
             try:
-                await self._session()
+                await self._stream()
                 reason = "the leader ended the stream"
             except ReplogError as error:
                 reason = str(error)
@@ -89,16 +81,11 @@ class Fetcher:
                 log.exception("fetcher failed", leader=self._channel.address)
                 reason = repr(error)
             log.info("fetch stream lost", leader=self._channel.address, reason=reason)
-            now_ms = self._clock.monotonic_ms()
-            for tp, (_, request) in self._named.items():
-                if (hosted := self._partitions.get(tp)) is not None and hosted.follower is not None:
-                    hosted.follower.on_failure(request, now_ms)
+            self.session.lost(self._clock.monotonic_ms())
             await asyncio.sleep(self._backoff.next_s())
 
-    async def _session(self) -> None:
+    async def _stream(self) -> None:
         """One stream, from its first request to its failure."""
-        self._named = {}
-        self._outstanding = 0
         stream = self._channel.open(methods.Replica["fetch"])
         reader = asyncio.create_task(self._read(stream))
         reader.add_done_callback(lambda _: self._wake.set())
@@ -106,30 +93,21 @@ class Fetcher:
             self._wake.set()
             while True:
                 await self._wait(reader)
-                if self._outstanding == 0 or (self._added and self._outstanding == 1):
-                    request = self._next_request()
-                    if request is not None:
-                        self._outstanding += 1
-                        self._last_sent_ms = self._clock.monotonic_ms()
-                        await stream.send(request)
+                now_ms = self._clock.monotonic_ms()
+                request = self.session.next_request(now_ms)
+                if request is not None:
+                    self._last_sent_ms = now_ms
+                    await stream.send(_wire_request(request))
         finally:
             stream.cancel()
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
 
     async def _wait(self, reader: "asyncio.Task[None]") -> None:
-        """Until something changed, a delayed partition may be tried again, or the leader has been silent too long."""
-        timeout_ms = self._config.replica_socket_timeout_ms
-        now_ms = self._clock.monotonic_ms()
-        retries = [  # while a request is outstanding they wait for its answer
-            hosted.follower.next_retry_ms
-            for tp, hosted in self._partitions.items()
-            if not self._outstanding and tp not in self._throttled
-            if hosted.follower is not None and hosted.follower.next_retry_ms is not None
-        ]
-        if self._throttled and not self._outstanding:
-            retries.append(now_ms + self._config.replica_fetch_backoff_ms)
-        delay_ms = max(0, min([timeout_ms, *(retry - now_ms for retry in retries)]))
+        """Until something changed, there may be more to ask, or the leader has been silent too long."""
+        wake_ms, delay_ms = self.session.next_wake_ms, self._timeout_ms
+        if wake_ms is not None:
+            delay_ms = max(0, min(delay_ms, wake_ms - self._clock.monotonic_ms()))
         try:
             async with asyncio.timeout(delay_ms / 1000):
                 await self._wake.wait()
@@ -139,133 +117,71 @@ class Fetcher:
         if reader.done():
             reader.result()  # raises what ended it
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self._channel.address} ended the stream")
-        if self._outstanding and self._clock.monotonic_ms() - self._last_sent_ms > timeout_ms:
+        if self.session.outstanding and self._clock.monotonic_ms() - self._last_sent_ms > self._timeout_ms:
             raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} did not answer within {timeout_ms} ms"
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} did not answer within {self._timeout_ms} ms"
             )
-
-    def _next_request(self) -> pb.ReplicaFetchRequest | None:
-        """What changed since the last request; None when no partition is ready (FT-6)."""
-        now_ms = self._clock.monotonic_ms()
-        wanted: dict[TopicPartition, tuple[bytes, FetchPartition]] = {}
-        self._throttled.clear()
-        for tp, hosted in self._partitions.items():
-            follower = hosted.follower
-            if follower is None or self._is_throttled(hosted, follower, now_ms):
-                continue
-            try:
-                fetch = follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes)
-            except Exception as error:  # noqa: BLE001
-                self._partition_failed(tp, follower, error)
-                continue
-            if fetch is not None:
-                wanted[tp] = (hosted.topic_id, fetch)
-        forgotten = [tp for tp in self._named if tp not in wanted]
-        changed = {tp: named for tp, named in wanted.items() if self._named.get(tp) != named}
-        self._named = wanted
-        self._added = False
-        if not wanted and not forgotten:
-            return None
-        return pb.ReplicaFetchRequest(
-            replica_id=self._config.node_id,
-            broker_epoch=self._broker_epoch,
-            max_wait_ms=self._config.replica_fetch_wait_max_ms,
-            min_bytes=self._config.replica_fetch_min_bytes,
-            max_bytes=self._config.replica_fetch_response_max_bytes,
-            partitions=[_named_partition(tp, *named) for tp, named in changed.items()],
-            forgotten=[pb.ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in forgotten],
-        )
-
-    def _is_throttled(self, hosted: HostedPartition, follower: PartitionFollower, now_ms: int) -> bool:
-        """Whether the partition waits: it is listed and not in sync, and enough has been copied of late (FT-6).
-
-        In sync is who has no lag (FT-7), and a member of the ISR that does not know its lag yet, after an election.
-        """
-        in_sync = follower.lag == 0 or (follower.lag is None and self._config.node_id in follower.isr)
-        if in_sync or not hosted.follower_throttled or not self._quota.is_exceeded(now_ms):
-            return False
-        self._throttled.add(hosted.topic_partition)
-        return True
-
-    def _partition_failed(self, tp: TopicPartition, follower: PartitionFollower, error: Exception) -> None:
-        """One partition's trouble, whatever it is, is not the others' (FT-12); a disk's ends the broker."""
-        if not isinstance(error, ReplogError) or error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-            log.exception("replication failed", partition=str(tp), leader=self._channel.address, exc_info=error)
-            follower.on_defect(repr(error))
 
     async def _read(self, stream: Stream) -> None:
         while (response := await stream.receive()) is not None:
             self._backoff.reset()
-            if response.head.pushed:
-                self._take_high_watermarks(response.head)
-            else:
-                self._outstanding -= 1
-                self._take_answers(response)
+            self.session.on_response(_session_response(response), self._clock.monotonic_ms())
+            if not response.head.pushed:
                 self._wake.set()
 
-    def _take_high_watermarks(self, head: pb.ReplicaFetchResponse) -> None:
-        for result in head.partitions:
-            hosted = self._partitions.get(TopicPartition(result.topic, result.partition))
-            if hosted is not None and hosted.topic_id == result.topic_id:
-                self._take_high_watermark(hosted, result)
-
-    def _take_high_watermark(self, hosted: HostedPartition, result: pb.ReplicaFetchPartitionResult) -> None:
-        follower = hosted.follower
-        if follower is not None and follower.on_high_watermark(result.leader_epoch, result.high_watermark):
-            self._on_high_watermark(hosted)
-
-    def _take_answers(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
-        payload = memoryview(response.records[0]) if response.records else memoryview(b"")
-        position = 0
-        for result in response.head.partitions:
-            records = payload[position : position + result.records_size]
-            position += result.records_size
-            tp = TopicPartition(result.topic, result.partition)
-            hosted, named = self._partitions.get(tp), self._named.get(tp)
-            if hosted is not None and hosted.follower_throttled:  # in sync or not: it has passed (KIP-73)
-                self._quota.record(len(records), self._clock.monotonic_ms())
-            if hosted is None or hosted.follower is None or named is None or hosted.topic_id != result.topic_id:
-                continue
-            _, request = named
-            if result.fetch_offset != request.fetch_offset or result.leader_epoch != request.current_leader_epoch:
-                # the answer to an earlier question (FT-8), but the leader does not tell its high watermark twice
-                if not result.error_code and not result.HasField("diverging_epoch"):
-                    self._take_high_watermark(hosted, result)
-                continue
-            try:
-                self._take_answer(hosted, hosted.follower, request, _answer(result, records))
-            except Exception as error:  # noqa: BLE001
-                self._partition_failed(tp, hosted.follower, error)
-
-    def _take_answer(
-        self, hosted: HostedPartition, follower: PartitionFollower, request: FetchPartition, answer: FetchAnswer
-    ) -> None:
-        tp, known = hosted.topic_partition, hosted.log.high_watermark
-        progress = follower.on_answer(request, answer, self._clock.monotonic_ms())
+    def _on_progress(self, replica: Replica, progress: FollowerProgress) -> None:
+        tp, leader = replica.topic_partition, self._channel.address
         if progress.truncated_to is not None:
-            log.info("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=self._channel.address)
+            log.info("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=leader)
         if progress.note:
             tell = log.error if progress.alarm else log.warning
             tell("replication", partition=str(tp), note=progress.note)
-        elif hosted.log.high_watermark < known and progress.truncated_to is None:
-            log.info("high watermark fell", partition=str(tp), was=known, told=answer.high_watermark)  # HW-14
-        if progress.appended_bytes:
-            self._partitions[tp] = self._partitions.pop(tp)  # to the end of the list (FE-10)
+        elif progress.high_watermark_fell:
+            log.info("high watermark fell", partition=str(tp), leader=leader)  # HW-14
         if progress.high_watermark_changed or progress.truncated_to is not None:
-            self._on_high_watermark(hosted)  # consumers wait here, too (FE-14, FT-4)
+            self._on_high_watermark(tp)  # consumers wait here, too (FE-14, FT-4)
+
+    def _on_defect(self, replica: Replica, error: Exception) -> None:
+        log.exception(
+            "replication failed", partition=str(replica.topic_partition), leader=self._channel.address, exc_info=error
+        )
 
 
-def _named_partition(tp: TopicPartition, topic_id: bytes, fetch: FetchPartition) -> pb.ReplicaFetchPartition:
+def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
+    return pb.ReplicaFetchRequest(
+        replica_id=request.replica_id,
+        broker_epoch=request.broker_epoch,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        partitions=[_wire_partition(tp, fetch) for tp, fetch in request.named.items()],
+        forgotten=[pb.ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in request.forgotten],
+    )
+
+
+def _wire_partition(tp: TopicPartition, fetch: FetchPartition) -> pb.ReplicaFetchPartition:
     return pb.ReplicaFetchPartition(
         topic=tp.topic,
         partition=tp.partition,
-        topic_id=topic_id,
+        topic_id=fetch.topic_id,
         current_leader_epoch=fetch.current_leader_epoch if fetch.current_leader_epoch is not None else -1,
         fetch_offset=fetch.fetch_offset,
         last_fetched_epoch=fetch.last_fetched_epoch if fetch.last_fetched_epoch is not None else -1,
         log_start_offset=fetch.log_start_offset,
         partition_max_bytes=fetch.max_bytes,
     )
+
+
+def _session_response(response: WithRecords[pb.ReplicaFetchResponse]) -> SessionResponse:
+    payload = memoryview(response.records[0]) if response.records else memoryview(b"")
+    rows, position = [], 0
+    for result in response.head.partitions:
+        records = payload[position : position + result.records_size]
+        position += result.records_size
+        tp = TopicPartition(result.topic, result.partition)
+        asked = FetchPartition(result.fetch_offset, 0, result.leader_epoch, topic_id=result.topic_id)
+        rows.append(SessionRow(tp, asked, _answer(result, records)))
+    return SessionResponse(rows, pushed=response.head.pushed)
 
 
 def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from follower.fetch_session import FetchSession
 from follower.partition import PartitionFollower
 from leader.partition import PartitionLeader
 from replog.config import TopicConfig
@@ -21,6 +22,7 @@ class HostedPartition:
     follower: PartitionFollower | None = None
     leader_throttled: bool = False  # its leader's replica is listed (FE-23)
     follower_throttled: bool = False  # this replica is listed (FT-6)
+    fetched_by: FetchSession | None = None  # while it is copied from its leader
 
     def configure(self, config: TopicConfig, broker_id: int) -> None:
         """Go by these settings of the topic from now on."""

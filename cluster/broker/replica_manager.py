@@ -142,7 +142,11 @@ class ReplicaManager:
             self._marked[session] = None
 
     def log_start_moved(self, tp: TopicPartition) -> None:
-        """Retention has deleted something: followers hear in their next answer where the log begins now (FT-23)."""
+        """Retention has deleted something: where the log begins now, followers hear in their next answer (FT-23), and
+        a leader in the next fetch (ST-7)."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None and hosted.fetched_by is not None:
+            hosted.fetched_by.mark(tp)
         self.touched(tp, high_watermark_advanced=False)
 
     def _drain_soon(self) -> None:

@@ -30,7 +30,7 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     fetcher = next(iter(follower._fetchers._fetchers.values()))
     delayed = follower.manager.hosted[TP].follower
     assert delayed is not None
-    await eventually(lambda: fetcher._outstanding == 1)
+    await eventually(lambda: fetcher.session.outstanding == 1)
     rounds = 0
     wait = fetcher._wait
 
@@ -41,6 +41,7 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
 
     fetcher._wait = counted_wait  # type: ignore[method-assign]
     delayed._delay(follower._clock.monotonic_ms() - 1000)
+    fetcher.session.mark(TP)
     fetcher._wake.set()
     await asyncio.sleep(0.4)
     assert rounds < 20, f"{rounds} rounds in 0.4 s"

@@ -16,7 +16,7 @@ async def test_all_partitions_of_a_leader_share_one_fetcher_ft_1(cluster: InProc
         fetchers = cluster.brokers[follower_id]._fetchers
         (fetcher,) = fetchers._fetchers.values()
         led = {tp for tp in (TopicPartition("t", p) for p in range(6)) if cluster.leader(tp) == leader_id}
-        assert set(fetcher._partitions) == led
+        assert set(fetcher.session.partitions) == led
     request = controller_pb2.DeleteTopicRequest(topic="t")
     await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, 5)
     for broker in cluster.brokers.values():

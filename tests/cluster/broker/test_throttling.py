@@ -132,6 +132,7 @@ def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(
     follower = pair.brokers[2].manager.hosted[TP].follower
     assert follower is not None
     follower._delay(pair.brokers[2]._clock.monotonic_ms() - 1000)
+    pair.brokers[2].manager.hosted[TP].fetched_by.mark(TP)
     pair.loop.run_until(pair.loop.time() + 1)
     fetches.clear()
     rounds = 0

@@ -185,7 +185,7 @@ def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advan
 _touched = ReplicaManager.touched
 
 
-def _not_told(self: Broker, hosted: Any) -> None:
+def _not_told(self: Broker, tp: Any) -> None:
     """Whoever waits on the follower finds out at its deadline."""
 
 

@@ -6,11 +6,11 @@ from weakref import WeakKeyDictionary
 
 import follower.partition
 import leader.delayed_fetch
+import leader.fetch_session
 import leader.partition
 import replog.log.log
-from cluster.broker.fetcher import Fetcher
+from follower.fetch_session import FetchSession
 from follower.partition import FetchState, FollowerProgress, PartitionFollower
-from leader.fetch_session import FetchSession
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import (
     FetchAnswer,
@@ -34,7 +34,7 @@ _next_fetch = PartitionFollower.next_fetch
 _on_answer = PartitionFollower.on_answer
 _truncate = PartitionFollower._truncate
 _is_current = PartitionFollower._is_current
-_take_answers = Fetcher._take_answers
+_take_row = FetchSession._take_row
 _check_replicated_batches = replog.log.log.check_replicated_batches
 
 
@@ -123,14 +123,15 @@ def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: in
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
 
 
-def _push_at_once(self: FetchSession, tp: TopicPartition) -> None:
+def _push_at_once(self: leader.fetch_session.FetchSession, tp: TopicPartition) -> None:
     _mark(self, tp)
-    named, leader = self._named[tp], self._host.leader_for_fetch(tp, self._named[tp].request)
-    if not isinstance(leader, ErrorCode):
-        self._send(SessionResponse([SessionRow(tp, named.request, answer_of(leader.log))], pushed=True))
+    request = self._named[tp].request
+    found = self._host.leader_for_fetch(tp, request)
+    if not isinstance(found, ErrorCode):
+        self._send(SessionResponse([SessionRow(tp, request, answer_of(found.log))], pushed=True))
 
 
-_mark = FetchSession.mark
+_mark = leader.fetch_session.FetchSession.mark
 
 
 def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> PartitionRead:
@@ -172,12 +173,9 @@ def _answer_of_any_request(self: PartitionFollower, request: FetchPartition) -> 
     return self.fetch_state is FetchState.FETCHING
 
 
-def _take_old_answers(self: Fetcher, response: Any) -> None:
-    for result in response.head.partitions:
-        named = self._named.get(TopicPartition(result.topic, result.partition))
-        if named is not None:
-            result.fetch_offset, result.leader_epoch = named[1].fetch_offset, named[1].current_leader_epoch
-    _take_answers(self, response)
+def _take_old_answers(self: FetchSession, row: SessionRow, now_ms: int) -> None:
+    named = self._named.get(row.topic_partition)
+    _take_row(self, row if named is None else row._replace(request=named), now_ms)
 
 
 def _check_no_continuity(records: Any, log_end_offset: int, latest_epoch: int, *, holes: bool) -> Any:
@@ -187,7 +185,7 @@ def _check_no_continuity(records: Any, log_end_offset: int, latest_epoch: int, *
 
 _OLD_ANSWERS: Changes = (
     (PartitionFollower, "_is_current", _answer_of_any_request),
-    (Fetcher, "_take_answers", _take_old_answers),
+    (FetchSession, "_take_row", _take_old_answers),
 )
 
 VARIANTS = [
@@ -263,7 +261,7 @@ VARIANTS = [
         "failover",
         (
             (PartitionFollower, "on_high_watermark", _take_any_push),
-            (FetchSession, "mark", _push_at_once),
+            (leader.fetch_session.FetchSession, "mark", _push_at_once),
         ),
     ),
     Variant(
