@@ -1,8 +1,11 @@
 """Which offset a leader names for a timestamp (FE-22)."""
 
+from collections.abc import Callable
+
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TimestampAndOffset
+from replog.log.timestamps import offset_for_timestamp
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -16,12 +19,14 @@ def list_offset(
     leader_epoch_start_offset: int,
     *,
     alone: bool = False,
+    look_up: Callable[[Log, int], TimestampAndOffset | None] = offset_for_timestamp,
 ) -> TimestampAndOffset:
     """The first offset as late as `timestamp`, or the latest (-1) or earliest (-2) one; (-1, -1) if none is as late.
 
     Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the
     answer lies below it: a bound told then could be lower than one told by the previous leader. Nor does a leader tell
     its bound that hears nobody (`alone`): the next one's may be higher. Raises INVALID_TIMESTAMP for one below -2.
+    `look_up` finds records by time; whoever has done so beforehand gives what was found.
     """
     if timestamp < EARLIEST_TIMESTAMP:
         raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
@@ -31,7 +36,7 @@ def list_offset(
     end = bound(log, isolation)
     found = TimestampAndOffset(NO_TIMESTAMP, end, leader_epoch)
     if timestamp != LATEST_TIMESTAMP:
-        by_time = log.offset_for_timestamp(timestamp)
+        by_time = look_up(log, timestamp)
         if by_time is not None and by_time.offset < end:
             return by_time
         found = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)

@@ -18,6 +18,7 @@ partition and tells the followers. ISR proposals are fetched with `take_proposal
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
@@ -400,15 +401,14 @@ class PartitionLeader:
     # Offsets
 
     def list_offset(
-        self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, *, alone: bool = False
+        self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, **how: Any
     ) -> TimestampAndOffset:
-        """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`.
+        """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`, also for `how`.
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE.
         """
         self._require_epoch(current_leader_epoch)
-        epoch_start_offset = self.leader_epoch_start_offset
-        return list_offset(self.log, timestamp, isolation, self.leader_epoch, epoch_start_offset, alone=alone)
+        return list_offset(self.log, timestamp, isolation, self.leader_epoch, self.leader_epoch_start_offset, **how)
 
     def end_offset_for_epoch(self, current_leader_epoch: int | None, epoch: int) -> EpochEndOffset:
         """Where `epoch` ends in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""

@@ -9,7 +9,7 @@
 | the replicas hosted, and one of them | `replica_manager.py`, `partition.py` |
 | what clients ask; a produce; a consumer's fetch | `log_service.py`, `produce.py`, `consume.py` |
 | requests that wait, and answers on their way | `delayed.py`, `outbox.py` |
-| how much memory all answers may take | `budget.py` |
+| how much memory all answers may take; offsets by time | `budget.py`, `look_ups.py` |
 | replication, the leader's side and the followers' | `replica_service.py`, `fetcher.py`, `fetcher_manager.py` |
 | ISR proposals on their way to the controller (ISR-8) | `alter_partition.py` |
 | log directories, and moves between them (7.7) | `log_dirs_service.py`, `moves.py` |

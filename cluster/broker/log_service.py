@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from cluster.broker.consume import ConsumerFetch, answered
+from cluster.broker.look_ups import LOOK_UP_S
 from cluster.broker.outbox import Outbox
 from cluster.broker.produce import ProduceResult, produce
 from cluster.broker.producer_ids import ProducerIds
@@ -14,7 +15,7 @@ from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsRes
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
-from replog.log.offsets import Buffer, Isolation
+from replog.log.offsets import Buffer, Isolation, TimestampAndOffset
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
 from replog.rpc.status import wire_code
@@ -142,17 +143,16 @@ class LogService:
     async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """FE-22."""
         _check_count(len(request.partitions))
+        _check_named_once(request.partitions)
         isolation = _isolation(request.isolation_level)
+        deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S
         results = []
         for partition in request.partitions:
             result = pb.ListOffsetsPartitionResult(
                 topic=partition.topic, partition=partition.partition, timestamp=-1, offset=-1, leader_epoch=-1
             )
             try:
-                current_leader_epoch = _optional(partition, "current_leader_epoch")
-                leader = self._leader(partition, current_leader_epoch)
-                alone = self._manager.is_alone(leader)
-                found = leader.list_offset(partition.timestamp, isolation, current_leader_epoch, alone=alone)
+                found = await self._list_offset(partition, isolation, deadline_s)
             except ReplogError as error:
                 result.error_code = wire_code(error.code)
             else:
@@ -160,6 +160,18 @@ class LogService:
                 result.leader_epoch = found.leader_epoch
             results.append(result)
         return pb.ListOffsetsResponse(partitions=results)
+
+    async def _list_offset(
+        self, partition: pb.ListOffsetsPartition, isolation: Isolation, deadline_s: float
+    ) -> TimestampAndOffset:
+        epoch, timestamp = _optional(partition, "current_leader_epoch"), partition.timestamp
+        leader, by_time = self._leader(partition, epoch), None
+        if timestamp >= 0:
+            by_time = await self._manager.look_ups.offset_for_timestamp(leader.log, timestamp, deadline_s)
+            leader = self._leader(partition, epoch)  # which may be another one by now
+        return leader.list_offset(
+            timestamp, isolation, epoch, alone=self._manager.is_alone(leader), look_up=lambda *_: by_time
+        )
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest
@@ -286,6 +298,11 @@ def _check_count(count: int) -> None:
         )
 
 
+def _check_named_once(partitions: Sequence[Any]) -> None:
+    if len({(partition.topic, partition.partition) for partition in partitions}) != len(partitions):
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "a request names each partition once")
+
+
 def _topic_partition(named: Any) -> TopicPartition:
     return TopicPartition(named.topic, named.partition)
 
@@ -333,8 +350,7 @@ def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
 def _consumer_fetch(request: pb.FetchRequest) -> ConsumerFetch:
     _check_count(len(request.partitions))
     rows = [(_topic_partition(partition), _fetch_partition(partition)) for partition in request.partitions]
-    if len({tp for tp, _ in rows}) != len(rows):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "a fetch names each partition once")
+    _check_named_once(request.partitions)
     return ConsumerFetch(
         partitions=rows,
         isolation=_isolation(request.isolation_level),

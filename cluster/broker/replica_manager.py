@@ -13,6 +13,7 @@ import structlog
 
 from cluster.broker.budget import Budget
 from cluster.broker.delayed import DelayedOperations
+from cluster.broker.look_ups import LookUps
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
@@ -51,6 +52,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
+        self.look_ups = LookUps()
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000

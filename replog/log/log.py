@@ -34,7 +34,6 @@ from replog.log.offsets import (
     Isolation,
     OffsetMetadata,
     OffsetSnapshot,
-    TimestampAndOffset,
 )
 from replog.log.producers.control import end_transaction_marker
 from replog.log.producers.recovery import cut_back
@@ -42,7 +41,7 @@ from replog.log.reading import aborted_transactions, read_below
 from replog.log.recovery import cut_epochs
 from replog.log.retention import expired_segments
 from replog.log.segments import SegmentView
-from replog.log.timestamps import find_offset_by_timestamp
+from replog.log.timestamps import ClaimingBatch, find_batch_by_timestamp
 from replog.log.validation import check_leader_batch, check_replicated_batches, stamp
 from replog.log.writing import LogWriter
 
@@ -256,10 +255,11 @@ class Log:
                 data = replace(data, aborted=aborted)
             return data
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
+    def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None:
+        """The first batch from there on that claims a timestamp of at least `timestamp`; see `timestamps` (SG-7)."""
+        start, limit = max(start_offset, self.log_start_offset), self.config.max_message_bytes
         with self._working:
-            return find_offset_by_timestamp(self._segments.all(), timestamp, self.log_start_offset)
+            return find_batch_by_timestamp(self._segments.all(), timestamp, start, limit)
 
     # -- high watermark
 

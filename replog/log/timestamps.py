@@ -1,28 +1,90 @@
-"""Which offset a timestamp stands for (SG-7). Reads records, so it is for administration, not for the data path."""
+"""Which offset a timestamp stands for (SG-7). Reads records, so it is for administration, not for the data path.
+
+The indexes and the headers say which batch claims such a record, and that is a matter of microseconds. To look into the
+batch may mean to decompress it: a step of its own, which needs nothing but the batch and can be done elsewhere.
+"""
 
 from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from replog.log.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
+from replog.log.compaction.keys import MAX_EXPANSION
 from replog.log.compaction.record_slices import MAX_RECORDS, slice_records
-from replog.log.compression import decompress
+from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
+from replog.log.errors import InvalidRecord
 from replog.log.offsets import TimestampAndOffset
 from replog.log.segment import Segment
 
 
-def find_offset_by_timestamp(
-    segments: Sequence[Segment], timestamp: int, start_offset: int
-) -> TimestampAndOffset | None:
-    """The first record from `start_offset` on, by offset, whose timestamp is `timestamp` or later."""
+class ClaimingBatch(NamedTuple):
+    """A batch whose header claims a record of that time."""
+
+    header: BatchHeader
+    data: bytes
+    timestamp: int
+    start_offset: int  # nothing before it counts
+    max_message_bytes: int  # of the topic
+
+    def find(self) -> TimestampAndOffset | None:
+        """The first such record from `start_offset` on. None if it lies before.
+
+        A batch without one stands for its first record, and so does one with too many to look through, or that
+        decompresses to too much, or not at all: a lookup is a short work.
+        """
+        header = self.header
+        first = max(header.base_offset, self.start_offset)
+        limit = min(MAX_EXPANSION * self.max_message_bytes, MAX_UNCOMPRESSED_BYTES)
+        try:
+            if header.records_count > MAX_RECORDS:
+                raise InvalidRecord(f"{header.records_count} records are too many to look through")
+            raw = decompress(header.attributes & CODEC_MASK, self.data[HEADER_SIZE:], limit)
+            for record in slice_records(raw, header.records_count):
+                offset = header.base_offset + record.offset_delta
+                time = header.base_timestamp + record.timestamp_delta
+                if header.attributes & LOG_APPEND_TIME:
+                    time = header.max_timestamp
+                if time >= self.timestamp and first <= offset <= header.last_offset:
+                    return TimestampAndOffset(time, offset, header.leader_epoch)
+            if header.base_offset < self.start_offset:
+                return None
+        except InvalidRecord:
+            pass
+        return TimestampAndOffset(header.max_timestamp, first, header.leader_epoch)
+
+
+class HasBatches(Protocol):
+    """A log."""
+
+    def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None: ...
+
+
+def offset_for_timestamp(log: HasBatches, timestamp: int) -> TimestampAndOffset | None:
+    """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
+    start_offset = 0
+    while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
+        if (found := batch.find()) is not None:
+            return found
+        start_offset = batch.header.next_offset
+    return None
+
+
+def find_batch_by_timestamp(
+    segments: Sequence[Segment], timestamp: int, start_offset: int, max_message_bytes: int
+) -> ClaimingBatch | None:
+    """The first batch, by offset, that claims a record from `start_offset` on whose timestamp is `timestamp` or
+    later."""
     for segment in segments:
         if segment.next_offset > start_offset and segment.max_timestamp >= timestamp:
-            found = find_in_segment(segment, timestamp, start_offset)
+            found = find_in_segment(segment, timestamp, start_offset, max_message_bytes)
             if found is not None:
                 return found
     return None
 
 
-def find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-    """As `find_offset_by_timestamp`, in one segment: the indexes say from where to look.
+def find_in_segment(
+    segment: Segment, timestamp: int, start_offset: int, max_message_bytes: int
+) -> ClaimingBatch | None:
+    """As `find_batch_by_timestamp`, in one segment: the indexes say from where to look.
 
     A time entry that its batch does not confirm is done without: nothing has checked it since it was written.
     """
@@ -36,27 +98,6 @@ def find_in_segment(segment: Segment, timestamp: int, start_offset: int) -> Time
     for position, header in segment.batches_from(start[0]):
         if header.max_timestamp < timestamp or header.last_offset < start_offset or not header.records_count:
             continue
-        found = _find_in_batch(header, segment.file.read(position, header.size), timestamp, start_offset)
-        if found is not None:
-            return found
+        data = segment.file.read(position, header.size)
+        return ClaimingBatch(header, data, timestamp, start_offset, max_message_bytes)
     return None
-
-
-def _find_in_batch(header: BatchHeader, data: bytes, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-    """The same in a batch that claims such a record. None if it lies before `start_offset`.
-
-    A batch without one, or with too many to look through, stands for its first record: a lookup is a short work.
-    """
-    first = max(header.base_offset, start_offset)
-    if header.records_count <= MAX_RECORDS:
-        raw = decompress(header.attributes & CODEC_MASK, data[HEADER_SIZE:])
-        for record in slice_records(raw, header.records_count):
-            offset = header.base_offset + record.offset_delta
-            time = header.base_timestamp + record.timestamp_delta
-            if header.attributes & LOG_APPEND_TIME:
-                time = header.max_timestamp
-            if time >= timestamp and first <= offset <= header.last_offset:
-                return TimestampAndOffset(time, offset, header.leader_epoch)
-        if header.base_offset < start_offset:
-            return None
-    return TimestampAndOffset(header.max_timestamp, first, header.leader_epoch)

@@ -14,10 +14,12 @@ from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcChannel
+from replog.rpc.codec import WithRecords
 from replog.rpc.limits import LIMITS, MAX_STREAMS
 from replog.rpc.methods import Controller, Inspection, Log
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import inspection_pb2, log_pb2
+from tests.cluster.broker.test_look_ups import packed
 
 pytestmark = pytest.mark.processes
 
@@ -192,6 +194,29 @@ async def test_requests_of_millions_of_empty_partitions(cluster: LocalCluster, b
                     await stream.send(field * (2 << 20))
                 with pytest.raises(ReplogError, match="names too much"):
                     await stream.receive(DEADLINE_S)
+        await victim.outlast(20)
+        assert victim.grown < SLACK, f"{victim.grown >> 20} MiB"
+        await channel.close()
+
+
+async def test_look_ups_by_time_in_a_batch_that_expands_to_a_hundred_megabytes(
+    cluster: LocalCluster, bulk: str
+) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topic("packed", partitions=1, replication_factor=1)
+    address = await _leader(cluster, "packed")
+    records = await asyncio.to_thread(packed, 100 << 20)
+    async with attacked(cluster, address) as victim:
+        channel = GrpcChannel(address)
+        partition = log_pb2.ProducePartition(topic="packed", records_size=len(records))
+        head = log_pb2.ProduceRequest(acks=-1, timeout_ms=30_000, partitions=[partition])
+        stored = await channel.call(Log["produce_once"], WithRecords(head, (records,)), DEADLINE_S)
+        assert not stored.answers[0].partitions[0].error_code
+        look_up = log_pb2.ListOffsetsPartition(topic="packed", timestamp=1001)
+        asked = log_pb2.ListOffsetsRequest(partitions=[look_up])
+        found = await asyncio.gather(*(channel.call(Log["list_offsets"], asked, DEADLINE_S) for _ in range(100)))
+        assert {answer.partitions[0].error_code for answer in found} <= {0, int(ErrorCode.REQUEST_TIMED_OUT)}
+        assert {answer.partitions[0].offset for answer in found} <= {0, -1}, "its first record stands for it"
         await victim.outlast(20)
         assert victim.grown < SLACK, f"{victim.grown >> 20} MiB"
         await channel.close()

@@ -18,6 +18,7 @@ from replog.log.log import Log
 from replog.log.manager import LogManager
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.records import iterate_records
+from replog.log.timestamps import offset_for_timestamp
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import verify
 from replog.log.verify.segment import Totals
@@ -157,7 +158,7 @@ def use(log: Log) -> None:
             read_all(log, isolation)
     for timestamp in (0, 1010, 1500, 10**6):
         with suppress(ReplogError):
-            log.offset_for_timestamp(timestamp)
+            offset_for_timestamp(log, timestamp)
     for epoch in (-1, 0, 2, 9):
         log.end_offset_for_epoch(epoch)
     epoch = log.latest_epoch or 0
@@ -215,7 +216,10 @@ def what_is_served(changes: Changes) -> dict[str, list[object]]:
 
 def served_by(log: Log) -> list[object]:
     answers: list[object] = [log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset]
-    answers += [log.epochs.entries, *(log.offset_for_timestamp(timestamp) for timestamp in (0, 1003, 1012, 1495, 1500))]
+    answers += [
+        log.epochs.entries,
+        *(offset_for_timestamp(log, timestamp) for timestamp in (0, 1003, 1012, 1495, 1500)),
+    ]
     for isolation in Isolation:
         for offset in range(log.log_start_offset, log.log_end_offset):
             found = log.read(offset, 300, isolation, min_one_message=True)

@@ -7,6 +7,7 @@ import pytest
 
 from replog.log.errors import LogStorageError
 from replog.log.offsets import Isolation, TimestampAndOffset
+from replog.log.timestamps import offset_for_timestamp
 from tests.replog.log.damage import (
     BATCH,
     CLEAN,
@@ -146,7 +147,7 @@ def test_an_index_that_lies_in_front_misleads_no_reader(
         stamp = 1000 + 100 * first + 100 * (offset % 2)
         epoch = max(epoch for epoch, start in EPOCHS if start <= offset)
         expected = TimestampAndOffset(stamp, offset, epoch) if first < 17 else None
-        assert log.offset_for_timestamp(timestamp) == expected, timestamp
+        assert offset_for_timestamp(log, timestamp) == expected, timestamp
     log.abandon()
     assert_as_if_never_damaged(reopen(memory, 0), files, END)
 

@@ -10,6 +10,7 @@ from replog.log.batch import parse_header
 from replog.log.errors import OffsetOutOfRange
 from replog.log.log import Log
 from replog.log.offsets import FetchData, Isolation, OffsetMetadata, TimestampAndOffset
+from replog.log.timestamps import offset_for_timestamp
 from tests.replog.log.batches import append, client_batch, layout, open_log
 
 
@@ -134,7 +135,7 @@ def test_segments_that_kafkas_cleaner_left_empty_are_passed_over(tmp_path: Path,
         for bounded in (False, True):
             data = read(log, offset, bounded=bounded)
             assert parse_header(data.records).base_offset == min(base for base in left if base + 1 >= offset)
-    found = log.offset_for_timestamp(0)
+    found = offset_for_timestamp(log, 0)
     assert found is not None
     assert found.offset == left[0]
     log.truncate_to(bases[3] + 1)
@@ -168,17 +169,17 @@ def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path: Path) -
     assert len(layout(log)) == 4
     answers = {0: (100, 0, 0), 101: (300, 1, 0), 300: (300, 1, 0), 301: (400, 4, 2), 401: (500, 7, 3)}
     for timestamp, answer in answers.items():
-        assert log.offset_for_timestamp(timestamp) == TimestampAndOffset(*answer)
-    assert log.offset_for_timestamp(501) is None
+        assert offset_for_timestamp(log, timestamp) == TimestampAndOffset(*answer)
+    assert offset_for_timestamp(log, 501) is None
     log.update_high_watermark(8)
     log.maybe_increment_log_start_offset(5)
-    assert log.offset_for_timestamp(0) == TimestampAndOffset(350, 5, 2)
+    assert offset_for_timestamp(log, 0) == TimestampAndOffset(350, 5, 2)
 
 
 @pytest.mark.parametrize("codec", [0, 1])
 def test_offset_for_timestamp_reads_compressed_records(tmp_path: Path, codec: int) -> None:
     log = append(open_log(tmp_path), client_batch(b"a" * 500, b"b" * 500, timestamps=[5, 9], codec=codec))
-    assert log.offset_for_timestamp(6) == TimestampAndOffset(9, 1, 0)
+    assert offset_for_timestamp(log, 6) == TimestampAndOffset(9, 1, 0)
 
 
 def test_a_batch_that_is_too_large_to_look_through_or_lies_stands_for_its_first_record(tmp_path: Path) -> None:
@@ -187,16 +188,16 @@ def test_a_batch_that_is_too_large_to_look_through_or_lies_stands_for_its_first_
     append(log, client_batch(b"a", timestamps=[5]))
     count = 100_001
     append(log, client_batch(*[b""] * count, timestamps=[*[6] * (count - 1), 9], codec=1))
-    assert log.offset_for_timestamp(9) == TimestampAndOffset(9, 1, 0)
+    assert offset_for_timestamp(log, 9) == TimestampAndOffset(9, 1, 0)
     log.update_high_watermark(log.log_end_offset)
     log.maybe_increment_log_start_offset(50)
-    assert log.offset_for_timestamp(9) == TimestampAndOffset(9, 50, 0)
+    assert offset_for_timestamp(log, 9) == TimestampAndOffset(9, 50, 0)
     lie = bytearray(client_batch(b"b", b"c", timestamps=[7, 8]))
     struct.pack_into(">q", lie, 35, 1000)
     struct.pack_into(">I", lie, 17, crc32c(bytes(lie[21:])))
     append(log, bytes(lie), client_batch(b"d", timestamps=[2000]))
-    assert log.offset_for_timestamp(500) == TimestampAndOffset(1000, count + 1, 0)
-    assert log.offset_for_timestamp(1001) == TimestampAndOffset(2000, count + 3, 0)
+    assert offset_for_timestamp(log, 500) == TimestampAndOffset(1000, count + 1, 0)
+    assert offset_for_timestamp(log, 1001) == TimestampAndOffset(2000, count + 3, 0)
     log.maybe_increment_high_watermark(log.log_end_offset)
     log.maybe_increment_log_start_offset(count + 2)
-    assert log.offset_for_timestamp(500) == TimestampAndOffset(2000, count + 3, 0)
+    assert offset_for_timestamp(log, 500) == TimestampAndOffset(2000, count + 3, 0)

@@ -18,6 +18,7 @@ from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.open_file import OpenFile, sync_all
 from replog.log.open_files import OPEN_FILES, OpenFiles, with_room
+from replog.log.timestamps import offset_for_timestamp
 from tests.replog.log.batches import NO_LIMIT, append, client_batch, files_of, open_log
 
 SEGMENTS = 30
@@ -199,7 +200,7 @@ def test_reading_everything_keeps_few_files_open(log: Log) -> None:
         assert log.read(offset, NO_LIMIT, Isolation.LOG_END, min_one_message=True).records
         assert len(held(log.directory)) <= 8
     for timestamp in range(1000, 1100):
-        found = log.offset_for_timestamp(timestamp)
+        found = offset_for_timestamp(log, timestamp)
         assert found is None or found.timestamp >= timestamp
         assert len(held(log.directory)) <= 8
 

@@ -13,7 +13,7 @@ from replog.log.errors import IndexOffsetOverflow
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
 from replog.log.segment import Segment
-from replog.log.timestamps import find_in_segment
+from replog.log.timestamps import ClaimingBatch, find_in_segment, offset_for_timestamp
 from tests.replog.log.batches import append, client_batch, config, files_of, leader_batch, open_log
 
 
@@ -138,8 +138,18 @@ def test_w_s5_time_lookups(w_s5: Segment) -> None:
         (105, 62): (105, 62),
         (120, 61): None,
     }
+
+    class From:
+        """The segment from an offset on."""
+
+        def __init__(self, start: int) -> None:
+            self.start = start
+
+        def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None:
+            return find_in_segment(w_s5, timestamp, max(start_offset, self.start), 1 << 20)
+
     for (timestamp, start), answer in expected.items():
-        found = find_in_segment(w_s5, timestamp, start)
+        found = offset_for_timestamp(From(start), timestamp)
         assert (found and (found.timestamp, found.offset)) == answer, (timestamp, start)
 
 

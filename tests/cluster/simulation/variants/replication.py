@@ -167,8 +167,10 @@ def _no_start_of_epoch(self: Log, epoch: int, **_: bool) -> None:
     """Only appends note an epoch."""
 
 
-def _bound_at_once(log: Log, timestamp: int, isolation: Isolation, epoch: int, _start: int) -> TimestampAndOffset:
-    return _list_offset(log, timestamp, isolation, epoch, -1)
+def _bound_at_once(
+    log: Log, timestamp: int, isolation: Isolation, epoch: int, _start: int, **how: Any
+) -> TimestampAndOffset:
+    return _list_offset(log, timestamp, isolation, epoch, -1, **how)
 
 
 _list_offset = leader.list_offsets.list_offset
