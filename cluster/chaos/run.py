@@ -22,7 +22,7 @@ from cluster.chaos.client import ASSIGNED, PARTITIONS, TOPICS
 from cluster.chaos.deck import FAULTS, deal
 from cluster.chaos.notes import Gathered
 from cluster.chaos.report import Episode, table
-from cluster.chaos.world import BROKERS, CLIENTS, CONTROLLER, World
+from cluster.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, World
 from cluster.demo.traffic import read_back
 from cluster.simulation.checks.anomalies import find_anomalies
 from cluster.simulation.history import Drained
@@ -101,9 +101,9 @@ class Run:
                 history.drained[partition] = Drained(partition, 0, len(records), records)
         metadata = await asyncio.to_thread(self._world.metadata)
         known = {topic.topic for topic in metadata.topics}
-        for name in BROKERS:
+        for name in (*BROKERS, BYSTANDER):
             self._world.ask_to_stop(name)
-        for name in BROKERS:
+        for name in (*BROKERS, BYSTANDER):
             await self._world.stopped(name)
         self._world.ask_to_stop(CONTROLLER)
         await self._world.stopped(CONTROLLER)

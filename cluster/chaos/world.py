@@ -1,4 +1,4 @@
-"""A controller, three brokers and two clients, each a process on a machine of its own: started, hurt and mended."""
+"""A controller, four brokers and two clients, each a process on a machine of its own: started, hurt and mended."""
 
 import asyncio
 import random
@@ -20,9 +20,11 @@ from replog.client import Admin
 from replog.topic import TopicPartition
 
 CONTROLLER = "controller"
-BROKERS = ("broker-1", "broker-2", "broker-3")
+BROKERS = ("broker-1", "broker-2", "broker-3")  # they have the replicas that clients write to
+BYSTANDER = "broker-4"  # it has none of them, and clients ask it first
+SERVERS = (CONTROLLER, *BROKERS, BYSTANDER)
 CLIENTS = ("client-1", "client-2")
-MACHINES = (CONTROLLER, *BROKERS, *CLIENTS)
+MACHINES = (*SERVERS, *CLIENTS)
 PORT = 9092
 START_TIMEOUT_S = 60.0
 IN_SYNC_TIMEOUT_S = 120.0
@@ -47,7 +49,7 @@ class World:
         self._paused: set[str] = set()
         self._lives = dict.fromkeys(CLIENTS, 0)
         try:
-            for name in (CONTROLLER, *BROKERS):
+            for name in SERVERS:
                 self.volumes[name] = Volume(directory / f"{name}.image", directory / name)
         except OSError as error:
             self.volumes, self.no_volumes = {}, str(error)
@@ -59,7 +61,7 @@ class World:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(map(self.address, BROKERS))
+        return ",".join(map(self.address, (BYSTANDER, *BROKERS)))
 
     def metadata(self) -> Any:
         """As the first broker that answers knows it; None if none does."""
@@ -91,12 +93,12 @@ class World:
 
     async def start(self) -> None:
         """All of it, and the topics."""
-        for name in (CONTROLLER, *BROKERS):
+        for name in SERVERS:
             self.launch(name)
         await self.wait_until_in_sync(START_TIMEOUT_S)
         async with Admin(self.bootstrap, timeout_ms=60_000) as admin:
             for topic, configs in TOPICS.items():
-                await admin.create_topic(topic, partitions=3, replication_factor=3, configs=configs)
+                await admin.create_topic(topic, configs=configs, assignment=[(1, 2, 3), (2, 3, 1), (3, 1, 2)])
         for name in CLIENTS:
             self.launch(name)
 
@@ -184,7 +186,7 @@ class World:
         """
 
         def missing() -> str:
-            for name in BROKERS:
+            for name in (*BROKERS, BYSTANDER):
                 if not self.runs(name):
                     assert name in self.may_end, f"{name} has ended by itself:\n{log_tail(self.log(name))}"
                     self.launch(name)
@@ -192,7 +194,7 @@ class World:
                 if metadata is None:
                     return f"{name} does not answer"
                 unfenced = {broker.broker_id for broker in metadata.brokers if not broker.fenced}
-                if len(unfenced) < len(BROKERS):
+                if len(unfenced) < len(BROKERS) + 1:
                     return f"{name} sees only {sorted(unfenced)}"
                 if behind := out_of_sync(metadata, None):
                     return f"{name} sees {', '.join(behind)}"
