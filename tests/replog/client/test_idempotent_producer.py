@@ -310,13 +310,13 @@ async def test_a_batch_numbered_anew_is_not_taken_for_delivered_because_it_may_h
 async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest_goes_on(
     cluster: InProcessCluster, leaders: Refusals
 ) -> None:
-    async with Producer(await one_broker(cluster), delivery_timeout_ms=3000) as producer:
+    async with Producer(await one_broker(cluster), delivery_timeout_ms=6000) as producer:
         await (await producer.send("t", b"first"))
         leaders.refuse = lambda values: ErrorCode.NOT_ENOUGH_REPLICAS if values == [b"a"] else None
         (given_up,) = await five_under_way(producer, b"a")
-        await asyncio.sleep(2)
+        await asyncio.sleep(5)
         behind = await five_under_way(producer, b"b", b"c")
-        with pytest.raises(DeliveryFailed, match=r"not delivered in 3 s") as failed:
+        with pytest.raises(DeliveryFailed, match=r"not delivered in 6 s") as failed:
             await given_up
         assert not failed.value.may_be_appended
         later = await five_under_way(producer, b"d")
@@ -330,11 +330,11 @@ async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_tho
 ) -> None:
     losing = False
     transport = Cuts(lambda: losing)
-    async with Producer(await one_broker(cluster), transport=transport, delivery_timeout_ms=3000) as producer:
+    async with Producer(await one_broker(cluster), transport=transport, delivery_timeout_ms=6000) as producer:
         await (await producer.send("t", b"first"))
         losing = True
         (given_up,) = await five_under_way(producer, b"a")
-        await asyncio.sleep(2)
+        await asyncio.sleep(5)
         behind = await five_under_way(producer, b"b", b"c")
         with pytest.raises(DeliveryFailed) as failed:
             await given_up
