@@ -33,7 +33,9 @@ from replog.log.scan import BatchReader
 from replog.log.validation import continues
 
 READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header there is awaited: records come after it
-MAX_RECENT = 256  # batches whose place is kept in memory: followers and the high watermark ask for those
+MAX_RECENT = (
+    16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for those
+)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 

@@ -2,13 +2,11 @@
 
 import asyncio
 import threading
-from pathlib import Path
 
 import pytest
 
 from cluster.broker.threads import in_thread
-from replog.log import flushing
-from replog.log.files import fsync_path
+from replog.log.open_file import OpenFile
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
@@ -48,13 +46,15 @@ async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_i
     """LG-17 renames the directory under the flush (LG-18); the disk has not failed."""
     begun, may_go_on = threading.Event(), threading.Event()
 
-    def slow_fsync(path: Path) -> None:
-        if "doomed-0" in str(path) and path.suffix == ".log":
+    sync = OpenFile.sync
+
+    def slow_sync(file: OpenFile) -> None:
+        if "doomed-0" in file.path and file.path.endswith(".log"):
             begun.set()
             assert may_go_on.wait(60)
-        fsync_path(path)
+        sync(file)
 
-    monkeypatch.setattr(flushing, "fsync_path", slow_fsync)
+    monkeypatch.setattr(OpenFile, "sync", slow_sync)
     broker = await cluster.start_broker(1)
     await cluster.create_topic("doomed", replication_factor=1, flush_ms="1")
     await cluster.create_topic("kept", replication_factor=1, flush_ms="1")
