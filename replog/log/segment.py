@@ -4,7 +4,8 @@ Index entries are decided batch by batch, from the bytes of the segment and `ind
 `add` is that function, run by appends and by recovery alike. While a segment is active its time and digest indexes
 hold only entries made beside an offset-index entry; `seal` adds the final ones when the next segment begins (SG-11),
 and `unseal` takes them off again. So closing, reopening, truncating or recovering leaves no trace in the files:
-replicas that share a segment's base offset hold identical files.
+segments of two replicas that begin at one offset and end at one offset are identical files. A truncation to the base of
+a segment leaves that one, empty, and so the one before it ends there, where on a leader it may go on.
 """
 
 import os

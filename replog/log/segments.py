@@ -80,9 +80,12 @@ class Segments:
     def start(self, base_offset: int) -> None:
         """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced.
 
-        What is finished stays open until it is flushed, or its descriptor is needed elsewhere.
+        What is finished stays open until it is flushed, or its descriptor is needed elsewhere. ValueError if it would
+        go back, or replace a segment that has data.
         """
         old = self.active
+        if base_offset < old.next_offset:
+            raise ValueError(f"{old.path} ends at {old.next_offset}: no segment can begin at {base_offset}")
         if not old.size and old.base_offset == base_offset:
             return
         with old.held():

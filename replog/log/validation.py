@@ -45,7 +45,8 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     if size > len(records):
         raise CorruptRecord(f"the batch says that it has {size} bytes, and {len(records)} came")
     if size < len(records):
-        raise InvalidRecord(f"{len(records) - size} bytes follow the batch; send exactly one batch")
+        message = f"{len(records) - size} bytes follow the batch; send exactly one batch"
+        raise InvalidRecord(message) if _begins_a_batch(records, size) else CorruptRecord(message)
     if size > config.max_message_bytes:
         raise RecordTooLarge(
             f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
@@ -74,6 +75,13 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     if config.message_timestamp_type == "CreateTime" and header.attributes & LOG_APPEND_TIME:
         raise InvalidTimestamp("a client may not mark a batch LogAppendTime on a topic with CreateTime")
     return header
+
+
+def _begins_a_batch(records: Buffer, position: int) -> bool:
+    try:
+        return position + parse_header(records, position).size <= len(records)
+    except CorruptRecord:
+        return False
 
 
 def stamp(

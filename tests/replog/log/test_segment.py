@@ -324,3 +324,14 @@ def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path: Path) -> No
     ]
     assert digests.last_offset == 29, "one more at the end of a sealed segment"
     assert struct.unpack(">IQ", digests.path.read_bytes()[-12:]) == (29, segment.digest)
+
+
+@pytest.mark.parametrize("base_offset", [0, 1])
+def test_a_roll_does_not_go_back(tmp_path: Path, base_offset: int) -> None:
+    """LG-5: nor does it replace a segment that has data."""
+    log = open_log(tmp_path)
+    append(log, client_batch(b"a", b"b"))
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match=f"ends at 2: no segment can begin at {base_offset}"):
+        log._segments.start(base_offset)
+    assert files_of(tmp_path) == before
