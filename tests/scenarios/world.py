@@ -34,6 +34,7 @@ from tests.scenarios.notation import (
     show_partition,
     show_set,
 )
+from tests.scenarios.streams import Stream
 
 Late = tuple[FetchPartition, FetchAnswer]
 Decided = dict[TopicPartition, tuple[ErrorCode, PartitionState | None]]
@@ -56,6 +57,7 @@ class World:
         self.late: dict[TopicPartition, dict[int, Late]] = {}
         self.fetching: dict[tuple[int, TopicPartition], object] = {}  # follower's fetches under way
         self.decisions: dict[int, Decided] = {}  # on their way to a leader
+        self.streams: list[Stream] = []
         self.produced = 0
         self.incarnations = 0
         self._said: list[str] = []
@@ -103,7 +105,7 @@ class World:
 
     def settle(self) -> None:
         """Whatever the event set off, and what that set off."""
-        while any(broker.settle() for broker in self.brokers.values()):
+        while any(something.settle() for something in (*self.brokers.values(), *self.streams)):
             pass
 
     def close(self) -> None:
@@ -151,16 +153,14 @@ class World:
             raise ScenarioError(f"it is {self.clock.now_ms} already")
         base = self.clock.monotonic_ms() - self.clock.now_ms
         while True:
-            deadlines = [
-                (broker.next_wake_ms - base, broker.id)
-                for broker in self.brokers.values()
-                if broker.next_wake_ms is not None and broker.next_wake_ms - base <= to_ms
-            ]
-            if not deadlines:
+            wakes = [broker.next_wake_ms for broker in self.brokers.values()]
+            wakes += [stream.asking.next_wake_ms for stream in self.streams if not stream.silent]
+            due_ms = min((wake_ms - base for wake_ms in wakes if wake_ms is not None), default=to_ms + 1)
+            if due_ms > to_ms:
                 break
-            due_ms, broker_id = min(deadlines)
             self.clock.now_ms = max(self.clock.now_ms, due_ms)
-            self.brokers[broker_id].on_time()
+            for broker in self.brokers.values():
+                broker.on_time()
             self.settle()
         self.clock.now_ms = to_ms
 
@@ -204,11 +204,21 @@ class World:
         follower = broker.hosted[tp].follower
         if follower is None:
             return
-        progress = follower.on_answer(request, answer, self.clock.monotonic_ms())
-        if progress != FollowerProgress() and progress.note is not None:
+        self.progressed(broker, tp, follower.on_answer(request, answer, self.clock.monotonic_ms()))
+
+    def progressed(self, broker: Broker, tp: TopicPartition, progress: FollowerProgress) -> None:
+        if progress.note is not None:
             self.say(f"{named(str(broker.id), tp)} warns: {progress.note.partition(':')[0]}")
         if progress.high_watermark_changed or progress.appended_bytes:
             broker.touched(tp, progress.high_watermark_changed)
+
+    def open_stream(self, follower: Broker, leader: Broker) -> None:
+        epoch = self.controller.image.brokers[follower.id].broker_epoch
+        self.streams.append(Stream(follower, leader, epoch, self.say, self.progressed))
+
+    def close_stream(self, stream: Stream) -> None:
+        stream.close()
+        self.streams.remove(stream)
 
     def ask(self, replica_id: int, asked: Broker, requests: Requests, broker_epoch: int | None, **options: int) -> None:
         """A follower's fetch that no follower here is behind."""
@@ -254,6 +264,9 @@ class World:
             if broker.id in state.replicas:
                 self._forget_fetch(broker, tp, state)
                 broker.apply(tp, state)
+                for stream in self.streams:
+                    if stream.follower is broker:
+                        stream.place(tp)
             else:  # CT-17
                 del broker.hosted[tp]
                 broker.check_now(tp)

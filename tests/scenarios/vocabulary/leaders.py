@@ -122,7 +122,7 @@ def followers(world: World, name: str) -> None:
     now_ms, end = world.clock.monotonic_ms(), leader.log.log_end_offset
     for follower_id, follower in leader.replicas.items():
         at = "?" if follower.log_end_offset < 0 else follower.log_end_offset
-        time_ms = follower.last_caught_up_ms
+        time_ms = follower.caught_up_ms
         caught_up = "never caught up" if time_ms == NEVER_MS else f"caught up at {time_ms - NOW_MS}"
         in_time = follower.is_caught_up(end, now_ms, broker.config.replica_lag_time_max_ms)
         world.say(f"{follower_id} at {at}, {caught_up}: {'in time' if in_time else 'too late'}")

@@ -21,6 +21,8 @@ def crashes_losing(world: World, broker_id: str, offset: str) -> None:
 def _crash(world: World, broker_id: int, lost_from: int | None) -> None:
     broker = world.broker(broker_id)
     broker.alive = False
+    for stream in [stream for stream in world.streams if broker in (stream.follower, stream.leader)]:
+        world.close_stream(stream)
     for tp, hosted in broker.hosted.items():
         world.fetching.pop((broker_id, tp), None)
         if lost_from is not None:
