@@ -22,6 +22,7 @@ from pydantic import (
 
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT, MAX_LONG
+from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.topic import MAX_PARTITIONS
 
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
@@ -174,7 +175,7 @@ class BrokerConfig(DynamicBrokerConfig):
     log_cleaner_dedupe_buffer_size: Annotated[int, Field(ge=1 << 16, le=MAX_INT)] = 128 << 20
     producer_id_expiration_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 86_400_000
     producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000
-    fetch_max_bytes: ByteCount = 1 << 20  # one message of at most about 1 MiB (measured best)
+    fetch_max_bytes: Annotated[int, Field(ge=0, le=MAX_BATCH_BYTES)] = 1 << 20  # one message (measured best)
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
     queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # to consumers, not yet taken
 

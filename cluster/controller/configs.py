@@ -18,6 +18,7 @@ from cluster.metadata_image import MetadataImage
 from replog.config import MAX_REPLICA_LIST_LENGTH, DynamicBrokerConfig, Settings, TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import Topic
+from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition, validate_topic_name
@@ -79,7 +80,13 @@ def check_configs(configs: Mapping[str, str], model: type[Settings], source: str
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"{source}: setting {key[:60]!r} is longer than {limit} characters"
             )
-    model.parse(dict(configs), source)
+    parsed = model.parse(dict(configs), source)
+    if isinstance(parsed, TopicConfig) and parsed.max_message_bytes > MAX_BATCH_BYTES:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{source}: max.message.bytes={parsed.max_message_bytes}, and no message carries a batch of more than "
+            f"{MAX_BATCH_BYTES} bytes; set it to that or less",
+        )
 
 
 def _altered(

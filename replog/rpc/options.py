@@ -2,9 +2,7 @@
 
 import ctypes
 
-from replog.rpc.limits import MAX_CONNECTIONS, MAX_STREAMS
-
-MAX_MESSAGE_BYTES = 64 << 20  # a fetch answer holds at most fetch.max.bytes and one batch
+from replog.rpc.limits import MAX_CONNECTIONS, MAX_MESSAGE_BYTES, MAX_STREAMS
 
 SERVER_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),

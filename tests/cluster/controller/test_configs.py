@@ -4,6 +4,7 @@ import pytest
 
 from replog.config import TopicConfig
 from replog.errors import ErrorCode
+from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.rpc.v1 import controller_pb2 as pb
 
 
@@ -84,6 +85,12 @@ def test_wrong_settings_are_refused_as_at_creation(three, refused, topic, settin
     with refused(ErrorCode[code], words):
         three.state.alter_topic_configs(pb.AlterTopicConfigsRequest(topic=topic, set=settings, delete=delete))
     assert three.image.version == version
+
+
+def test_batches_larger_than_a_message_can_carry_are_refused(three, refused):
+    alter(three, max_message_bytes=str(MAX_BATCH_BYTES))
+    with refused(ErrorCode.INVALID_CONFIG, f"max.message.bytes={MAX_BATCH_BYTES + 1}"):
+        alter(three, max_message_bytes=str(MAX_BATCH_BYTES + 1))
 
 
 def test_more_settings_than_there_are_are_refused_before_they_are_looked_at(three, refused):
