@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from cluster.broker.broker import Broker
 from cluster.controller.controller import Controller
@@ -96,6 +97,9 @@ class SimulatedCluster:
 
     def process_of(self, broker_id: int) -> SimulatedProcess:
         return self.members[broker_id].process
+
+    def unsynced(self, path: Path) -> int | None:
+        return self.kernel.disk.unsynced(path)
 
     # -- life and death
 

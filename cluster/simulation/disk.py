@@ -86,9 +86,18 @@ class Disk:
     def failing(self, host: str) -> bool:
         return host in self._errors
 
+    def sound(self, host: str) -> bool:
+        return not self.failing(host) and self.times.sound(host)
+
     def power_loss(self, directory: Path, chance: random.Random) -> None:
         """What a power loss may leave of the host that `directory` belongs to; its process must be dead."""
         self._journal(str(directory)).power_loss(chance)
+
+    def unsynced(self, path: Path) -> int | None:
+        """Where in the file the first byte lies that a power loss may take; None: nowhere."""
+        journal = self._known(str(path))
+        state = journal.files.get(_Real.stat(path).st_ino) if journal is not None else None
+        return min((change.position for change in state.changes), default=None) if state is not None else None
 
     @staticmethod
     def flip_bit(path: Path, chance: random.Random) -> int | None:

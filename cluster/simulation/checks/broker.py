@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cluster.simulation.checks.beliefs import check_beliefs, check_expansion, check_exposure
 from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
+from cluster.simulation.checks.flushed import Unsynced, check_flushed
 from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.log_checks import follow_log
 from cluster.simulation.checks.log_starts import check_log_start
@@ -41,6 +42,7 @@ class BrokerCheck:
         partitions: PartitionOf,
         losses: Mapping[int, int],
         history: History,
+        unsynced: Unsynced,
     ) -> None:
         self._broker_id = broker_id
         self._manager = broker.manager
@@ -48,6 +50,7 @@ class BrokerCheck:
         self._partitions = partitions
         self._losses = losses
         self._history = history
+        self._unsynced = unsynced
         self._hosted = broker.manager.hosted
         self._replicas: dict[TopicPartition, Replica] = {}
         self._by_directory: dict[Path, Replica] = {}
@@ -178,6 +181,8 @@ class BrokerCheck:
             follow_high_watermark(partition, replica, leads_on=leads_on, led_in=led_in, first_seen=first_seen)
         if replica.leader is not None:
             _check_leader(partition, replica, state, high_watermark)
+            if replica.high_watermark > high_watermark:
+                check_flushed(partition, replica, high_watermark, self._unsynced)
         exposed = replica.high_watermark != high_watermark and (replica.leader is not None or led_in != NO_EPOCH)
         if rewritten or first_seen or leads_anew or exposed or replica.state is not state:
             check_in_sync(partition)

@@ -75,7 +75,13 @@ class Checker:
             for broker_id, broker in self._world.brokers.items():
                 if broker is not None and self._world.process_of(broker_id) is process:
                     check = BrokerCheck(
-                        broker_id, broker, process, self.partitions, self._world.losses, self._world.history
+                        broker_id,
+                        broker,
+                        process,
+                        self.partitions,
+                        self._world.losses,
+                        self._world.history,
+                        self._world.unsynced,
                     )
                     look = self._after_broker_step(check)
         if look is None and process.name.startswith("broker"):

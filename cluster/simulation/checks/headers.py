@@ -37,12 +37,16 @@ def headers_from(log: Log, offset: int) -> list[BatchHeader]:
     return found
 
 
-def _on_disk(segment: Segment) -> Iterator[BatchHeader]:
+def headers_of(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
+    """With their positions, from its file."""
     if not segment.size:
         return
     fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for _, header in BatchReader(fd, segment.size).headers(0):
-            yield header
+        yield from BatchReader(fd, segment.size).headers(0)
     finally:
         os.close(fd)
+
+
+def _on_disk(segment: Segment) -> Iterator[BatchHeader]:
+    return (header for _, header in headers_of(segment))

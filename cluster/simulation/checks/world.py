@@ -1,6 +1,7 @@
 """What the checks may see of a simulated world."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from cluster.broker.replica_manager import ReplicaManager
@@ -30,6 +31,9 @@ class World(Protocol):
     @property
     def losses(self) -> Mapping[int, int]:
         """By broker, how often its disk may have lost something so far: power losses, wiped disks, flipped bits."""
+
+    def unsynced(self, path: Path) -> int | None:
+        """Where in a broker's file the first byte lies that a loss of power may take; None: nowhere."""
 
     @property
     def history(self) -> History: ...

@@ -55,6 +55,7 @@ class TinyWorld:
         self.image: MetadataImage | None = MetadataImage()
         self.losses: dict[int, int] = {}
         self.history = History()
+        self.unflushed: dict[Path, int] = {}  # from which byte on
         self.controller = SimulatedProcess("controller")
         self.client = SimulatedProcess("client-1")
         self._processes: dict[int, SimulatedProcess] = {}
@@ -67,6 +68,9 @@ class TinyWorld:
 
     def process_of(self, broker_id: int) -> SimulatedProcess | None:
         return self._processes.get(broker_id)
+
+    def unsynced(self, path: Path) -> int | None:
+        return self.unflushed.get(path)
 
     @property
     def partition(self) -> Partition:

@@ -1,5 +1,6 @@
 """Wrong ways to keep a log on disk, seen from the cluster."""
 
+import asyncio
 from typing import Any
 
 import replog.log.clean_shutdown
@@ -68,6 +69,26 @@ _take_marker = replog.log.manager.take_marker
 
 def _append_unflushed(self: Log, last: Any) -> None:
     self.log_end_offset = last.next_offset
+
+
+def _flush_before_the_next(self: Log, last: Any) -> None:
+    if self.config.flush_messages == 1:
+        self.flush()
+    self.log_end_offset = last.next_offset
+
+
+def _flush_by_a_timer(self: Log, last: Any) -> None:
+    self.log_end_offset = last.next_offset
+    if self.config.flush_messages == 1:
+        asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _flush_if_there, self)
+
+
+BEFORE_ANYBODY_HEARS_S = 0.0001
+
+
+def _flush_if_there(log: Log) -> None:
+    if log.failure is None and log.directory.exists():
+        log.flush()
 
 
 def _no_producers(self: LoadingProducers, segments: Any) -> ProducerStateManager:
@@ -155,13 +176,27 @@ VARIANTS = [
         ),
     ),
     Variant(
+        "unflushed-fetch-counts",
+        "with flush.messages=1 records are flushed when the next ones come; an empty fetch before that counts as if "
+        "they were",
+        "LG-18",
+        "swarm",
+        ((Log, "_appended", _flush_before_the_next),),
+    ),
+    Variant(
+        "late-flush-timer",
+        "with flush.messages=1 records are flushed by a timer that is due before anybody hears of them, and late after "
+        "a pause or a slow disk",
+        "LG-18",
+        "disks",
+        ((Log, "_appended", _flush_by_a_timer),),
+    ),
+    Variant(
         "flush-messages-ignored",
         "flush.messages=1 does not sync",
         "LG-18",
         "power",
         ((Log, "_appended", _append_unflushed),),
-        unseen="after a power loss the others still have it; if all lose power at once, the unclean election "
-        "that follows excuses what is lost; the tests of the log's appends do see it",
     ),
     Variant(
         "producers-forgotten",
