@@ -15,6 +15,7 @@
 | what a process has others do for it: cleanings | `cleanings.py` |
 | what clients do, and what they were told | `workload.py`, `history.py` |
 | what goes wrong, when, and what must not go wrong together | `nemesis.py`, `faults/`, `budget.py` |
+| whether a majority serves while there is trouble | `serving.py` |
 | everything mended, at rest, and compared | `ending.py` |
 | what must hold after every step (INV-1 to INV-22) | `checks/`, `invariants.py` |
 """

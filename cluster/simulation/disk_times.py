@@ -34,6 +34,9 @@ class DiskTimes:
         self._slow.pop(host, None)
         self._stalled.pop(host, None)
 
+    def sound(self, host: str) -> bool:
+        return host not in self._slow and self._stalled.get(host, 0.0) <= self._loop.time()
+
     def take(self, process: SimulatedProcess, kind: str, size: int = 0) -> None:
         """The process spends as long as this operation takes."""
         usual_s = _USUAL_S.get(kind, NAME_S) + size / BYTES_A_SECOND

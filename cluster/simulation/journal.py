@@ -112,20 +112,23 @@ class Journal:
 
     def rename(self, path: str, target: str) -> None:
         replaced = self._keep(target) if os.path.isfile(target) else None
+        is_directory = os.path.isdir(path)
         try:
             _rename(path, target)
         except OSError:
             if replaced is not None:
                 _unlink(replaced)
             raise
-        self._moved(path, target)
+        if is_directory:
+            self._moved(path, target)
         source, source_name = self._parent(path)
         parent, name = self._parent(target)
 
         def undo() -> None:
             now, before = f"{parent.path}/{name}", f"{source.path}/{source_name}"
             _rename(now, before)
-            self._moved(now, before)
+            if is_directory:
+                self._moved(now, before)
             if replaced is not None:
                 _rename(replaced, now)
 

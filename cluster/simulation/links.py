@@ -80,6 +80,11 @@ class Link:
         self._draw = self.chance.random
         self._held: list[Order | Delivery] = []
 
+    @property
+    def sound(self) -> bool:
+        """Whether what is sent arrives, as soon as usual."""
+        return not self.blocked and self.slow_ms == (0.0, 0.0)
+
     def delay_s(self) -> float:
         low, high = self._network.weather.delay_ms
         delay_ms = low + self._draw() * (high - low)

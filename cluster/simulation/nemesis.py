@@ -61,7 +61,7 @@ class Nemesis:
 
     def a_while_s(self) -> float:
         """A blink, about a session, or long."""
-        return self.chance.choice((0.3, SESSION_MS / 1000 * 2, 8.0)) * self.chance.random()
+        return self.chance.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.long_s)) * self.chance.random()
 
     async def for_a_while(self) -> None:
         await asyncio.sleep(self.a_while_s())

@@ -53,6 +53,7 @@ class Plan:
     fsync: bool  # every topic has flush.messages=1: power losses cost nothing
 
     scratch_partitions: int = 1
+    long_s: float = 8.0  # what a fault that is long takes at most
     eligible_leader_replicas: bool = True  # else the last in sync is waited for (ISR-19)
 
     def topic(self, tp: TopicPartition) -> TopicPlan:
@@ -87,6 +88,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             for number in range(chance.randint(*profile.topics))
         ),
         scratch_partitions=profile.scratch_partitions,
+        long_s=profile.long_s,
         broker_settings={
             "broker.heartbeat.interval.ms": 300,
             "replica.lag.time.max.ms": LAG_MS,

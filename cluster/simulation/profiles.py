@@ -7,7 +7,7 @@ from enum import StrEnum
 from replog.errors import ErrorCode, ReplogError
 
 SESSION_MS = 1000
-STEP_LIMIT_S = 1.0
+STEP_LIMIT_S = 0.5
 
 
 class Fault(StrEnum):
@@ -17,6 +17,7 @@ class Fault(StrEnum):
     CUT_ONE_WAY = "cut one direction of a link"
     ISOLATE_BROKER = "isolate a broker"
     ISOLATE_FROM_CONTROLLER = "isolate a broker from the controller"
+    ISOLATE_BYSTANDER = "isolate a bystander from the controller, and kill a leader"
     ISOLATE_FROM_BROKERS = "isolate a leader from its followers"
     SPLIT = "split the cluster"
     DUEL = "isolate leader after leader of two"
@@ -71,6 +72,7 @@ NETWORK = (
     Fault.CUT_ONE_WAY,
     Fault.ISOLATE_BROKER,
     Fault.ISOLATE_FROM_CONTROLLER,
+    Fault.ISOLATE_BYSTANDER,
     Fault.ISOLATE_FROM_BROKERS,
     Fault.SPLIT,
     Fault.DUEL,
@@ -172,6 +174,18 @@ MANY = (
     Fault.ELECT_PREFERRED,
     Fault.SLOW_DISK,
 )
+LASTING = (
+    Fault.CUT_LINK,
+    Fault.CUT_ONE_WAY,
+    Fault.ISOLATE_BROKER,
+    Fault.ISOLATE_FROM_CONTROLLER,
+    Fault.ISOLATE_FROM_BROKERS,
+    Fault.ISOLATE_BYSTANDER,
+    Fault.SPLIT,
+    Fault.PAUSE,
+    Fault.SLOW_DISK,
+    Fault.STALL_DISK,
+)
 CONTRIVED = (*STRAGGLERS, Fault.LEAD_ALONE)  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in Fault if kind not in CONTRIVED)
 
@@ -186,6 +200,7 @@ class Profile:
     swarm: bool = False  # each seed takes only some of the kinds, and of these more
     rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
     brokers: tuple[int, int] = (3, 5)
+    long_s: float = 8.0  # what a fault that is long takes at most
     topics: tuple[int, int] = (1, 2)
     partitions: tuple[int, int] = (1, 2)  # of each topic
     scratch_partitions: int = 1  # of those topics that come and go
@@ -263,7 +278,6 @@ PROFILES: dict[str, Profile] = {
             _at(2.0, *MANY),
             partitions=(25, 150),
             scratch_partitions=50,
-            step_limit_s=4.0,
         ),
         Profile(
             "thousand",
@@ -274,7 +288,13 @@ PROFILES: dict[str, Profile] = {
             partitions=(500, 500),
             scratch_partitions=200,
             session_ms=9000,
-            step_limit_s=20.0,
+        ),
+        Profile(
+            "serving",
+            "few faults that last, so that a majority could go on serving",
+            _at(1.0, *LASTING) | _at(0.5, Fault.KILL, Fault.KILL_CONTROLLER, Fault.RESTART),
+            trouble_s=(60.0, 90.0),
+            long_s=60.0,
         ),
         Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1),
         Profile(

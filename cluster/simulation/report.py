@@ -27,6 +27,7 @@ class Totals:
     acknowledged: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
+    longest_wait_s: float = 0.0
     longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # by callers
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -40,6 +41,7 @@ class Totals:
         self.acknowledged += outcome.acknowledged
         self.cpu_s += outcome.cpu_s
         self.faults.update(outcome.faults)
+        self.longest_wait_s = max(self.longest_wait_s, outcome.longest_wait_s)
         for callers, (seconds, text) in outcome.longest_steps.items():
             if seconds > self.longest_steps.get(callers, (0.0, ""))[0]:
                 self.longest_steps[callers] = seconds, f"{text} (seed {outcome.seed})"
@@ -54,6 +56,7 @@ class Totals:
             "events a second of CPU": f"{self.steps / max(self.cpu_s, 1e-9):,.0f}",
             "client operations": f"{self.operations:,}",
             "records acknowledged": f"{self.acknowledged:,}",
+            "longest wait where a majority could serve": f"{self.longest_wait_s:.1f} s",
             "CPU a seed": f"{self.cpu_s / seeds:.2f} s",
             "took": f"{self.wall_s:.0f} s",
         }
@@ -73,6 +76,7 @@ class Totals:
             "events": self.steps,
             "operations": self.operations,
             "acknowledged": self.acknowledged,
+            "longest_wait_s": self.longest_wait_s,
             "longest_steps": self.waits(),
             "cpu_s": round(self.cpu_s, 3),
             "wall_s": round(self.wall_s, 3),

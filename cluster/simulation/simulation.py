@@ -22,6 +22,7 @@ from cluster.simulation.nemesis import Nemesis
 from cluster.simulation.plan import draw
 from cluster.simulation.process import SimulatedProcess
 from cluster.simulation.profiles import Profile
+from cluster.simulation.serving import Serving
 from cluster.simulation.workload import Workload
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
@@ -47,6 +48,7 @@ class Outcome:
     acknowledged: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # that made a loop wait for the disk
+    longest_wait_s: float = 0.0  # for an acknowledgement that a majority could have given
     cpu_s: float = 0.0  # filled in by whoever measures it
 
     @property
@@ -73,6 +75,7 @@ class Simulation:
         self.cluster: SimulatedCluster
         self.workload: Workload
         self.checker: Checker
+        self.longest_wait_s = 0.0
 
     def run(self) -> Outcome:
         outcome = Outcome(self.seed, self.profile.name)
@@ -106,6 +109,7 @@ class Simulation:
         outcome.steps, outcome.events = kernel.loop.steps, len(self.trace)
         outcome.operations = len(history.sends) + len(history.reads) + len(history.latest) + len(history.deletions)
         outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
+        outcome.longest_wait_s = round(self.longest_wait_s, 3)
         outcome.longest_steps = {
             callers: (step.seconds, str(step)) for callers, step in sorted(kernel.loop.longest.items())
         }
@@ -145,8 +149,12 @@ class Simulation:
         await ending.quiescence("after the start")
         workload.start()
         nemesis = Nemesis(self.kernel, cluster, workload)
+        serving = Serving(self.kernel, cluster, workload)
         self.trace.add("trouble begins", seconds=round(self.plan.trouble_s, 3))
+        serving.begin()
         await nemesis.run(self.plan.trouble_s)
+        serving.end()
+        self.longest_wait_s = serving.longest_s
         self.trace.add("trouble ends")
         cluster.heal()
         await workload.stop_producers()

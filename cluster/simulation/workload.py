@@ -46,6 +46,7 @@ class Workload:
         self._producers: list[asyncio.Task[None]] = []
         self._readers: list[asyncio.Task[None]] = []
         self.clients: list[str] = []
+        self.producers: list[str] = []
         self._stop = asyncio.Event()
         self._scratch = 0
         self._scratch_partitions = plan.scratch_partitions
@@ -58,7 +59,8 @@ class Workload:
     def start(self) -> None:
         chance = self._kernel.stream("workload")
         for number, (acks, idempotent, rate) in enumerate(PRODUCERS[: chance.randint(2, len(PRODUCERS))], 1):
-            self._producers.append(self._run(f"producer-{number}", self._produce, acks, idempotent, rate))
+            self.producers.append(f"producer-{number}")
+            self._producers.append(self._run(self.producers[-1], self._produce, acks, idempotent, rate))
         for number in range(1, chance.randint(1, 2) + 1):
             self._readers.append(self._run(f"consumer-{number}", self._consume))
         self._readers.append(self._run("poller-1", self._poll_ends))

@@ -59,6 +59,27 @@ async def isolate_from_controller(n: Nemesis) -> None:
     await _cut(n, Fault.ISOLATE_FROM_CONTROLLER, _both_ways([name], [CONTROLLER]), broker=name)
 
 
+@deed(Fault.ISOLATE_BYSTANDER)
+async def isolate_bystander(n: Nemesis) -> None:
+    """It leads nothing of the partition, and goes on telling clients who led it."""
+    tp = n.partition()
+    leader = n.leader(tp)
+    bystander = n.one_of([m for m in n.cluster.members.values() if m.running and m is not leader])
+    process = leader.process
+
+    async def kill_the_leader() -> None:
+        await asyncio.sleep(n.chance.random())
+        if leader.process is process:
+            leader.kill()
+
+    killing = asyncio.create_task(kill_the_leader())
+    links = _both_ways([bystander.name], [CONTROLLER])
+    try:
+        await _cut(n, Fault.ISOLATE_BYSTANDER, links, partition=tp, broker=bystander.name, kills=leader.name)
+    finally:
+        killing.cancel()
+
+
 @deed(Fault.ISOLATE_FROM_BROKERS)
 async def isolate_from_brokers(n: Nemesis) -> None:
     """The leader keeps its session and loses its followers."""
