@@ -24,6 +24,7 @@ from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
 from replog.metadata import NO_LEADER, PartitionState
 from replog.topic import TopicPartition
 
+FIRST_BACKOFF_MS = 20
 ALARM_ROUNDS = 3  # answers of "out of range" for an offset that is in range, until the follower complains
 
 
@@ -63,6 +64,7 @@ class PartitionFollower:
         self.lag: int | None = None  # records below the leader's high watermark; None until the leader has told
         self._backoff_ms = backoff_ms
         self._delayed_until_ms: int | None = None
+        self._refusals = 0  # by this leader, one after the other
         self._matches_leader = False  # an answer of this epoch was accepted: this log is a prefix of the leader's
         self._rounds_out_of_range = 0
 
@@ -85,6 +87,7 @@ class PartitionFollower:
         self.failure = None
         self.lag = None
         self._delayed_until_ms = None
+        self._refusals = 0
         self._matches_leader = False
         self._rounds_out_of_range = 0
         return True
@@ -172,7 +175,9 @@ class PartitionFollower:
             return failed
         if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self._fail(f"the leader has a newer epoch than {self.leader_epoch}; waiting for metadata")
-        self._delay(now_ms)
+        # A leader that is new may not have taken up its role yet, and then lacks only moments (divergence 17).
+        self._delay(now_ms, min(self._backoff_ms, FIRST_BACKOFF_MS << min(self._refusals, 20)))
+        self._refusals += 1
         return NO_PROGRESS
 
     def on_failure(self, request: FetchPartition | None, now_ms: int) -> None:
@@ -205,6 +210,7 @@ class PartitionFollower:
     def _take(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
         """Append, then the high watermark, then the log start (FT-10, FT-23)."""
         self._matches_leader = True
+        self._refusals = 0
         self._rounds_out_of_range = 0
         if answer.records:
             end_before = self.log.log_end_offset
@@ -309,8 +315,8 @@ class PartitionFollower:
     def _is_delayed(self, now_ms: int) -> bool:
         return self._delayed_until_ms is not None and now_ms < self._delayed_until_ms
 
-    def _delay(self, now_ms: int) -> None:
-        self._delayed_until_ms = now_ms + self._backoff_ms
+    def _delay(self, now_ms: int, delay_ms: int | None = None) -> None:
+        self._delayed_until_ms = now_ms + (self._backoff_ms if delay_ms is None else delay_ms)
 
     def _fail(self, reason: str) -> FollowerProgress:
         self.fetch_state = FetchState.FAILED

@@ -202,9 +202,20 @@ def test_a_leader_that_repeats_a_useless_divergence_is_not_hurried_ft_14(followe
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_other_errors_are_tried_again_after_the_backoff_ft_11(follower: PartitionFollower, error: ErrorCode) -> None:
-    assert follower.on_answer(asked(follower), FetchAnswer(error), NOW_MS) == NO_PROGRESS
-    assert follower.next_retry_ms == NOW_MS + BACKOFF_MS
+def test_other_errors_are_tried_again_soon_and_then_less_often_up_to_the_backoff_ft_11(
+    follower: PartitionFollower, error: ErrorCode
+) -> None:
+    """Divergence 17: until the leader answers."""
+    now_ms, waits = NOW_MS, []
+    for _ in range(8):
+        assert follower.on_answer(asked(follower, now_ms), FetchAnswer(error), now_ms) == NO_PROGRESS
+        assert follower.next_retry_ms is not None
+        waits.append(follower.next_retry_ms - now_ms)
+        now_ms = follower.next_retry_ms
+    assert waits == [20, 40, 80, 160, 320, 640, BACKOFF_MS, BACKOFF_MS]
+    follower.on_answer(asked(follower, now_ms), FetchAnswer(ErrorCode.NONE, high_watermark=0), now_ms)
+    follower.on_answer(asked(follower, now_ms), FetchAnswer(error), now_ms)
+    assert follower.next_retry_ms == now_ms + 20
 
 
 def test_a_fenced_follower_stops_until_newer_metadata_ft_11(follower: PartitionFollower) -> None:
