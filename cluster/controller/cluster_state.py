@@ -194,8 +194,11 @@ class ClusterState:
         for record in records:
             if record.HasField("partition"):
                 tp = TopicPartition(record.partition.topic, record.partition.partition)
-                old, new = self.image.partitions.get(tp), partition_from_record(record.partition)
-                if old is not None and was_unclean(old, new):
+                old = self.image.partitions.get(tp)
+                if old is None:  # a new topic's, thousands perhaps
+                    continue
+                new = partition_from_record(record.partition)
+                if was_unclean(old, new):
                     found.append((tp, new.leader))
         return found
 

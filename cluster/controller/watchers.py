@@ -11,7 +11,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 
 SIGN_OF_LIFE_S = 1.0
-MAX_WATCHERS = 4000  # besides registered brokers, each of which has a place of its own
+MAX_WATCHERS = 1000  # besides registered brokers, for which there is as much room again
 DELTA_RECORDS = 2000  # of one message, and
 DELTA_BYTES = 1 << 20  # about so many bytes
 
