@@ -120,6 +120,8 @@ class OpenFiles:
             for _ in range(2 * len(files)):
                 if len(found) >= count:
                     return found
+                if not files:
+                    break
                 file = next(iter(files))
                 if file.users or file.recent:
                     file.recent = False
