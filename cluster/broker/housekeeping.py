@@ -41,6 +41,7 @@ class Housekeeping:
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_log_offsets),
             (config.log_retention_check_interval_ms, self._enforce_retention),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+            (FILES_INTERVAL_MS, self._save_epochs),
             (FILES_INTERVAL_MS, self._flush),
             (FILES_INTERVAL_MS, self._sync_files),
             (FILES_INTERVAL_MS, self._delete_expired),
@@ -84,6 +85,10 @@ class Housekeeping:
         self._logs.remove_expired_producers(  # PS-11
             self._manager.clock.monotonic_ms(), self._manager.config.producer_id_expiration_ms
         )
+
+    async def _save_epochs(self) -> None:
+        if self._logs.unsaved:
+            await in_thread(self._logs.save_epochs)  # EP-9
 
     async def _flush(self) -> None:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and

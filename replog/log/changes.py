@@ -38,6 +38,7 @@ class Doomed(NamedTuple):
     path: Path
     renamed: Path
     delay_ms: int
+    epochs: LeaderEpochCache
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class DirectoryChange:
         """LogStorageError if something cannot go; what cannot come is left out, with the reason."""
         with no_way_back(self.directory), storage_errors(self.directory):
             for doomed in self.doomed:
+                doomed.epochs.close()
                 doomed.path.rename(doomed.renamed)
             if self.doomed:
                 fsync_directory(self.directory)

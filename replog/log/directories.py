@@ -75,6 +75,11 @@ class LogDirectories:
         home = self._home(tp)
         return home.get(tp) if home is not None else None
 
+    @property
+    def unsaved(self) -> bool:
+        """Whether `save_epochs` has anything to do."""
+        return any(manager.unsaved for manager in self.managers)
+
     def topic_id(self, tp: TopicPartition) -> bytes | None:
         home = self._home(tp)
         return home.topic_id(tp) if home is not None else None
@@ -254,6 +259,7 @@ class LogDirectories:
         future.log.maybe_increment_log_start_offset(current.log_start_offset)
         if future.log.epochs.entries != current.epochs.entries:
             future.log.epochs.replace(current.epochs.entries)
+        future.log.epochs.save()
         future.log.take_producers(current)
         future.log.flush(current.recovery_point)
         target.checkpoint_all()
@@ -273,6 +279,10 @@ class LogDirectories:
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         return sum(manager.remove_expired_producers(now_ms, expiration_ms) for manager in self.managers)
+
+    def save_epochs(self) -> None:
+        for manager in self.managers:
+            manager.save_epochs()
 
     def checkpoint_recovery_points(self) -> None:
         for manager in self.managers:

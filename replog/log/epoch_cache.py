@@ -1,11 +1,12 @@
 """The leader epoch cache: where each leader epoch of a log begins (EP-1 to EP-9).
 
-It is what divergence is found with, so it is written durably before the data that it speaks of.
+It is what divergence is found with. A leader's epoch is durable before anything is appended in it; epochs that come
+with batches are by the time these are, and until then the batches tell them (divergence 31).
 """
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
 
@@ -21,8 +22,11 @@ _start = itemgetter(1)
 
 
 class LeaderEpochCache:
-    """Epochs and their start offsets, both strictly increasing (EP-1); every change is durable when it returns, except
-    for `note`, after which `save` makes it so, in any thread."""
+    """Epochs and their start offsets, both strictly increasing (EP-1).
+
+    `note` and `truncate_from_start` change memory alone, and `save` makes that durable, in any thread; every other
+    change is durable when it returns.
+    """
 
     def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
         self.path = path
@@ -30,6 +34,7 @@ class LeaderEpochCache:
         self._saved = self._entries  # what the file has
         self._begun: list[EpochEntry] | None = None  # what lies beside it
         self._saving = threading.Lock()
+        self.on_unsaved: Callable[[], None] = lambda: None  # whoever has it saved soon
 
     @classmethod
     def load(cls, path: Path) -> "LeaderEpochCache":
@@ -57,11 +62,12 @@ class LeaderEpochCache:
         if entries != self._entries:
             self.replace(entries)
 
-    def note(self, epoch: int, start_offset: int) -> None:
-        """`assign` in memory alone: `save` it before the epoch counts (EP-9)."""
-        entries = self._with([(epoch, start_offset)])
+    def note(self, starts: Iterable[EpochEntry]) -> None:
+        """`assign` each, in memory."""
+        entries = self._with(starts)
         if entries != self._entries:
             self._entries = entries
+            self.on_unsaved()
 
     def save(self) -> None:
         """Make durable what was noted."""
@@ -85,6 +91,11 @@ class LeaderEpochCache:
                 put_in_place(self.path)
                 fsync_directory(self.path.parent)
                 self._saved = entries
+
+    def close(self) -> None:
+        """Once this returns nothing is written any more: the directory may become another's."""
+        with self._saving:
+            self._saved = self._entries
 
     def _with(self, starts: Iterable[EpochEntry]) -> list[EpochEntry]:
         entries = list(self._entries)
@@ -116,7 +127,8 @@ class LeaderEpochCache:
         """Forget the epochs that end at or before `offset`; the one it lies in now begins there (EP-5)."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         if slot >= 0 and (slot > 0 or self._entries[0][1] != offset):
-            self.replace([(self._entries[slot][0], offset), *self._entries[slot + 1 :]])
+            self._entries = [(self._entries[slot][0], offset), *self._entries[slot + 1 :]]
+            self.on_unsaved()
 
     def clear_and_flush(self) -> None:
         self.replace(())

@@ -157,7 +157,7 @@ class Log:
     def assign_epoch_start(self, epoch: int, *, save: bool = True) -> None:
         """Note that `epoch` begins at the log end: durably, or `epochs.save` follows before a leader serves (EP-3)."""
         with self._working:
-            self.epochs.note(epoch, self.log_end_offset)
+            self.epochs.note([(epoch, self.log_end_offset)])
             if save:
                 self.epochs.save()
 
@@ -388,13 +388,11 @@ class Log:
 
     def flush_task(self, up_to: int | None = None) -> FlushTask | None:
         """What makes the log durable below `up_to` (the log end if None): run it anywhere, then `flushed` it (LG-18).
-
-        None if that is durable already.
-        """
+        None if that is durable already."""
         up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
         if up_to <= self.recovery_point:
             return None
-        return FlushTask.of(self.directory, self._segments, self._snapshots, self.recovery_point, up_to)
+        return FlushTask.of(self.directory, self._segments, self._snapshots, self.epochs, self.recovery_point, up_to)
 
     def flushed(self, task: FlushTask) -> None:
         """The task has run: raise the recovery point, unless a truncation came in between."""
@@ -413,6 +411,7 @@ class Log:
         if self.failure is None:
             self.flush()
             with self._working:
+                self.epochs.save()
                 self._segments.active.flush()
                 self._snapshots.take(self.log_end_offset, self.producers)
         self.abandon()

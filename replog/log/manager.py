@@ -77,6 +77,7 @@ class LogManager:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
+        self.unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
         self._gone: dict[TopicPartition, None] = {}  # that the checkpoints may name still
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._loaded = False
@@ -210,13 +211,17 @@ class LogManager:
             shutil.rmtree(path, ignore_errors=True)
 
     def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
-        log.on_recovery_point_lowered = partial(self._truncated, tp, log)
+        self._attend(tp, log)
         self._logs[tp] = log
         self._topic_ids[tp] = topic_id
 
     def _add_future(self, tp: TopicPartition, future: FutureLog) -> None:
-        future.log.on_recovery_point_lowered = partial(self._truncated, tp, future.log)
+        self._attend(tp, future.log)
         self._futures[tp] = future
+
+    def _attend(self, tp: TopicPartition, log: Log) -> None:
+        log.on_recovery_point_lowered = partial(self._truncated, tp, log)
+        log.epochs.on_unsaved = partial(self.unsaved.__setitem__, log, None)
 
     def _truncated(self, tp: TopicPartition, log: Log) -> None:
         """What has become lower must be so after a crash too."""
@@ -276,7 +281,8 @@ class LogManager:
         self._gone[tp] = None
         tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
         renamed = self.directory / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)
-        change.doomed.append(Doomed(log.directory, renamed, log.config.file_delete_delay_ms if future is None else 0))
+        delay_ms = log.config.file_delete_delay_ms if future is None else 0
+        change.doomed.append(Doomed(log.directory, renamed, delay_ms, log.epochs))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
         """The change was run: what was created is here."""
@@ -357,6 +363,18 @@ class LogManager:
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         self.checkpoint_high_watermarks()
+
+    def save_epochs(self) -> None:
+        """Make durable what logs have noted of epochs, in any thread; where a rename came in between, the next time."""
+        for log in list(self.unsaved):
+            path = log.epochs.path
+            self.unsaved.pop(log, None)
+            try:
+                log.epochs.save()
+            except ReplogError:
+                self.unsaved[log] = None
+                if log.epochs.path == path and log in self._all().values():
+                    raise
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})

@@ -135,6 +135,7 @@ def load_epochs(
         report(f"rebuilding {path}: it does not say what the batches say")
         cache.replace(epochs_of(segments))
         cache.truncate_from_start(log_start_offset)
+    cache.save()
     return cache
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from replog.log.compaction.swap import Swap
 from replog.log.deletion import DeletedFiles
 from replog.log.errors import TooManyOpenFiles
-from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
+from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, segment_file_name
 from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
 
@@ -99,16 +99,18 @@ class Segments:
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active.
 
-        Durably, but for the names of the segments behind that one: their directory is synced with the epochs before
-        a batch of another epoch is appended (EP-9), and until then what a crash brings back lies behind a gap (LD-6).
+        Durably: what a crash brought back might fit behind what is appended since.
         """
         kept = bisect_right(self._segments, offset, key=_base)
         with self._segments[kept - 1].held():
             self._cancel_swap()
             self.generation += 1
-            self._set_aside(reversed(self._segments[kept:]))
+            removed = self._segments[kept:]
+            self._set_aside(reversed(removed))
             del self._segments[kept:]
             self.active.truncate_to(offset)
+            if removed:
+                fsync_directory(self._directory)
 
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""

@@ -45,7 +45,7 @@ class LogWriter:
 
     def write_all(self, config: TopicConfig, records: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that lie in `records` one behind the other, with few writes."""
-        self._epochs.assign_all(epoch_starts(batches, self._segments.active.next_offset))
+        self._epochs.note(epoch_starts(batches, self._segments.active.next_offset))
         view, slot = memoryview(records), 0
         while slot < len(batches):
             if self._segments.active.should_roll(batches[slot][1], config):

@@ -140,6 +140,7 @@ async def test_no_role_change_waits_for_the_disk_on_the_event_loop(
         tp = TopicPartition("t", partition)
         await eventually(lambda tp=tp: cluster.leader(tp) != 1)  # type: ignore[misc]
         await cluster.led(tp)
+        await cluster.produce(tp, batch(b"the first in its epoch"))
     await delete_topic(cluster, "t")
     await cluster.create_topic("t", partitions=6, replication_factor=2)
     await eventually(lambda: all(len(broker.manager.hosted) == 6 for broker in cluster.brokers.values()))

