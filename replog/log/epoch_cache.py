@@ -77,9 +77,10 @@ class LeaderEpochCache:
     def begin_save(self) -> None:
         """The first half, which waits for no disk: for who saves many."""
         with self._saving, storage_errors(self.path):
-            if self._entries is not self._saved:
-                write_beside(self.path, format_entries(self._entries))
-                self._begun = self._entries
+            entries = self._entries  # the loop may note more meanwhile
+            if entries is not self._saved:
+                write_beside(self.path, format_entries(entries))
+                self._begun = entries
 
     def finish_save(self) -> None:
         """The second half, also of what was noted between the two."""
