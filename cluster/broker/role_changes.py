@@ -121,9 +121,11 @@ class RoleChanges:
                 continue
             if here is not None and here != topic.topic_id:  # the name was deleted and created again (CT-18)
                 gone.append(tp)
-                here = None
+                is_new = True
+            else:  # one that is hosted, and not here, stopped in the middle of a move: the next start finishes that
+                is_new = here is None and tp not in self._manager.hosted
             leads = state.leader == self._broker_id
-            if here is None:
+            if is_new:
                 new[tp] = NewReplica(topic.topic_id, _topic_config(topic), state.leader_epoch if leads else None)
             elif leads and state.leader_epoch > self._led_epoch(tp):
                 leading[tp] = state.leader_epoch
