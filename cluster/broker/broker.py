@@ -191,7 +191,7 @@ class Broker:
         )
 
     async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
-        """A change that cannot be applied will not come again: that is the end, and nothing is built on what is left."""
+        """A change that cannot be applied will not come again: that is the end, and nothing is built on the rest."""
         if self.failed:
             return
         if self._roles is None:

@@ -43,14 +43,11 @@ async def ask(pair: VirtualPair, what: str) -> int:
         return fetched.head.partitions[0].error_code
     request = {
         "list_offsets": pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**t, timestamp=1)]),
-        "delete_records": pb.DeleteRecordsRequest(
-            timeout_ms=30_000, partitions=[pb.DeleteRecordsPartition(**t, offset=5)]
-        ),
     }[what]
     return (await channel.call(methods.Log[what], request, 40)).partitions[0].error_code
 
 
-@pytest.mark.parametrize("met_by", ["produce_once", "fetch_once", "list_offsets", "delete_records"])
+@pytest.mark.parametrize("met_by", ["produce_once", "fetch_once", "list_offsets"])
 def test_whoever_meets_it_the_broker_stops_and_nobody_waits_on_in_vain_pr_10(pair: VirtualPair, met_by: str) -> None:
     """PR-10 case A: what waits is told at once, and not of a high watermark that moves afterwards."""
     for source, target in ((1, 2), (2, 1)):
