@@ -8,7 +8,7 @@ import pytest
 
 import follower.fetch_session
 from follower.fetch_session import FetchSession
-from follower.partition import FetchState, FollowerProgress, PartitionFollower
+from follower.partition import FIRST_BACKOFF_MS, FetchState, FollowerProgress, PartitionFollower
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
@@ -160,7 +160,7 @@ def test_an_error_leaves_the_partition_out_until_its_delay_is_over_ft_11(session
     assert session.ask() == ({}, [2])
     assert session.next_wake_ms is None, "an answer is on its way"
     session.respond()
-    session.now_ms += BACKOFF_MS - 1
+    session.now_ms += FIRST_BACKOFF_MS - 1
     assert session.ask() == ({}, [])
     session.respond()
     session.now_ms += 1

@@ -12,7 +12,7 @@ from replog.log.log import Log
 from replog.log.manager import LogManager
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.producers.state import ProducerStateManager
-from tests.cluster.simulation.variants.variant import Variant
+from tests.cluster.simulation.variants.variant import Changes, Variant
 
 _load = LogManager.load
 
@@ -22,8 +22,20 @@ def _trust_any_stop(self: LogManager, *arguments: Any) -> Any:
     return _load(self, *arguments)
 
 
-def _epochs_in_memory(self: LeaderEpochCache, _entries: Any) -> None:
+def _epochs_in_memory(self: LeaderEpochCache, entries: Any) -> None:
     """They are lost with the process."""
+    self._entries = self._saved = list(entries)
+
+
+def _save_nothing(self: LeaderEpochCache) -> None:
+    """So are those."""
+
+
+_EPOCHS_IN_MEMORY: Changes = (
+    (LeaderEpochCache, "replace", _epochs_in_memory),
+    (LeaderEpochCache, "begin_save", _save_nothing),
+    (LeaderEpochCache, "finish_save", _save_nothing),
+)
 
 
 def _epochs_match(*_: Any) -> bool:
@@ -123,7 +135,7 @@ VARIANTS = [
         "LD-10, EP-9 (KAFKA-16541, KAFKA-7897)",
         "crashes",
         (
-            (LeaderEpochCache, "_write", _epochs_in_memory),
+            *_EPOCHS_IN_MEMORY,
             (replog.log.recovery, "epochs_match", _epochs_match),
         ),
     ),
@@ -152,7 +164,7 @@ VARIANTS = [
         "the epoch cache is not written, and lost with the process",
         "EP-9 (KAFKA-16541)",
         "crashes",
-        ((LeaderEpochCache, "_write", _epochs_in_memory),),
+        _EPOCHS_IN_MEMORY,
         unseen="a cache that does not say what the batches say is rebuilt when the log is opened (LD-10); without that "
         "it is `stale-epochs-believed`",
     ),
