@@ -153,14 +153,18 @@ class _Connection:
     def _tried(self, call: Callable[[], Any], tries: int) -> Any:
         if self._silent is not None:
             raise OSError(self._silent)
-        backoff = Backoff(Random())
-        for attempt in range(1, tries + 1):
+        backoff, deadline, attempt = Backoff(Random()), time.monotonic() + CALL_TIMEOUT_S, 0
+        while True:
             try:
                 return call()
             except grpc.RpcError as error:
                 failure = from_rpc_error(error, self._address)
-            if failure.code is not ErrorCode.NETWORK_EXCEPTION or attempt == tries:
-                break
+            if failure.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED and time.monotonic() < deadline:
+                pass  # a broker serves so many at a time; an audit of many tasks waits for its turn
+            else:
+                attempt += 1
+                if failure.code is not ErrorCode.NETWORK_EXCEPTION or attempt == tries:
+                    break
             time.sleep(backoff.next_s())
         message = failure.message if self._address in failure.message else f"{self._address}: {failure.message}"
         if failure.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

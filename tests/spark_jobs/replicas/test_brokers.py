@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Inspection
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
 from spark_jobs.replicas.brokers import BrokerStore, broker_stores
@@ -137,6 +138,27 @@ async def test_a_file_that_is_shorter_than_the_broker_knows_is_damaged(cluster: 
     gaps = [(item.first, item.last) for item in found if isinstance(item, Fault) and item.fault == "GAP"]
     assert gaps == [(removed.base_offset, removed.last_offset)], found
     assert not [item for item in await asyncio.to_thread(check, second) if isinstance(item, Fault)]
+
+
+async def test_a_reader_waits_for_its_turn_when_a_broker_serves_as_many_as_it_can(cluster: InProcessCluster) -> None:
+    """An audit of a large Spark cluster has more tasks than that."""
+    store = await filled(cluster)
+    first, *_ = await asyncio.to_thread(segments, store)
+    method, channel = Inspection["read_file"], cluster.channel(store.address)
+    places = [channel.open(method) for _ in range(method.limit.calls)]
+    refused = ""
+    while "no more are taken" not in refused:
+        one_more = channel.open(method)
+        try:
+            await one_more.receive(0.2)
+        except ReplogError as error:
+            refused = error.message
+        places.append(one_more)
+    reading = asyncio.create_task(asyncio.to_thread(check, first))
+    await asyncio.wait([reading], timeout=0.3)
+    for place in places:
+        place.cancel()
+    assert not [item for item in await reading if isinstance(item, Fault)]
 
 
 async def test_a_broker_that_is_down_is_told_for_each_of_its_partitions(
