@@ -76,7 +76,7 @@ class Disk:
         self._kill_at.pop(process, None)
 
     def fail(self, host: str, error: int) -> None:
-        """ENOSPC for all that takes room, or EIO for every change, until `heal`."""
+        """ENOSPC for all that takes room, EMFILE for all that opens a file, or EIO for every change, until `heal`."""
         self._errors[host] = error
 
     def heal(self, host: str) -> None:
@@ -157,6 +157,9 @@ class Disk:
         process = self._alive()
         if process is None or (full := self._ours(process, path, dir_fd)) is None:
             return _Real.open(path, flags, mode, dir_fd=dir_fd)
+        if self._errors.get(process.name) == errno.EMFILE:
+            self._count("EMFILE")
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), full)
         created = bool(flags & os.O_CREAT) and not os.path.lexists(full)
         truncated = bool(flags & os.O_TRUNC) and not created
         if created or truncated:
@@ -421,7 +424,7 @@ class Disk:
                 self._loop.kill(process)
                 raise Killed
         error = self._errors.get(process.name)
-        if error is not None and (error != errno.ENOSPC or kind in _GROWS):
+        if error not in (None, errno.EMFILE) and (error != errno.ENOSPC or kind in _GROWS):
             self._count(errno.errorcode[error])
             raise OSError(error, os.strerror(error), path)
 

@@ -55,6 +55,7 @@ class Fault(StrEnum):
 
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
+    NO_DESCRIPTORS = "let a broker open no more files"
     SLOW_DISK = "slow a disk"
     STALL_DISK = "stall a disk"
     WIPE_DISK = "replace a disk by an empty one"
@@ -186,7 +187,7 @@ LASTING = (
     Fault.SLOW_DISK,
     Fault.STALL_DISK,
 )
-CONTRIVED = (*STRAGGLERS, Fault.LEAD_ALONE)  # for what hardly ever comes by itself
+CONTRIVED = (*STRAGGLERS, Fault.LEAD_ALONE, Fault.NO_DESCRIPTORS)  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in Fault if kind not in CONTRIVED)
 
 
@@ -295,6 +296,11 @@ PROFILES: dict[str, Profile] = {
             _at(1.0, *LASTING) | _at(0.5, Fault.KILL, Fault.KILL_CONTROLLER, Fault.RESTART),
             trouble_s=(60.0, 90.0),
             long_s=60.0,
+        ),
+        Profile(
+            "descriptors",
+            "brokers that can open no more files for a while",
+            _at(10.0, Fault.NO_DESCRIPTORS) | _at(2.0, Fault.KILL, Fault.RESTART, Fault.REASSIGN, Fault.HAND_ROUND),
         ),
         Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1),
         Profile(

@@ -24,16 +24,10 @@ def check_log_start(partition: Partition, replica: Replica, history: History) ->
         pass
     elif led and ALL_COMMITTED in asked and start in (replica.high_watermark, log.high_watermark):
         history.committed_deleted[tp] = start
-    elif tp.topic not in history.retained or not _begins_a_segment(replica, start):
+    elif tp.topic not in history.retained or start != replica.segments.first.base_offset:
         partition.fail(
             "INV-11",
             f"broker {replica.broker_id}'s log starts at {start}, and no log did behind {highest}; it "
             f"{'leads' if led else 'does not lead'}, and deletions were asked for up to {sorted(asked)}",
         )
     partition.highest_start = start
-
-
-def _begins_a_segment(replica: Replica, start: int) -> bool:
-    """As retention leaves it. A disk that fails in the midst of that leaves the segments before, too."""
-    kept = replica.segments.all() if replica.log.failure is not None else [replica.segments.first]
-    return any(segment.base_offset == start for segment in kept)

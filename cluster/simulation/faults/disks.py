@@ -39,6 +39,17 @@ async def disk_error(n: Nemesis) -> None:
     await _failing(n, Fault.DISK_ERROR, errno.EIO)
 
 
+@deed(Fault.NO_DESCRIPTORS)
+async def no_descriptors(n: Nemesis) -> None:
+    """Nobody stops for that: what needs a file is refused, and tried again."""
+    member = n.running_broker()
+    n.begin(Fault.NO_DESCRIPTORS, broker=member.name)
+    n.kernel.disk.fail(member.name, errno.EMFILE)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=Fault.NO_DESCRIPTORS.value, broker=member.name)
+    n.kernel.disk.heal(member.name)
+
+
 def _any_running(n: Nemesis) -> Member:
     """A broker, or now and then the controller."""
     controller = n.cluster.controller_member

@@ -114,12 +114,12 @@ def test_inv_11_a_replica_that_comes_back_without_its_first_records(tmp_path: Pa
 
 
 def test_retention_in_the_midst_of_which_the_disk_fails(tmp_path: Path) -> None:
-    """The segments that it has hidden are there still."""
+    """Files that it could not set aside are no segments any more."""
     world = three(tmp_path, "0:0-4", segment_bytes=100, retention_bytes=100)
     world.history.retained[TP.topic] = None
     log = world.hosted(2).log
-    log.directory.joinpath("leader-epoch-checkpoint.tmp").mkdir()
+    log.segments[0].path.with_suffix(".log.deleted").mkdir()
     with pytest.raises(LogStorageError):
         log.delete_old_segments(0)
     world.step(2)
-    assert world.partition.highest_start == log.log_start_offset > log.segments[0].base_offset
+    assert world.partition.highest_start == log.log_start_offset == log.segments[0].base_offset > 0
