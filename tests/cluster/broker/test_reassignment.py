@@ -26,6 +26,7 @@ async def create(cluster: InProcessCluster, *replicas: int, **configs: str) -> N
     async with admin_of(cluster) as admin:
         named = {name.replace("_", "."): value for name, value in configs.items()}
         await admin.create_topic("t", assignment=[replicas], configs=named)
+    await cluster.led(TP)
 
 
 async def reassign(cluster: InProcessCluster, target: Sequence[int] | None) -> None:
@@ -104,7 +105,7 @@ async def test_a_move_that_cannot_go_on_is_cancelled_and_leaves_nothing_behind(
     """CT-16, CT-17."""
     await cluster.start_brokers(1, 2, 3, 4)
     await create(cluster, 1, 2, 3)
-    await cluster.produce(TP, batch(b"one"))
+    assert (await cluster.produce(TP, batch(b"one")))[0] is ErrorCode.NONE
     monkeypatch.setattr(cluster.brokers[4]._fetchers, "fetch", lambda *_: None)  # it gets nowhere
     await reassign(cluster, [1, 2, 4])
     async with admin_of(cluster) as admin:
@@ -120,7 +121,8 @@ async def test_a_move_that_cannot_go_on_is_cancelled_and_leaves_nothing_behind(
     assert (now(cluster).replicas, now(cluster).leader) == ((1, 2, 3), 1)
     await until_settled(cluster)
     await eventually(lambda: hosts(cluster) == {1, 2, 3}, what=lambda: hosts(cluster))
-    assert not (cluster.directory / "broker-4" / "t-0").exists()
+    await eventually(lambda: not (cluster.directory / "broker-4" / "t-0").exists())
+    await cluster.led(TP)
     assert (await cluster.produce(TP, batch(b"three"))) == (ErrorCode.NONE, 2, "")
     async with admin_of(cluster) as admin:
         (refused,) = (await admin.alter_partition_reassignments({TP: None})).values()
