@@ -57,8 +57,8 @@ def test_inv_21_files_that_do_not_hold_what_was_appended(tmp_path: Path) -> None
 def test_inv_21_a_log_that_has_failed_is_no_rest(tmp_path: Path) -> None:
     world = three(tmp_path, "0:0-4")
     log = world.hosted(1).log
-    log.directory.joinpath("leader-epoch-checkpoint.tmp").mkdir()
+    log.directory.joinpath(f"{log.log_end_offset:020d}.log").mkdir()
     with pytest.raises(LogStorageError):
-        log.maybe_increment_log_start_offset(3)
+        log.roll()
     with violates("INV-21", "broker 1 serves a log that has failed"):
         world.checker.at_the_end()
