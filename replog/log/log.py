@@ -231,7 +231,8 @@ class Log:
     def _appended(self, last: BatchHeader) -> None:
         self.log_end_offset = last.next_offset
         if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            self.flush()
+            with self._working.no_way_back():  # what is in the log is not refused, nor is it flushed
+                self.flush()
 
     # -- reading
 

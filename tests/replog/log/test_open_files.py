@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replog.log.errors import TooManyOpenFiles
+from replog.log.errors import LogStorageError, TooManyOpenFiles
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.open_file import OpenFile, sync_all
@@ -256,6 +256,18 @@ def test_an_append_that_finds_no_descriptor_is_refused_with_nothing_done(log: Lo
     repairs: list[str] = []
     assert open_log(log.directory, on_progress=repairs.append, **SETTINGS).log_end_offset == end - 2
     assert repairs == []
+
+
+def test_what_is_in_the_log_and_cannot_be_flushed_for_want_of_a_descriptor_is_not_refused_but_fails_it(
+    tmp_path: Path,
+) -> None:
+    """With flush.messages=1, while the log's own files are open and its directory is not."""
+    log = open_log(tmp_path, flush_messages=1)
+    append(log, client_batch(b"flushed"))
+    log.roll()
+    with no_descriptors_left(), pytest.raises(LogStorageError, match="left half changed"):
+        append(log, client_batch(b"appended"))
+    assert log.failure is not None
 
 
 MANY_LOGS = """
