@@ -62,7 +62,9 @@ def _act(partition: Partition, replica: Replica) -> None:
     elected = partition.recorded_leaders.get(epoch)
     if elected is not None and elected != replica.broker_id:
         partition.fail("INV-3", f"broker {replica.broker_id} leads in epoch {epoch}, for which {elected} was elected")
-    if replica.latest is None or replica.latest[0] != epoch:
+    noted = NO_EPOCH if replica.latest is None else replica.latest[0]
+    leads_next = noted > epoch and partition.recorded_leaders.get(noted) == replica.broker_id  # takes no records then
+    if noted != epoch and not leads_next:
         partition.fail(
             "ST-13", f"broker {replica.broker_id} leads in epoch {epoch}, and has not noted where that begins"
         )

@@ -122,6 +122,23 @@ def test_st_13_a_leader_has_not_noted_where_its_epoch_begins(tmp_path: Path, mon
         world.lead(2, elected)
 
 
+def test_st_13_the_next_epoch_is_noted_before_it_is_led_in(tmp_path: Path) -> None:
+    """Divergence 26, nearly: broker 1 hears of epoch 1 and of epoch 2, in which it leads too, at one moment."""
+    world = three(tmp_path, "0:0-4")
+    world.record(state(epoch=1, partition_epoch=1))
+    world.record(state(epoch=2, partition_epoch=2))
+    leader, log = world.hosted(1).leader, world.hosted(1).log
+    assert leader is not None
+    leader.become_leader(state(epoch=1, partition_epoch=1), 101, world.clock.now_ms)
+    log.assign_epoch_start(2, save=False)
+    assert log.epochs.entries[-1] == (2, 5)
+    world.step(1)
+    world.record(state(leader=2, epoch=3, partition_epoch=3))
+    log.assign_epoch_start(3)
+    with violates("INV-1", "broker 1 is in epoch 1, and its cache has (3, 5)"):
+        world.step(1)
+
+
 # INV-20
 
 
