@@ -20,6 +20,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
+EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
 Chore = Callable[[], Awaitable[None]]
 
@@ -41,7 +42,7 @@ class Housekeeping:
             (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_log_offsets),
             (config.log_retention_check_interval_ms, self._enforce_retention),
             (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            (FILES_INTERVAL_MS, self._save_epochs),
+            (EPOCHS_INTERVAL_MS, self._save_epochs),
             (FILES_INTERVAL_MS, self._flush),
             (FILES_INTERVAL_MS, self._sync_files),
             (FILES_INTERVAL_MS, self._delete_expired),
