@@ -84,7 +84,7 @@ def test_a_step_that_waited_for_long_tells_what_it_asked_for_and_who_did(host: H
     assert host.loop.longest == {}
     took_s(host, many)
     ((callers, step),) = host.loop.longest.items()
-    assert callers == step.callers == "write_atomically"
-    assert step.asked == {"create": 10, "write": 10, "fsync": 20, "rename": 10, "open": 10}
+    assert callers == step.callers == "fsync_path < put_in_place < replace_file < write_atomically"
+    assert step.asked == {"create": 10, "write": 10, "fsync": 20, "rename": 10, "open": 20}
     assert step.process == "broker-1"
     assert step.seconds == pytest.approx(0.041, rel=0.05)
