@@ -9,6 +9,7 @@ import structlog
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
+from replog.log.changes import is_passing
 from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
 from replog.log.errors import TooManyOpenFiles
@@ -88,8 +89,13 @@ class Housekeeping:
         )
 
     async def _save_epochs(self) -> None:
+        """EP-9. Where there is no room they are left for the next time: until then the batches tell them."""
         if self._logs.unsaved:
-            await in_thread(self._logs.save_epochs)  # EP-9
+            try:
+                await in_thread(self._logs.save_epochs)
+            except ReplogError as error:
+                if not is_passing(error):
+                    raise
 
     async def _flush(self) -> None:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and

@@ -192,11 +192,20 @@ class ReplicaManager:
             self._tell(session)
 
     def _check(self, advanced: Collection[TopicPartition], moved: Collection[TopicPartition]) -> None:
-        for purgatory, keys in ((self.produces, advanced), (self.fetches, moved), (self.record_deletions, advanced)):
-            try:
-                purgatory.check(keys)
-            except Exception:
-                log.exception("completing delayed operations failed", partitions=len(keys))
+        self._complete(self.produces, advanced)
+        self._complete(self.fetches, moved)
+        self._complete(self.record_deletions, advanced)
+
+    @staticmethod
+    def _complete(purgatory: DelayedOperations, moved: Collection[TopicPartition]) -> None:
+        try:
+            purgatory.check(moved)
+        except Exception:
+            log.exception("completing delayed operations failed", partitions=len(moved))
+
+    def check_record_deletions(self, partitions: Collection[TopicPartition]) -> None:
+        """Other replicas than before count for low watermarks (FT-23)."""
+        self._complete(self.record_deletions, partitions)
 
     def _tell(self, session: FetchSession) -> None:
         try:

@@ -178,15 +178,19 @@ class RoleChanges:
 
     def _reconsider(self, brokers: list[int]) -> None:
         """Brokers came or went: what waited for their replicas may have to wait no longer (HW-3, FT-23)."""
-        for tp, hosted in self._manager.hosted.items():
-            if hosted.leader is not None and any(broker in hosted.leader.replicas for broker in brokers):
-                hosted.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
+        theirs = {tp: None for broker_id in brokers for tp in self._image.index.on_broker(broker_id)}
+        for tp in theirs:
+            hosted = self._manager.hosted.get(tp)
+            leader = hosted.leader if hosted is not None else None
+            if leader is not None and leader.advance_high_watermark(self._manager.clock.monotonic_ms()):
                 self._manager.touched(tp, high_watermark_advanced=True)
+        self._manager.check_record_deletions(theirs)
 
     def _configure(self, name: str) -> None:
         """A topic's settings may have changed: what is hosted of it goes by the new ones from now on."""
         topic = self._image.topics.get(name)
-        hosted = [hosted for tp, hosted in self._manager.hosted.items() if tp.topic == name]
+        names = (TopicPartition(name, partition) for partition in self._image.index.of_topic(name))
+        hosted = [self._manager.hosted[tp] for tp in names if tp in self._manager.hosted]
         if topic is None or not hosted:
             return
         config = _topic_config(topic)
@@ -203,11 +207,7 @@ class RoleChanges:
         self._manager.follower_quota.rate = dynamic.follower_replication_throttled_rate
 
     def _followed_from(self, leader_id: int) -> list[TopicPartition]:
-        return [
-            tp
-            for tp, hosted in self._manager.hosted.items()
-            if hosted.follower is not None and hosted.follower.leader_id == leader_id
-        ]
+        return [tp for tp in self._image.index.led_by(leader_id) if tp in self._manager.hosted]
 
     def _take_up(self, changed: Iterable[TopicPartition]) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []

@@ -28,6 +28,7 @@ from replog.log.checkpoint import (
 from replog.log.clean_shutdown import take_marker, write_marker
 from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
+from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import InconsistentTopicId, LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
@@ -366,15 +367,18 @@ class LogManager:
 
     def save_epochs(self) -> None:
         """Make durable what logs have noted of epochs, in any thread; where a rename came in between, the next time."""
-        for log in list(self.unsaved):
-            path = log.epochs.path
+        logs = {log: log.epochs.path for log in list(self.unsaved)}
+        for log in logs:
             self.unsaved.pop(log, None)
-            try:
-                log.epochs.save()
-            except ReplogError:
-                self.unsaved[log] = None
-                if log.epochs.path == path and log in self._all().values():
-                    raise
+        for save in (LeaderEpochCache.begin_save, LeaderEpochCache.finish_save):  # all are written, then all fsynced
+            for log, path in logs.items():
+                try:
+                    save(log.epochs)
+                except ReplogError:
+                    self.unsaved[log] = None
+                    if log.epochs.path == path and log in self._all().values():
+                        self.unsaved.update(dict.fromkeys(logs))
+                        raise
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})
