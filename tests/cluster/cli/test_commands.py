@@ -170,8 +170,11 @@ def test_log_dump_shows_batches_records_indexes_and_epochs(replog: Replog, clust
     assert batches[0]["baseOffset"] == 0
     assert batches[-1]["lastOffset"] == 2999
     assert all(batch["isValid"] for batch in batches)
-    others = replog("log", "dump", directory / f"{0:020d}.index", directory / f"{0:020d}.digest",
-                    directory / "leader-epoch-checkpoint")  # fmt: skip
+    epochs = directory / "leader-epoch-checkpoint"
+    while not epochs.exists():  # a follower saves it soon after its first batch (divergence 31)
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    others = replog("log", "dump", directory / f"{0:020d}.index", directory / f"{0:020d}.digest", epochs)
     assert others.returncode == 0, others.stderr
     assert "epoch: 0 start_offset: 0" in others.stdout
 
