@@ -18,7 +18,7 @@ IDLE_S = 30.0  # then the child ends, and gives its memory back
 
 
 class CleaningInterrupted(Exception):
-    """The process that was cleaning has ended; what it has written is removed by the next cleaning."""
+    """The process that was cleaning has ended, or could not be started; what it wrote the next cleaning removes."""
 
 
 class CleaningProcess:
@@ -61,14 +61,17 @@ class CleaningProcess:
         return int(answer)
 
     async def _start(self) -> asyncio.subprocess.Process:
-        self._child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            cleaning_child.__name__,
-            str(os.getpid()),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
+        try:
+            self._child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                cleaning_child.__name__,
+                str(os.getpid()),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:  # no memory, process or descriptor left: nothing that a log's disk is to blame for
+            raise CleaningInterrupted(f"the cleaning process cannot be started: {error}") from error
         log.info("cleaning process started", pid=self._child.pid)
         return self._child
 

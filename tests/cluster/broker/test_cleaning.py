@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from cluster.broker.cleaning import LogCleaner
 from cluster.broker.cleaning_process import CleaningProcess
 from cluster.broker.cleaning_requests import MapKeys, Rewrite
@@ -208,6 +210,23 @@ async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster: InProcess
         assert await cleaner._clean_dirtiest()
     assert latest_of(log) == latest
     assert not list(log.directory.glob("*.cleaned"))
+
+
+async def test_a_cleaning_process_that_cannot_be_started_fails_nobody(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No memory or no process left is not the disk's fault; the log is cleaned when there is some."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    latest = await fill(cluster, 40)
+    assert broker._logs is not None
+    async with closing(LogCleaner(broker.manager, broker._logs, CleaningProcess())) as cleaner:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/dev/null")
+            assert not await cleaner._clean_dirtiest()
+        assert (cleaner._uncleanable, broker.failed) == (set(), False)
+        assert await cleaner._clean_dirtiest()
+    assert latest_of(cluster.log(1, TP)) == latest
 
 
 async def test_segments_that_change_or_vanish_during_a_cleaning(cluster: InProcessCluster) -> None:
