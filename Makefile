@@ -22,7 +22,7 @@ $(SETUP_DONE): pyproject.toml constraints.txt deploy/setup.sh
 demo: $(SETUP_DONE)  ## Real records through a crash, and a proof that nothing was lost (about 90 s)
 	@$(BIN)/replog demo
 
-test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then Spark (about a quarter of an hour)
+test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then Spark (about twenty minutes)
 	@$(MAKE) --no-print-directory --keep-going test-unit test-processes test-spark
 
 test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.errors import ReplogError
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epoch_cache import LeaderEpochCache, save_all
 from replog.log.errors import TooManyOpenFiles, no_way_back, storage_errors
 from replog.log.files import fsync_directory
 from replog.log.log import Log
@@ -106,12 +106,8 @@ class LogChange:
         for change in self.directories.values():
             change.run()
             self.failures |= change.failures
-        for save in (LeaderEpochCache.begin_save, LeaderEpochCache.finish_save):  # all are written, then all fsynced
-            for tp, log in self.leading.items():
-                try:
-                    save(log.epochs)
-                except ReplogError as error:
-                    self.failures[tp] = error
+        unsaved = save_all(log.epochs for log in self.leading.values())
+        self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
 
     def abandon(self) -> None:
         """It will not be committed."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
 
+from replog.errors import ReplogError
 from replog.log.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries, write_entries
 from replog.log.errors import storage_errors
 from replog.log.files import fsync_directory, put_in_place, write_beside
@@ -173,3 +174,17 @@ class LeaderEpochCache:
         if start >= 0 and slot >= 0:
             entries[: slot + 1] = [(entries[slot][0], start)]
         return tuple(entries)
+
+
+def save_all(caches: Iterable[LeaderEpochCache]) -> dict[LeaderEpochCache, ReplogError]:
+    """`save` each; all are written before the first is fsynced. Those that could not be saved, and why."""
+    failures: dict[LeaderEpochCache, ReplogError] = {}
+    named = list(caches)
+    for save in (LeaderEpochCache.begin_save, LeaderEpochCache.finish_save):
+        for cache in named:
+            if cache not in failures:
+                try:
+                    save(cache)
+                except ReplogError as error:
+                    failures[cache] = error
+    return failures

@@ -28,7 +28,7 @@ from replog.log.checkpoint import (
 from replog.log.clean_shutdown import take_marker, write_marker
 from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epoch_cache import save_all
 from replog.log.errors import InconsistentTopicId, LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import LOG_SUFFIX, fsync_directory
 from replog.log.log import Log
@@ -370,15 +370,12 @@ class LogManager:
         logs = {log: log.epochs.path for log in list(self.unsaved)}
         for log in logs:
             self.unsaved.pop(log, None)
-        for save in (LeaderEpochCache.begin_save, LeaderEpochCache.finish_save):  # all are written, then all fsynced
-            for log, path in logs.items():
-                try:
-                    save(log.epochs)
-                except ReplogError:
-                    self.unsaved[log] = None
-                    if log.epochs.path == path and log in self._all().values():
-                        self.unsaved.update(dict.fromkeys(logs))
-                        raise
+        failures = save_all(log.epochs for log in logs)
+        failed = [log for log in logs if log.epochs in failures]
+        self.unsaved.update(dict.fromkeys(failed))
+        for log in failed:
+            if log.epochs.path == logs[log] and log in self._all().values():
+                raise failures[log.epochs]
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})
