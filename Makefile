@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants chaos check format proto bench bench-partitions bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants chaos check format proto bench bench-partitions bench-attacks bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +73,9 @@ bench: $(SETUP_DONE)  ## Throughput and latency beside a raw-socket pipeline (ab
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (20 minutes)
 	$(PYTHON) -m benchmarks.partitions --report docs/performance.md
+
+bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (10 minutes)
+	$(PYTHON) -m benchmarks.attacks --report docs/performance.md
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage

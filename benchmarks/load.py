@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import os
 import time
 from collections.abc import Awaitable, Iterable
@@ -63,9 +64,9 @@ class Load:
         else:
             self.waits.append((due, partition, time.perf_counter() - due))
 
-    def latency(self, since: float = 0.0) -> Latency:
-        """Of the records that were due from then on."""
-        return Latency.of([wait for due, _, wait in self.waits if due >= since])
+    def latency(self, since: float = 0.0, until: float = math.inf) -> Latency:
+        """Of the records that were due from then on, and before then."""
+        return Latency.of([wait for due, _, wait in self.waits if since <= due < until])
 
     def longest_wait(self, partitions: Iterable[int], since: float) -> float:
         """Seconds that a record of one of these partitions, due from then on, waited for its answer."""

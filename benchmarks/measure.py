@@ -27,6 +27,18 @@ def rss_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def reset_peak(pid: int) -> None:
+    """The peak of `peak_bytes` counts from now on."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most that the process had in memory since its start, or since `reset_peak`."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (told,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(told) << 10
+
+
 def descendants(pid: int) -> list[int]:
     """The process, and all that it and its children have started and that still run."""
     children: dict[int, list[int]] = {}

@@ -1,12 +1,9 @@
-"""The figures of `benchmarks.partitions` as a Markdown table, and their place in a document."""
+"""The figures of `benchmarks.partitions` as a Markdown table."""
 
-import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-BEGIN, END = "<!-- partitions, written by benchmarks.partitions with --report -->", "<!-- end of partitions -->"
 NAMES = {"replog": "replog", "kafka": "Kafka"}
 
 Phases = Mapping[str, Mapping[str, Any]]
@@ -76,12 +73,3 @@ def table(report: Report) -> str:
         for label, phase, figure, shown in ROWS
     ]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def write(path: Path, found: str) -> None:
-    """Replace what stands between the marks. Raises ValueError if they are not there."""
-    text = path.read_text()
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"{path} has no lines {BEGIN} and {END}")
-    section = f"{BEGIN}\n\n{found}\n\n{END}"
-    path.write_text(re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: section, text, flags=re.DOTALL))

@@ -32,7 +32,8 @@ from benchmarks.contenders.kafka import Kafka
 from benchmarks.contenders.replog import Replog
 from benchmarks.measure import environment, precise_loop
 from benchmarks.partition_phases import Cell, Figures
-from benchmarks.partition_table import table, write
+from benchmarks.partition_table import table
+from benchmarks.report import write
 from replog.rpc.options import tune_allocator
 from tests.interop.kafka import NoKafka
 
@@ -83,7 +84,7 @@ def main() -> int:
     if options.json:
         options.json.write_text(json.dumps({"environment": environment(), "rounds": report}, indent=2) + "\n")
     if options.report:
-        write(options.report, shown)
+        write(options.report, "partitions", shown)
     print(shown)
     return 0
 

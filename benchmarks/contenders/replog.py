@@ -61,6 +61,15 @@ class Replog:
         state = self._cluster.state
         return {CONTROLLER: state.controller.address} | {broker.name: broker.address for broker in state.brokers}
 
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    def log(self, name: str) -> str:
+        """What the process wrote so far."""
+        (member,) = (member for member in self._cluster.state.members if member.name == name)
+        return self._cluster.log_file(member).read_text()
+
     def data_directory(self, broker: int) -> Path:
         return self._cluster.data_directory(broker)
 

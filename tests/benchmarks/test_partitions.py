@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.load import Load
-from benchmarks.partition_table import BEGIN, END, table, write
+from benchmarks.partition_table import table
+from benchmarks.report import marks, write
 
 UNFINISHED = {"start": {"seconds": 1.0}, "create": {"not_within_s": 60}}
 
@@ -74,13 +75,14 @@ def test_the_table_has_medians_and_says_what_did_not_finish():
 
 def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path: Path):
     document = tmp_path / "performance.md"
-    document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    write(document, "| new |")
-    write(document, "| newer |")
-    assert document.read_text() == f"before\n{BEGIN}\n\n| newer |\n\n{END}\nafter\n"
+    begin, end = marks("partitions")
+    document.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    write(document, "partitions", "| new |")
+    write(document, "partitions", "| newer |")
+    assert document.read_text() == f"before\n{begin}\n\n| newer |\n\n{end}\nafter\n"
     document.write_text("no marks")
     with pytest.raises(ValueError, match="has no lines"):
-        write(document, "| new |")
+        write(document, "partitions", "| new |")
 
 
 @pytest.mark.processes

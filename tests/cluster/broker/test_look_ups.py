@@ -3,30 +3,14 @@
 from collections.abc import Sequence
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from benchmarks.attackers import packed
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
 from .conftest import CALL_S, InProcessCluster, batch
-
-
-def packed(size: int) -> bytes:
-    """A small gzip batch of two records, the first of `size` bytes, at times 1000 and 1001."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=1,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=2 * size,
-    )
-    for offset, value in enumerate((bytes(size), b"late")):
-        builder.append(offset, timestamp=1000 + offset, key=None, value=value, headers=[])
-    return bytes(builder.build())
 
 
 async def ask(cluster: InProcessCluster, *topics: str) -> Sequence[log_pb2.ListOffsetsPartitionResult]:

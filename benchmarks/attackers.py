@@ -1,0 +1,263 @@
+"""Clients that ask for much and take nothing: what `benchmarks/attacks.py` measures and tests/cluster/test_attacks.py
+bounds.
+
+An attack is a context manager: inside of it the attack is under way. Those that hold something on to it hold it until
+they are left; those that ask for something dear ask again and again.
+
+`python -m benchmarks.attackers NAME ADDRESS`, a process of its own: prints `under way`, and ends when stdin does.
+"""
+
+import asyncio
+import contextlib
+import functools
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from benchmarks.contenders import CONTROLLER, broker_name
+from benchmarks.unfinished import UnfinishedMessage
+from cluster.broker.inspection_service import PIECE_BYTES
+from cluster.descriptors import raise_limit
+from replog.client import Admin, Producer
+from replog.errors import ReplogError
+from replog.rpc.channel import GrpcChannel
+from replog.rpc.codec import WithRecords
+from replog.rpc.limits import LIMITS, MAX_MESSAGE_BYTES, MAX_STREAMS, MIB
+from replog.rpc.methods import Controller, Inspection, Log, Method
+from replog.rpc.transport import Stream
+from replog.rpc.v1 import inspection_pb2, log_pb2
+
+VICTIM = 1  # the broker that has the topics
+BULK, PACKED = "bulk", "packed"
+STORED = 60 * MIB  # of BULK: more than any answer may hold
+PACKED_PARTITIONS = 100  # with one batch each, that expands to
+EXPANDED = 250 * MIB
+CALL_S = 120.0
+AT_ONCE = 100  # streams that are opened before the server has a turn
+
+ANSWERS = 64 * MIB  # queued.max.response.bytes
+COPIES = 3  # of an answer on its way: as read, as one message, and in gRPC's buffers
+SLACK = 96 * MIB  # caches, fragments, and what producers beside it need
+
+
+async def prepare(bootstrap: str, expanded: int = EXPANDED) -> None:
+    """What attackers ask for, on one broker."""
+    async with Admin(bootstrap) as admin:
+        await admin.create_topic(BULK, assignment=[(VICTIM,)])
+        await admin.create_topic(PACKED, assignment=[(VICTIM,)] * PACKED_PARTITIONS)
+        described = await admin.describe_cluster()
+    async with Producer(bootstrap) as producer:
+        value = bytes(250_000)
+        for _ in range(STORED // len(value)):
+            await producer.send(BULK, value)
+    (address,) = (broker.address for broker in described.brokers if broker.broker_id == VICTIM)
+    records = await asyncio.to_thread(packed, expanded)
+    async with asyncio.timeout(CALL_S), _connected(address) as channel:
+        for number in range(PACKED_PARTITIONS):
+            partition = log_pb2.ProducePartition(topic=PACKED, partition=number, records_size=len(records))
+            head = log_pb2.ProduceRequest(acks=-1, timeout_ms=30_000, partitions=[partition])
+            while (await _stored(channel, WithRecords(head, (records,)))).error_code:
+                await asyncio.sleep(0.05)  # this broker has not heard of the partition yet
+
+
+async def _stored(channel: GrpcChannel, request: WithRecords[log_pb2.ProduceRequest]) -> log_pb2.ProducePartitionResult:
+    answer = await channel.call(Log["produce_once"], request, CALL_S)
+    result: log_pb2.ProducePartitionResult = answer.answers[0].partitions[0]
+    return result
+
+
+def packed(size: int) -> bytes:
+    """A small gzip batch of two records, the first of `size` bytes, at times 1000 and 1001."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=1,
+        is_transactional=0,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=2 * size,
+    )
+    for offset, value in enumerate((bytes(size), b"late")):
+        builder.append(offset, timestamp=1000 + offset, key=None, value=value, headers=[])
+    return bytes(builder.build())
+
+
+def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchRequest:
+    partition = log_pb2.FetchPartition(topic=BULK, partition=0, fetch_offset=0, partition_max_bytes=STORED)
+    return log_pb2.FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=STORED, partitions=[partition])
+
+
+# -- attacks that hold on
+
+
+@contextlib.asynccontextmanager
+async def unread(
+    address: str, method: Method, streams: int, connections: int, requests: Iterable[object] = ()
+) -> AsyncIterator[list[Stream]]:
+    """Streams that ask and do not read."""
+    channels = [GrpcChannel(address) for _ in range(connections)]
+    opened: list[Stream] = []
+    try:
+        for number in range(streams):
+            opened.append(channels[number % connections].open(method))
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0.05)
+        for stream in opened:
+            with contextlib.suppress(ReplogError):  # it may have been refused by now
+                for request in requests:
+                    await stream.send(request)
+        yield opened
+    finally:
+        for stream in opened:
+            stream.cancel()
+        for channel in channels:
+            await channel.close()
+
+
+def fetch_streams(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
+    """Each on a connection of its own, with five requests for all there is."""
+    return unread(address, Log["fetch"], streams, streams, [bulk_request()] * 5)
+
+
+def single_fetches(address: str, calls: int) -> AbstractAsyncContextManager[list[Stream]]:
+    return unread(address, Log["fetch_once"], calls, calls, [bulk_request()])
+
+
+def parked_fetches(address: str, fetches: int) -> AbstractAsyncContextManager[list[Stream]]:
+    """On one stream, and all wake together."""
+    return unread(address, Log["fetch"], 1, 1, [bulk_request(max_wait_ms=2000, min_bytes=STORED * 2)] * fetches)
+
+
+def file_readers(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
+    request = inspection_pb2.ReadFileRequest(topic=BULK)
+    return unread(address, Inspection["read_file"], streams, _connections(streams, 200), [request])
+
+
+def idle_streams(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
+    """At a controller."""
+    return unread(address, Controller["watch_metadata"], streams, _connections(streams, MAX_STREAMS))
+
+
+def _connections(streams: int, each: int) -> int:
+    return -(-streams // each)
+
+
+@contextlib.asynccontextmanager
+async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list[UnfinishedMessage]]:
+    """The largest that a server takes, each on a connection of its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [
+            await stack.enter_async_context(UnfinishedMessage(address, Log["produce"].path, MAX_MESSAGE_BYTES))
+            for _ in range(messages)
+        ]
+        await asyncio.gather(*(message.send_all_but_the_end() for message in opened))
+        yield opened
+
+
+# -- attacks that ask again and again
+
+
+async def ask_for_empty_partitions(address: str) -> None:
+    """4 MiB of two million empty partitions, to produce and to fetch."""
+    async with _connected(address) as channel:
+        for name, field in (("produce", b"\x22\x00"), ("fetch", b"\x32\x00")):
+            stream = channel.open(replace(Log[name], encode_request=lambda data: data))
+            with contextlib.suppress(ReplogError):
+                await stream.send(field * (2 << 20))
+            try:
+                await stream.receive(CALL_S)
+            except ReplogError as refused:
+                if "names too much" in str(refused):
+                    continue
+                raise
+            raise AssertionError(f"{name} with two million partitions was answered")
+
+
+async def look_up(address: str, partitions: int) -> list[log_pb2.ListOffsetsPartitionResult]:
+    """By time, in so many of the batches that expand."""
+    named = [log_pb2.ListOffsetsPartition(topic=PACKED, partition=n, timestamp=1001) for n in range(partitions)]
+    async with _connected(address) as channel:
+        request = log_pb2.ListOffsetsRequest(partitions=named)
+        return list((await channel.call(Log["list_offsets"], request, CALL_S)).partitions)
+
+
+@contextlib.asynccontextmanager
+async def again_and_again(address: str, ask: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
+    async def repeat() -> None:
+        while True:
+            await ask(address)
+
+    repeating = asyncio.create_task(repeat())
+    try:
+        yield
+        if repeating.done():
+            repeating.result()
+    finally:
+        repeating.cancel()
+        await asyncio.gather(repeating, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
+    channel = GrpcChannel(address)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+
+
+# -- all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    title: str
+    run: Callable[[str], AbstractAsyncContextManager[object]]  # at an address
+    budget: int  # bytes by which the attacked process may grow
+    at: str = broker_name(VICTIM)
+
+
+UNREAD_BUDGET = COPIES * ANSWERS + SLACK
+READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
+
+_looked_up = {n: functools.partial(again_and_again, ask=functools.partial(look_up, partitions=n)) for n in (1, 100)}
+ATTACKS = {
+    "streams": Attack(
+        "12 fetch streams that read nothing", functools.partial(fetch_streams, streams=12), UNREAD_BUDGET
+    ),
+    "calls": Attack("24 single fetches that nobody reads", functools.partial(single_fetches, calls=24), UNREAD_BUDGET),
+    "parked": Attack("64 parked fetches on one stream", functools.partial(parked_fetches, fetches=64), UNREAD_BUDGET),
+    "readers": Attack(
+        "1,000 readers of 60 MiB that do not read", functools.partial(fetch_streams, streams=1000), UNREAD_BUDGET
+    ),
+    "unfinished": Attack(
+        "30 messages that never end",
+        functools.partial(unfinished_messages, messages=30),
+        30 * MAX_MESSAGE_BYTES + SLACK,
+    ),
+    "files": Attack("3,000 ReadFile streams", functools.partial(file_readers, streams=3000), READERS_BUDGET),
+    "look-up": Attack("look-ups by time in a batch of 250 MiB", _looked_up[1], SLACK),
+    "look-ups": Attack("… in 100 of them with one request", _looked_up[100], SLACK),
+    "partitions": Attack(
+        "two million empty partitions in 4 MiB",
+        functools.partial(again_and_again, ask=ask_for_empty_partitions),
+        SLACK,
+    ),
+    "idle": Attack(
+        "10,000 idle streams at the controller", functools.partial(idle_streams, streams=10_000), SLACK, CONTROLLER
+    ),
+}
+
+
+async def main(name: str, address: str) -> None:
+    raise_limit()
+    async with ATTACKS[name].run(address):
+        print("under way", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""The benchmark of attacks runs, small, in a process of its own, and reports what its processes did."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.attacks import table
+
+FOUND = {
+    "budget_mib": 96.0,
+    "grown_mib": 1234.0,
+    "before_p99_ms": 10.0,
+    "p99_ms": 25.0,
+    "max_ms": 1500.0,
+    "failed_records": 3,
+    "fenced": 1,
+}
+
+
+def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
+    rows = table({"look-up": FOUND, "idle": {"failed": "TimeoutError: late"}}).splitlines()[2:]
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+    assert cells[0][1:] == ["96", "1,234", "10.0", "25.0", "2.5", "1,500", "3", "1"]
+    assert cells[1][0] == "10,000 idle streams at the controller"
+    assert cells[1][1] == "TimeoutError: late"
+    assert len(cells[0]) == len(cells[1])
+
+
+@pytest.mark.processes
+def test_an_attack_is_measured_beside_a_producer(tmp_path: Path):
+    figures = tmp_path / "figures.json"
+    run = subprocess.run(
+        [sys.executable, "-m", "benchmarks.attacks", "--only", "parked", "--seconds", "2", "--json", str(figures)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    told = run.stdout + run.stderr
+    assert run.returncode == 0, told
+    found = json.loads(figures.read_text())["attacks"]["parked"]
+    assert 0 < found["before_p50_ms"] <= found["before_p99_ms"], told
+    assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["max_ms"], told
+    assert 1 < found["grown_mib"] < found["budget_mib"], told
+    assert found["failed_records"] == 0, told
+    assert found["fenced"] == 0, told
