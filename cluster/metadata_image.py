@@ -4,11 +4,15 @@ The controller holds one image and so does every broker; both change it only by 
 """
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from cluster.partition_index import PartitionIndex
 from replog.metadata import Broker, PartitionState, Topic
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 CLUSTER_KEY = "cluster"
 PRODUCER_IDS_KEY = "producer-ids"
@@ -29,6 +33,46 @@ def topic_key(topic: str) -> str:
 
 def partition_key(tp: TopicPartition) -> str:
     return f"partition/{tp.topic}/{tp.partition}"
+
+
+class Change(NamedTuple):
+    """A record as values. Most of the work that a record makes is this, and it can be done before the first of many is
+    put into an image."""
+
+    record: pb.MetadataRecord
+    version: int
+    kind: str  # the value's, or what kind of thing was deleted
+    name: Any  # which of them, if there are many
+    value: Any  # None: it was deleted
+
+    @classmethod
+    def of(cls, record: pb.MetadataRecord) -> "Change":
+        name: Any = None
+        value: Any = None
+        match kind := record.WhichOneof("value"):
+            case "cluster":
+                value = record.cluster.cluster_id
+            case "broker":
+                name, value = record.broker.broker_id, broker_from_record(record.broker)
+            case "broker_config":
+                name, value = record.broker_config.broker_id, dict(record.broker_config.configs)
+            case "topic":
+                name, value = record.topic.topic, topic_from_record(record.topic)
+            case "partition":
+                name = TopicPartition(record.partition.topic, record.partition.partition)
+                value = partition_from_record(record.partition)
+            case "producer_ids":
+                value = record.producer_ids.next_producer_id
+            case "collected":
+                value = record.collected.version
+            case None:
+                kind, _, name = record.key.partition("/")
+                if kind == "partition":
+                    topic, _, partition = name.rpartition("/")
+                    name = TopicPartition(topic, int(partition))
+                elif kind == "broker":
+                    name = int(name)
+        return cls(record, record.version, kind, name, value)
 
 
 class MetadataImage:
@@ -54,51 +98,45 @@ class MetadataImage:
         return dict(sorted(self.index.of_topic(topic).items()))
 
     def apply(self, record: pb.MetadataRecord) -> None:
-        """Put one record into the image. Records older than the image are ignored: a resumed watch may repeat some."""
-        if record.version <= self.version:
+        """As `put`."""
+        if record.version > self.version:
+            self.put(Change.of(record))
+
+    def put(self, change: Change) -> None:
+        """Changes older than the image are ignored: a resumed watch may repeat some."""
+        if change.version <= self.version:
             return
-        self.version = record.version
-        match record.WhichOneof("value"):
+        self.version = change.version
+        match change.kind:
             case "cluster":
-                self.cluster_id = record.cluster.cluster_id
+                self.cluster_id = change.value
             case "broker":
-                self.brokers[record.broker.broker_id] = broker_from_record(record.broker)
+                _set(self.brokers, change.name, change.value)
             case "broker_config":
-                self.broker_configs[record.broker_config.broker_id] = dict(record.broker_config.configs)
+                self.broker_configs[change.name] = change.value
             case "topic":
-                topic = record.topic
-                self.topics[topic.topic] = Topic(topic.topic, topic.topic_id, dict(topic.configs))
+                _set(self.topics, change.name, change.value)
             case "partition":
-                tp = TopicPartition(record.partition.topic, record.partition.partition)
-                self._put(tp, partition_from_record(record.partition))
+                self.index.change(change.name, self.partitions.get(change.name), change.value)
+                _set(self.partitions, change.name, change.value)
             case "producer_ids":
-                self.next_producer_id = record.producer_ids.next_producer_id
-            case "collected":
-                pass  # the controller's own business
-            case _:
-                self._forget(record.key)
+                self.next_producer_id = change.value
 
     def names(self) -> Iterator[str]:
         """The keys of all that may be deleted."""
         yield from map(partition_key, self.partitions)
         yield from map(topic_key, self.topics)
 
-    def _put(self, tp: TopicPartition, state: PartitionState | None) -> None:
-        self.index.change(tp, self.partitions.get(tp), state)
-        if state is None:
-            self.partitions.pop(tp, None)
-        else:
-            self.partitions[tp] = state
 
-    def _forget(self, key: str) -> None:
-        kind, _, name = key.partition("/")
-        if kind == "topic":
-            self.topics.pop(name, None)
-        elif kind == "partition":
-            topic, _, partition = name.rpartition("/")
-            self._put(TopicPartition(topic, int(partition)), None)
-        elif kind == "broker":
-            self.brokers.pop(int(name), None)
+def _set(values: dict[K, V], name: K, value: V | None) -> None:
+    if value is None:
+        values.pop(name, None)
+    else:
+        values[name] = value
+
+
+def topic_from_record(record: pb.TopicRecord) -> Topic:
+    return Topic(record.topic, record.topic_id, dict(record.configs))
 
 
 def broker_from_record(record: pb.BrokerRecord) -> Broker:

@@ -32,7 +32,7 @@ class Proposal:
 
 def alter_partition(
     image: MetadataImage, rules: Rules, sender: Broker, items: Iterable[pb.AlterPartitionItem]
-) -> Decision[pb.AlterPartitionResponse]:
+) -> Decision[list[pb.AlterPartitionResult]]:
     """Each partition by itself, all that are accepted in one commit. The sender's broker epoch has been checked."""
     active = active_brokers(image)
     changes = PartitionChanges(image)
@@ -56,7 +56,7 @@ def alter_partition(
         results.append(
             pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=error.name, state=answer)
         )
-    return Decision(changes.records, pb.AlterPartitionResponse(partitions=results))
+    return Decision(changes.records, results)
 
 
 def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, Broker]) -> ErrorCode:

@@ -1,6 +1,9 @@
-"""What broker events do to every partition they touch: from the image to the records to commit (§9.2). Pure."""
+"""What broker events do to every partition they touch: from the image to the records to commit (§9.2). Pure.
 
-from collections.abc import Callable, Iterable, Mapping
+There may be thousands of them: each record is made when it is taken, and the image must be the same until the last.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
@@ -53,23 +56,25 @@ def leads_something(image: MetadataImage, broker_id: int) -> bool:
     return bool(image.index.led_by(broker_id))
 
 
-def fence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
+def fence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord]:
     """The broker's session ended, or it is told to stop: out of every ISR, no leadership (CT-6, §9.2)."""
     fenced = replace(broker, fenced=True, in_controlled_shutdown=False)
-    return [broker_record(fenced), *_remove(image, rules, broker.broker_id)]
+    yield broker_record(fenced)
+    yield from _remove(image, rules, broker.broker_id)
 
 
-def begin_controlled_shutdown(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
+def begin_controlled_shutdown(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord]:
     """As fencing, but the broker stays and serves its followers until they know (CT-13)."""
-    return [broker_record(replace(broker, in_controlled_shutdown=True)), *_remove(image, rules, broker.broker_id)]
+    yield broker_record(replace(broker, in_controlled_shutdown=True))
+    yield from _remove(image, rules, broker.broker_id)
 
 
-def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> list[pb.MetadataRecord]:
+def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> Iterator[pb.MetadataRecord]:
     """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18)."""
     return _remove(image, rules, broker_id, unclean=unclean and rules.eligible_leader_replicas)
 
 
-def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.MetadataRecord]:
+def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord]:
     """The broker may lead again: elections where there is no leader. It joins no ISR by this (§9.2)."""
     active = active_brokers(image) | {broker.broker_id}
 
@@ -77,10 +82,13 @@ def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> list[pb.Metad
         return elect(state, now) if broker.broker_id in state.replicas else state
 
     unfenced = replace(broker, fenced=False, in_controlled_shutdown=False)
-    return [broker_record(unfenced), *_changes(image, rules, active, image.index.led_by(NO_LEADER), change)]
+    yield broker_record(unfenced)
+    yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
 
 
-def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False) -> list[pb.MetadataRecord]:
+def _remove(
+    image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False
+) -> Iterator[pb.MetadataRecord]:
     return _changes(
         image,
         rules,
@@ -96,15 +104,13 @@ def _changes(
     active: frozenset[int],
     candidates: Iterable[TopicPartition],
     change: Callable[[PartitionState, Situation], PartitionState],
-) -> list[pb.MetadataRecord]:
+) -> Iterator[pb.MetadataRecord]:
     """The records of those `candidates` that `change` changes."""
     situations: dict[str, Situation] = {}
-    records = []
     for tp in candidates:
         if tp.topic not in situations:
             situations[tp.topic] = situation(image, rules, tp.topic, active)
         state = image.partitions[tp]
         changed = change(state, situations[tp.topic])
         if changed is not state:
-            records.append(partition_record(tp, image.topics[tp.topic].topic_id, changed))
-    return records
+            yield partition_record(tp, image.topics[tp.topic].topic_id, changed)

@@ -20,14 +20,14 @@ from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, co
 from cluster.controller.current_records import CurrentRecords
 from cluster.controller.elections import Election, was_unclean
 from cluster.controller.records import Decision, collected_record
-from cluster.metadata_image import MetadataImage, partition_from_record
+from cluster.metadata_image import Change, MetadataImage
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import Broker
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.topic import TopicPartition
 
-ELECTIONS_AT_ONCE = 1000  # bounds one commit of the controller's own elections,
+ELECTIONS_AT_ONCE = 500  # bounds one commit of the controller's own elections,
 TOMBSTONES_AT_ONCE = 5000  # and one that forgets deletions
 
 
@@ -49,26 +49,26 @@ class ClusterState:
 
         A fenced one has none until its first heartbeat, so that a cluster that was stopped starts without delay (CT-6).
         """
-        self._take(records)
+        self._take([Change.of(record) for record in records])
         for broker in self.image.brokers.values():
             if not broker.fenced:
                 self._sessions.touch(broker.broker_id, now_ms)
                 self._note_shutdown(broker)
 
-    def apply(self, records: Sequence[metadata_pb2.MetadataRecord], now_ms: int) -> None:
+    def apply(self, changes: Sequence[Change], now_ms: int) -> None:
         """Take in what has been committed, in version order. A registration starts a session (CT-1)."""
-        self._take(records)
-        for record in records:
-            if record.HasField("broker"):
-                broker = self.image.brokers[record.broker.broker_id]
-                if record.version == broker.broker_epoch:
+        self._take(changes)
+        for change in changes:
+            if change.kind == "broker":
+                broker = self.image.brokers[change.name]
+                if change.version == broker.broker_epoch:
                     self._sessions.touch(broker.broker_id, now_ms)
                 self._note_shutdown(broker)
 
-    def _take(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
-        for record in records:
-            self.image.apply(record)
-        self.records.put(records)
+    def _take(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.image.put(change)
+        self.records.put(change.record for change in changes)
 
     def _note_shutdown(self, broker: Broker) -> None:
         begun = self.image.version if broker.in_controlled_shutdown else None
@@ -125,7 +125,7 @@ class ClusterState:
 
     def _transition(
         self, broker: Broker, current: BrokerControlState, following: BrokerControlState
-    ) -> list[metadata_pb2.MetadataRecord]:
+    ) -> Iterable[metadata_pb2.MetadataRecord]:
         if following is current:
             return []
         match following:
@@ -168,9 +168,10 @@ class ClusterState:
         keys = self.records.tombstones(self._sessions.applied_by_all(unfenced), limit)
         return Decision([collected_record(self.records.version_of(keys[-1]))] if keys else [], len(keys))
 
-    def forgotten_by(self, records: Sequence[metadata_pb2.MetadataRecord]) -> list[str]:
-        """Keys of which nothing is kept once `records` are."""
-        return [key for r in records if r.HasField("collected") for key in self.records.tombstones(r.collected.version)]
+    def forgotten_by(self, changes: Iterable[Change]) -> list[str]:
+        """Keys of which nothing is kept once `changes` are."""
+        versions = (change.value for change in changes if change.kind == "collected")
+        return [key for version in versions for key in self.records.tombstones(version)]
 
     def rebalance_leaders(self) -> Decision[int]:
         """Preferred elections, a bounded number; answers how many (CT-12)."""
@@ -188,17 +189,13 @@ class ClusterState:
         """CT-11, each partition by itself."""
         return leader_elections.elect_leaders(self.image, self._rules, election, partitions)
 
-    def unclean_elections(self, records: Sequence[metadata_pb2.MetadataRecord]) -> list[tuple[TopicPartition, int]]:
-        """Which of `records`, not yet applied, give a partition a leader that may miss committed records."""
+    def unclean_elections(self, changes: Iterable[Change]) -> list[tuple[TopicPartition, int]]:
+        """Which of `changes`, not yet applied, give a partition a leader that may miss committed records."""
         found = []
-        for record in records:
-            if record.HasField("partition"):
-                tp = TopicPartition(record.partition.topic, record.partition.partition)
+        for _, _, kind, tp, new in changes:
+            if kind == "partition" and new is not None and new.recovering:
                 old = self.image.partitions.get(tp)
-                if old is None:  # a new topic's, thousands perhaps
-                    continue
-                new = partition_from_record(record.partition)
-                if was_unclean(old, new):
+                if old is not None and was_unclean(old, new):
                     found.append((tp, new.leader))
         return found
 
@@ -215,11 +212,10 @@ class ClusterState:
         return Decision([], reassignments.ongoing(self.image, partitions or self.image.index.reassigning))
 
     def alter_partition(
-        self, request: controller_pb2.AlterPartitionRequest
-    ) -> Decision[controller_pb2.AlterPartitionResponse]:
+        self, broker_id: int, broker_epoch: int, items: Iterable[controller_pb2.AlterPartitionItem]
+    ) -> Decision[list[controller_pb2.AlterPartitionResult]]:
         """§6.4. Raises STALE_BROKER_EPOCH."""
-        sender = self._registered(request.broker_id, request.broker_epoch)
-        return alter_partition(self.image, self._rules, sender, request.partitions)
+        return alter_partition(self.image, self._rules, self._registered(broker_id, broker_epoch), items)
 
     def create_topic(self, request: controller_pb2.CreateTopicRequest) -> Decision[controller_pb2.CreateTopicResponse]:
         """CT-18, CT-20. Raises as `topics.create_topic`."""

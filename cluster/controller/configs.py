@@ -3,8 +3,9 @@
 A change names the settings that it sets or deletes; the others stay (Kafka's incremental alter, KIP-339).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from cluster.controller.broker_events import (
     MIN_INSYNC_REPLICAS,
@@ -47,9 +48,15 @@ def alter_topic_configs(
     _check_unchangeable(before, TopicConfig.parse(configs, source), source)
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
-    written = [topic_record(replace(topic, configs=configs))] if configs != topic.configs else []
-    records = _settle(image, rules, topic, configs) + written
-    return _decision(image, records, configs, validate_only=request.validate_only)
+    answer = pb.AlterConfigsResponse(configs=configs, metadata_version=image.version)
+
+    def records() -> Iterator[metadata_pb2.MetadataRecord]:
+        written = [topic_record(replace(topic, configs=configs))] if configs != topic.configs else []
+        for record in chain(_settle(image, rules, topic, configs), written):
+            answer.metadata_version += 1
+            yield record
+
+    return Decision([] if request.validate_only else records(), answer)
 
 
 def alter_broker_configs(
@@ -63,8 +70,9 @@ def alter_broker_configs(
         raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
     before = image.broker_configs.get(request.broker_id, {})
     configs = _altered(before, request, DynamicBrokerConfig, f"broker {request.broker_id}")
-    records = [broker_config_record(request.broker_id, configs)] if configs != before else []
-    return _decision(image, records, configs, validate_only=request.validate_only)
+    changes = configs != before and not request.validate_only
+    answer = pb.AlterConfigsResponse(configs=configs, metadata_version=image.version + changes)
+    return Decision([broker_config_record(request.broker_id, configs)] if changes else [], answer)
 
 
 def check_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> None:
@@ -127,24 +135,10 @@ def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) ->
 
 def _settle(
     image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str]
-) -> list[metadata_pb2.MetadataRecord]:
+) -> Iterator[metadata_pb2.MetadataRecord]:
     """What the new settings make of the topic's partitions."""
     situation = situation_under(configs, rules, active_brokers(image))
-    records = []
     for number, state in image.partitions_of(topic.name).items():
         changed = elect(state, situation)
         if changed is not state:
-            records.append(partition_record(TopicPartition(topic.name, number), topic.topic_id, changed))
-    return records
-
-
-def _decision(
-    image: MetadataImage,
-    records: list[metadata_pb2.MetadataRecord],
-    configs: Mapping[str, str],
-    *,
-    validate_only: bool,
-) -> Decision[pb.AlterConfigsResponse]:
-    written = [] if validate_only else records
-    version = image.version + len(written)
-    return Decision(written, pb.AlterConfigsResponse(configs=configs, metadata_version=version))
+            yield partition_record(TopicPartition(topic.name, number), topic.topic_id, changed)

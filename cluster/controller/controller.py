@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -12,9 +12,10 @@ import structlog
 from cluster.clock import Clock
 from cluster.controller.cluster_state import ClusterState
 from cluster.controller.inquiries import Inquiries
-from cluster.controller.records import Decision, cluster_record, number
+from cluster.controller.records import Decision, cluster_record, numbered
 from cluster.controller.store import MetadataStore
 from cluster.controller.watchers import Watchers
+from cluster.slices import in_slices
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import Broker
@@ -118,8 +119,9 @@ class Controller:
     async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
         """Make one decision, given the time in monotonic milliseconds. Once begun it is carried through, whoever goes.
 
-        Raises what `decision` raises; KAFKA_STORAGE_ERROR, with nothing changed, when it cannot be made durable;
-        NOT_CONTROLLER when this controller is not active.
+        What it makes of thousands of partitions is made in slices, and heartbeats are answered between them; the lock
+        keeps the metadata as they are until then. Raises what `decision` raises; KAFKA_STORAGE_ERROR, with nothing
+        changed, when it cannot be made durable; NOT_CONTROLLER when this controller is not active.
         """
         await self._deciding.acquire()
         carried_through: asyncio.Future[None] | None = None
@@ -135,19 +137,22 @@ class Controller:
             await asyncio.shield(carried_through)
         return decided.answer
 
-    async def _carry_through(self, records: list[metadata_pb2.MetadataRecord]) -> None:
+    async def _carry_through(self, records: Iterable[metadata_pb2.MetadataRecord]) -> None:
         try:
             await self._commit(records)
         finally:
             self._deciding.release()
 
-    async def _commit(self, records: list[metadata_pb2.MetadataRecord]) -> None:
+    async def _commit(self, wanted: Iterable[metadata_pb2.MetadataRecord]) -> None:
         version = self.state.image.version
-        number(records, version)
-        unclean = self.state.unclean_elections(records)
+        changes = [change async for change in in_slices(numbered(wanted, version))]
+        if not changes:
+            return
+        records = [change.record for change in changes]
+        unclean = self.state.unclean_elections(changes)
         try:
-            await self._in_store(self._store.commit, version, records, self.state.forgotten_by(records))
-            self.state.apply(records, self._clock.monotonic_ms())
+            await self._in_store(self._store.commit, version, records, self.state.forgotten_by(changes))
+            self.state.apply(changes, self._clock.monotonic_ms())
         except ReplogError:
             raise  # nothing was written
         except Exception as error:

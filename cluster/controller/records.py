@@ -1,6 +1,6 @@
 """Decisions as records: what is to be committed, and under which versions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -8,6 +8,7 @@ from cluster.metadata_image import (
     CLUSTER_KEY,
     COLLECTED_KEY,
     PRODUCER_IDS_KEY,
+    Change,
     broker_config_key,
     broker_key,
     broker_to_record,
@@ -24,9 +25,13 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[A]):
-    """The records to commit in one piece, not yet numbered, and the answer that holds once they are."""
+    """The records to commit in one piece, not yet numbered, and the answer that holds once they are.
 
-    records: list[pb.MetadataRecord]
+    Where there may be thousands they are made one by one as they are taken, and nothing else may be decided meanwhile;
+    the answer is whole once all were.
+    """
+
+    records: Iterable[pb.MetadataRecord]  # a sequence without any: nothing is to be committed
     answer: A
 
 
@@ -65,7 +70,8 @@ def tombstone(key: str) -> pb.MetadataRecord:
     return pb.MetadataRecord(key=key)
 
 
-def number(records: Iterable[pb.MetadataRecord], after_version: int) -> None:
-    """Give the records their versions, each one more than the last."""
+def numbered(records: Iterable[pb.MetadataRecord], after_version: int) -> Iterator[Change]:
+    """The records with their versions, each one more than the last."""
     for version, record in enumerate(records, after_version + 1):
         record.version = version
+        yield Change.of(record)

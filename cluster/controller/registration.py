@@ -10,6 +10,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata import Broker
 from replog.properties import MAX_INT
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
 MAX_BROKERS = 1000
 MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
@@ -44,10 +45,10 @@ def register(
         )
     if known is None and len(image.brokers) >= MAX_BROKERS:
         raise _invalid(request, f"this cluster already has {MAX_BROKERS} brokers, and that is the most")
-    changes = []
+    changes: list[MetadataRecord] = []
     if known is not None:
         unclean = request.previous_broker_epoch != known.broker_epoch  # ISR-18
-        changes = restart(image, rules, request.broker_id, unclean=unclean)
+        changes = list(restart(image, rules, request.broker_id, unclean=unclean))
     broker = Broker(
         broker_id=request.broker_id,
         broker_epoch=image.version + len(changes) + 1,

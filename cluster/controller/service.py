@@ -2,6 +2,7 @@
 answer."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Sized
+from functools import partial
 from typing import TypeVar
 
 from cluster.controller.controller import Controller
@@ -15,7 +16,7 @@ from replog.topic import TopicPartition
 A = TypeVar("A")
 B = TypeVar("B")
 
-LOT = 1000  # partitions of one commit
+LOT = 500  # partitions of one commit
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
 
@@ -33,8 +34,10 @@ class ControllerService:
         return await self._controller.heartbeat(request)
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
-        _check_count(request.partitions)
-        return await self._controller.decide(lambda _: self._controller.state.alter_partition(request))
+        state = self._controller.state
+        decide = partial(state.alter_partition, request.broker_id, request.broker_epoch)
+        results = await self._in_lots(request.partitions, decide)
+        return pb.AlterPartitionResponse(partitions=results)
 
     def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
         return self._controller.watch(request)
@@ -85,7 +88,7 @@ class ControllerService:
         """What `decide` answers of all items; some at a time, each lot one commit, and heartbeats get in between."""
         _check_count(items)
         results: list[B] = []
-        for first in range(0, len(items), LOT):
+        for first in range(0, len(items) or 1, LOT):
             results += await self._in_one_lot(items[first : first + LOT], decide)
         return results
 

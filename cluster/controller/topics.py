@@ -1,7 +1,7 @@
 """Topics come and go (CT-18, CT-19). Pure: chance is handed in."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cluster.controller.broker_events import MIN_INSYNC_REPLICAS
 from cluster.controller.configs import check_configs
@@ -12,6 +12,7 @@ from replog.config import ControllerConfig, TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import PartitionState, Topic
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.topic import MAX_PARTITIONS, TopicPartition, validate_topic_name
 
 MAX_CLUSTER_PARTITIONS = 200_000
@@ -39,18 +40,21 @@ def create_topic(
     factor = len(assignment[0])
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
     topic = Topic(name, chance.randbytes(16), configs)
-    records = [topic_record(topic)]
-    for partition, replicas in enumerate(assignment):
-        isr = tuple(r for r in replicas if r in active)
-        state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
-        records.append(partition_record(TopicPartition(name, partition), topic.topic_id, state))
+
+    def records() -> Iterator[MetadataRecord]:
+        yield topic_record(topic)
+        for partition, replicas in enumerate(assignment):
+            isr = tuple(r for r in replicas if r in active)
+            state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
+            yield partition_record(TopicPartition(name, partition), topic.topic_id, state)
+
     response = pb.CreateTopicResponse(partitions=len(assignment), replication_factor=factor)
     if request.validate_only:
         response.metadata_version = image.version
         return Decision([], response)
     response.topic_id = topic.topic_id
-    response.metadata_version = image.version + len(records)
-    return Decision(records, response)
+    response.metadata_version = image.version + 1 + len(assignment)
+    return Decision(records(), response)
 
 
 def delete_topic(image: MetadataImage, request: pb.DeleteTopicRequest) -> Decision[pb.DeleteTopicResponse]:

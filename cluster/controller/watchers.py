@@ -1,7 +1,7 @@
 """Those who follow the metadata: what each still lacks, and who has stopped listening."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 
 from cluster.controller.cluster_state import ClusterState
 from cluster.controller.registration import INCARNATION_ID_SIZE
@@ -92,15 +92,16 @@ class Watchers:
         return broker if broker is not None and broker.incarnation_id == request.incarnation_id else None
 
 
-def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> list[list[metadata_pb2.MetadataRecord]]:
+def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> Iterator[list[metadata_pb2.MetadataRecord]]:
     """`records` in pieces that each fit a message."""
-    pieces: list[list[metadata_pb2.MetadataRecord]] = []
+    piece: list[metadata_pb2.MetadataRecord] = []
     size = 0
     for record in records:
         record_size = record.ByteSize()
-        if not pieces or len(pieces[-1]) == DELTA_RECORDS or size + record_size > DELTA_BYTES:
-            pieces.append([])
-            size = 0
-        pieces[-1].append(record)
+        if piece and (len(piece) == DELTA_RECORDS or size + record_size > DELTA_BYTES):
+            yield piece
+            piece, size = [], 0
+        piece.append(record)
         size += record_size
-    return pieces
+    if piece:
+        yield piece

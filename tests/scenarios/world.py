@@ -7,7 +7,7 @@ from typing import Any
 
 from cluster.controller import broker_events
 from cluster.controller.cluster_state import ClusterState
-from cluster.controller.records import broker_record, cluster_record, number, partition_record, topic_record
+from cluster.controller.records import broker_record, cluster_record, numbered, partition_record, topic_record
 from cluster.metadata_image import partition_from_record
 from follower.partition import FetchState, FollowerProgress
 from leader.isr import IsrProposal, PendingExpand, PendingShrink
@@ -248,14 +248,13 @@ class World:
     def rules(self) -> broker_events.Rules:
         return self.controller._rules
 
-    def commit(self, records: list[metadata_pb2.MetadataRecord]) -> None:
+    def commit(self, records: Iterable[metadata_pb2.MetadataRecord]) -> None:
         """Make a decision of the controller true, and let the brokers that hear it act on it."""
-        number(records, self.controller.image.version)
-        self.controller.apply(records, self.clock.monotonic_ms())
-        for record in records:
-            if record.WhichOneof("value") == "partition":
-                tp = TopicPartition(record.partition.topic, record.partition.partition)
-                self.tell(tp, partition_from_record(record.partition), self.brokers.values())
+        changes = list(numbered(records, self.controller.image.version))
+        self.controller.apply(changes, self.clock.monotonic_ms())
+        for change in changes:
+            if change.kind == "partition":
+                self.tell(change.name, change.value, self.brokers.values())
 
     def tell(self, tp: TopicPartition, state: PartitionState, brokers: Iterable[Broker]) -> None:
         for broker in brokers:
@@ -334,13 +333,14 @@ class World:
         if not broker.sent:
             raise ScenarioError(f"{broker.id} has asked the controller for nothing")
         decided: Decided = {}
-        records: list[metadata_pb2.MetadataRecord] = []
+        records: Iterable[metadata_pb2.MetadataRecord] = []
         if error is not None:
             decided = dict.fromkeys(broker.sent, (error, None))
         else:
-            decision = self.controller.alter_partition(self._request(broker, broker.sent))
+            epoch = self.controller.image.brokers[broker.id].broker_epoch
+            decision = self.controller.alter_partition(broker.id, epoch, self._items(broker.sent))
             records = decision.records
-            for result in decision.answer.partitions:
+            for result in decision.answer:
                 code = ErrorCode(result.error_code)
                 state = partition_from_record(result.state) if code is ErrorCode.NONE else None
                 decided[TopicPartition(result.topic, result.partition)] = (code, state)
@@ -364,22 +364,16 @@ class World:
             broker.on_alter_partition_result(tp, proposal, *decided[tp])
         self.send_proposals(broker)
 
-    def _request(
-        self, broker: Broker, batch: dict[TopicPartition, IsrProposal]
-    ) -> controller_pb2.AlterPartitionRequest:
-        return controller_pb2.AlterPartitionRequest(
-            broker_id=broker.id,
-            broker_epoch=self.controller.image.brokers[broker.id].broker_epoch,
-            partitions=[
-                controller_pb2.AlterPartitionItem(
-                    topic=tp.topic,
-                    topic_id=self.controller.image.topics[tp.topic].topic_id,
-                    partition=tp.partition,
-                    leader_epoch=proposal.leader_epoch,
-                    partition_epoch=proposal.partition_epoch,
-                    new_isr=[controller_pb2.IsrMember(broker_id=b, broker_epoch=e) for b, e in proposal.isr],
-                    recovery_state=metadata_pb2.RECOVERED,
-                )
-                for tp, proposal in batch.items()
-            ],
-        )
+    def _items(self, batch: dict[TopicPartition, IsrProposal]) -> list[controller_pb2.AlterPartitionItem]:
+        return [
+            controller_pb2.AlterPartitionItem(
+                topic=tp.topic,
+                topic_id=self.controller.image.topics[tp.topic].topic_id,
+                partition=tp.partition,
+                leader_epoch=proposal.leader_epoch,
+                partition_epoch=proposal.partition_epoch,
+                new_isr=[controller_pb2.IsrMember(broker_id=b, broker_epoch=e) for b, e in proposal.isr],
+                recovery_state=metadata_pb2.RECOVERED,
+            )
+            for tp, proposal in batch.items()
+        ]

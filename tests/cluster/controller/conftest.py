@@ -12,7 +12,7 @@ import pytest
 from cluster.clock import SystemClock
 from cluster.controller.cluster_state import ClusterState
 from cluster.controller.controller import Controller
-from cluster.controller.records import cluster_record, number
+from cluster.controller.records import cluster_record, numbered
 from cluster.controller.service import ControllerService
 from cluster.controller.sqlite_store import SqliteStore
 from replog.config import ControllerConfig
@@ -78,9 +78,9 @@ class Cluster:
         return self.state.image
 
     def apply(self, records):
-        number(records, self.image.version)
-        self.state.apply(records, self.now_ms)
-        self.history.extend(records)
+        changes = list(numbered(records, self.image.version))
+        self.state.apply(changes, self.now_ms)
+        self.history.extend(change.record for change in changes)
 
     def do(self, decision):
         self.apply(decision.records)
@@ -172,12 +172,8 @@ class Cluster:
         return pb.AlterPartitionItem(**(values | fields))
 
     def alter(self, sender, *items, epoch=None):
-        request = pb.AlterPartitionRequest(
-            broker_id=sender,
-            broker_epoch=self.image.brokers[sender].broker_epoch if epoch is None else epoch,
-            partitions=items,
-        )
-        return self.do(self.state.alter_partition(request)).partitions
+        epoch = self.image.brokers[sender].broker_epoch if epoch is None else epoch
+        return self.do(self.state.alter_partition(sender, epoch, items))
 
 
 @pytest.fixture

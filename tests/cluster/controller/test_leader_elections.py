@@ -2,6 +2,7 @@
 
 from cluster.controller import cluster_state
 from cluster.controller.elections import Election
+from cluster.controller.records import numbered
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 
@@ -128,9 +129,11 @@ def test_which_records_are_unclean_elections_can_be_told_before_they_are_applied
     three.expire(12)
     three.expire(11)
     decision = three.state.elect_leaders(Election.UNCLEAN, [T])
-    assert three.state.unclean_elections(decision.records) == [(T, 13)]
-    three.do(decision)
+    changes = list(numbered(decision.records, three.image.version))
+    assert three.state.unclean_elections(changes) == [(T, 13)]
+    three.state.apply(changes, three.now_ms)
     three.come_back(11, clean=True)
     decision = three.state.fence_next_expired(three.now_ms + 9000)
-    assert decision.records
-    assert three.state.unclean_elections(decision.records) == [], "13 leads no more: no election"
+    changes = list(numbered(decision.records, three.image.version))
+    assert changes
+    assert three.state.unclean_elections(changes) == [], "13 leads no more: no election"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cluster.controller.records import broker_record, cluster_record, number, tombstone
+from cluster.controller.records import broker_record, cluster_record, numbered, tombstone
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import VersionConflictError
 from replog.errors import ErrorCode
@@ -23,8 +23,7 @@ def records(*values, after=0):
             made.append(broker_record(Broker(value, value, b"i" * 16, f"h{value}:1", "", True, False)))
         else:
             made.append(tombstone(value[1:]) if value.startswith("-") else cluster_record(value))
-    number(made, after)
-    return made
+    return [change.record for change in numbered(made, after)]
 
 
 @pytest.fixture
@@ -83,12 +82,11 @@ def test_commits_survive_a_kill_and_an_unfinished_one_leaves_no_trace(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from cluster.controller.records import cluster_record, number
+from cluster.controller.records import cluster_record, numbered
 from cluster.controller.sqlite_store import SqliteStore
 store = SqliteStore(Path(sys.argv[1]))
 for i in range(20):
-    made = [cluster_record(f"c{i}")]
-    number(made, i)
+    made = [change.record for change in numbered([cluster_record(f"c{i}")], i)]
     store.commit(i, made)
 store._db.execute("BEGIN IMMEDIATE")
 store._db.execute("DELETE FROM metadata")

@@ -1,5 +1,6 @@
 """Wrong ways for a controller to elect leaders and to take in-sync sets, and for brokers to hear of it."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from cluster.broker.role_changes import RoleChanges
 from cluster.controller.alter_partition import Proposal
 from cluster.controller.cluster_state import ClusterState
 from cluster.controller.controller import Controller
-from cluster.controller.records import Decision, broker_record, number
+from cluster.controller.records import Decision, broker_record, numbered
 from leader.alter_partition_queue import AlterPartitionQueue
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
@@ -116,13 +117,13 @@ def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | 
     return Decision(records, expired[0] if expired else None)
 
 
-async def _announce_then_store(self: Controller, records: list[Any]) -> None:
+async def _announce_then_store(self: Controller, records: Iterable[Any]) -> None:
     version = self.state.image.version
-    number(records, version)
-    self.state.apply(records, self._clock.monotonic_ms())
-    self._wake_watchers()
+    changes = list(numbered(records, version))
+    self.state.apply(changes, self._clock.monotonic_ms())
+    self._watchers.wake()
     try:
-        await self._in_store(self._store.commit, version, records)
+        await self._in_store(self._store.commit, version, [change.record for change in changes])
     except Exception as error:
         self._fail(error)
         raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error

@@ -1,0 +1,20 @@
+"""Work on many things, and an event loop that goes on meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+SLICE = 100  # things at a time: a few milliseconds, at some tens of microseconds each
+
+
+async def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """The same items; after every hundred whatever else the loop has to do is done first.
+
+    So what they are taken from must not change meanwhile, and what is made of them is not made in one step.
+    """
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % SLICE == 0:
+            await asyncio.sleep(0)
