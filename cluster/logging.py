@@ -5,8 +5,11 @@ The processes log through structlog, the library through `logging`; both come ou
 
 import logging
 import sys
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
+
+LINES = 10  # of one event, at most, when it happens to many at once: a line costs more than most of what it tells of
 
 _SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
@@ -34,3 +37,11 @@ def configure(level: int = logging.INFO) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
+
+
+def tell_each(tell: Callable[..., object], event: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """A line for each row; of many the first few, and how many more there are."""
+    for row in rows[:LINES]:
+        tell(event, **row)
+    if len(rows) > LINES:
+        tell(f"{event}: more of them", count=len(rows) - LINES)

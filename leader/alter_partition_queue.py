@@ -1,13 +1,16 @@
 """A broker's ISR proposals on their way to the controller (ISR-8)."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from leader.isr import IsrProposal
 from replog.topic import TopicPartition
 
+MAX_PROPOSALS = 500  # of one request: a leader that loses a follower has one for each partition
+
 
 class AlterPartitionQueue:
-    """At most one proposal per partition is queued and at most one request is in flight, carrying all of them.
+    """At most one proposal per partition is queued and at most one request is in flight, carrying those first queued.
 
     A proposal leaves the queue only with its answer: neither newer metadata nor a failed request removes it.
     """
@@ -24,10 +27,10 @@ class AlterPartitionQueue:
         return self._queued.setdefault(topic_partition, proposal) is proposal
 
     def next_batch(self) -> dict[TopicPartition, IsrProposal] | None:
-        """Everything that waits, to be sent as one request now; None if nothing waits or a request is in flight."""
+        """What is to be sent as one request now; None if nothing waits or a request is in flight."""
         if self._in_flight is not None or not self._queued:
             return None
-        self._in_flight = dict(self._queued)
+        self._in_flight = dict(islice(self._queued.items(), MAX_PROPOSALS))
         return dict(self._in_flight)
 
     def on_answer(self, answered: Iterable[TopicPartition]) -> dict[TopicPartition, IsrProposal]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from cluster.logging import tell_each
 from cluster.metadata_image import partition_from_record
 from leader.alter_partition_queue import AlterPartitionQueue
 from leader.isr import AfterRefusal, IsrProposal, after_refusal
@@ -23,7 +24,7 @@ OnResult = Callable[[TopicPartition, IsrProposal, ErrorCode, PartitionState | No
 
 
 class AlterPartitionSender:
-    """One request in flight, carrying every unsent proposal; what nobody decided goes out again after a backoff."""
+    """One request in flight, carrying those first proposed; what nobody decided goes out again after a backoff."""
 
     def __init__(
         self,
@@ -46,7 +47,6 @@ class AlterPartitionSender:
         self._wake = asyncio.Event()
 
     def submit(self, tp: TopicPartition, proposal: IsrProposal) -> None:
-        log.info("proposing ISR", partition=str(tp), isr=[member for member, _ in proposal.isr])
         if self._queue.submit(tp, proposal):
             self._topic_ids[tp] = self._topic_id(tp)
             self._wake.set()
@@ -61,6 +61,8 @@ class AlterPartitionSender:
                 await self._send(batch)
 
     async def _send(self, batch: dict[TopicPartition, IsrProposal]) -> None:
+        proposed = [{"partition": str(tp), "isr": [id for id, _ in proposal.isr]} for tp, proposal in batch.items()]
+        tell_each(log.info, "proposing ISR", proposed)
         request = pb.AlterPartitionRequest(
             broker_id=self._broker_id,
             broker_epoch=self.broker_epoch,
@@ -76,15 +78,17 @@ class AlterPartitionSender:
         results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
         taken = self._queue.on_answer(results)
         undecided = len(taken) < len(batch)
+        refused: list[dict[str, object]] = []
         for tp, proposal in taken.items():
             del self._topic_ids[tp]
             result = results[tp]
             error_code = ErrorCode(result.error_code)
             state = partition_from_record(result.state) if error_code is ErrorCode.NONE else None
             if error_code is not ErrorCode.NONE:
-                log.info("ISR change refused", partition=str(tp), error=error_code.name)
+                refused.append({"partition": str(tp), "error": error_code.name})
                 undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
             self._on_result(tp, proposal, error_code, state)
+        tell_each(log.info, "ISR change refused", refused)
         if undecided:  # the same proposals go out again
             await asyncio.sleep(self._backoff.next_s())
         else:

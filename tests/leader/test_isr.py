@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leader.alter_partition_queue import AlterPartitionQueue
+from leader.alter_partition_queue import MAX_PROPOSALS, AlterPartitionQueue
 from leader.isr import Committed, IsrProposal, PendingExpand
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
@@ -219,3 +219,15 @@ def test_what_an_answer_leaves_out_stays_queued() -> None:
     queue.submit(unasked, late)
     assert queue.on_answer([TP, unasked]) == {TP: first}
     assert queue.next_batch() == {OTHER: second, unasked: late}
+
+
+def test_a_request_has_a_bounded_number_of_proposals_those_that_came_first() -> None:
+    queue = AlterPartitionQueue()
+    names = [TopicPartition("t", partition) for partition in range(MAX_PROPOSALS + 1)]
+    for tp in names:
+        queue.submit(tp, proposal())
+    first = queue.next_batch()
+    assert first is not None
+    assert list(first) == names[:-1]
+    queue.on_answer(first)
+    assert list(queue.next_batch() or ()) == names[-1:]
