@@ -4,6 +4,7 @@ The controller holds one image and so does every broker; both change it only by 
 """
 
 from collections.abc import Iterator
+from sys import intern
 from typing import Any, NamedTuple, TypeVar
 
 from cluster.partition_index import PartitionIndex
@@ -59,7 +60,7 @@ class Change(NamedTuple):
             case "topic":
                 name, value = record.topic.topic, topic_from_record(record.topic)
             case "partition":
-                name = TopicPartition(record.partition.topic, record.partition.partition)
+                name = TopicPartition(intern(record.partition.topic), record.partition.partition)  # one for a topic
                 value = partition_from_record(record.partition)
             case "producer_ids":
                 value = record.producer_ids.next_producer_id

@@ -6,6 +6,7 @@ an unknown name or a bad value is refused with the name, the value and what woul
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -137,6 +138,16 @@ class TopicConfig(Settings):
     def roll_ms(self) -> int:
         """Age at which a segment rolls: soon enough for the cleaner, which leaves the active one alone (SG-6)."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
+
+
+def topic_config(topic: str, configs: Mapping[str, str]) -> TopicConfig:
+    """The settings of a topic that are not the defaults, parsed; all its partitions share them."""
+    return _topic_config(topic, frozenset(configs.items()))
+
+
+@lru_cache(maxsize=1000)
+def _topic_config(topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfig:
+    return TopicConfig.parse(dict(configs), f"topic {topic}")
 
 
 class DynamicBrokerConfig(Settings):

@@ -34,7 +34,7 @@ from cluster.broker.threads import in_thread
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
 from replog.backoff import Backoff
-from replog.config import BrokerConfig, TopicConfig, parse_address
+from replog.config import BrokerConfig, TopicConfig, parse_address, topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import LogDirectories
 from replog.rpc import methods
@@ -177,7 +177,7 @@ class Broker:
     def _topic_config(self, tp: TopicPartition) -> TopicConfig:
         """Of a topic that is gone the replica is left alone: holes in it are no damage, nothing is too old."""
         topic = self._image.topics.get(tp.topic)
-        return TopicConfig.parse(dict(topic.configs) if topic else {"cleanup.policy": "compact"}, f"topic {tp.topic}")
+        return topic_config(tp.topic, topic.configs if topic else {"cleanup.policy": "compact"})
 
     def _new_fetcher(self, address: str) -> Fetcher:
         return Fetcher(

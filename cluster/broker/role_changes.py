@@ -6,15 +6,21 @@ A change of the metadata has two phases, so that nothing here waits for a disk o
    waits on them is answered; those that are about to lead are copied from nobody any more, and take no records: where
    their epoch begins is noted in memory (divergence 26). Then a thread makes it all durable: directories renamed and
    made, epochs.
-2. *Commit*, in one step: the image, and with it the roles; new leaderships, then new followerships (§2.3).
+2. *Commit*: the image in one step, so that nobody sees half of a topic, then the roles; new leaderships, then new
+   followerships (§2.3).
+
+Thousands of partitions take longer than the event loop may: they are prepared, and take up their roles, some at a time,
+and requests are served in between. Such a request meets a partition as it was, or as it is: to it the change came
+sooner or later, as it comes to every broker at its own time. (Kafka's brokers publish the image before the roles too.)
 
 Changes are carried out one after the other. A replica for which there was no room, or no descriptor, plays the role
 that it had, or none, until a later try finds some; any other failure of a disk ends the broker.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import structlog
 
@@ -22,11 +28,13 @@ from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.partition import HostedPartition
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
-from cluster.metadata_image import MetadataImage
+from cluster.logging import tell_each
+from cluster.metadata_image import Change
+from cluster.slices import in_slices
 from follower.partition import PartitionFollower
 from leader.partition import PartitionLeader
 from replog.backoff import Backoff
-from replog.config import TopicConfig
+from replog.config import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.changes import LogChange, NewReplica, is_passing
 from replog.log.directories import LogDirectories
@@ -36,6 +44,8 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
+Told = Mapping[str, object]  # of a role in a new epoch
+TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
 Placed = Mapping[TopicPartition, PartitionState | None]  # None of what is not there any more
 
 
@@ -90,11 +100,9 @@ class RoleChanges:
 
     async def _change(self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({})) -> None:
         """What the records say, and `besides` as the image is."""
-        coming = MetadataImage()
-        for record in records:
-            coming.apply(record)
-        placed = {**besides, **coming.partitions, **dict.fromkeys(_removed(records))}
-        change = self._prepare(placed, self._image.topics | coming.topics)
+        changes = [Change.of(record) async for record in in_slices(records)]
+        placed = {**besides, **_of_kind(changes, "partition")}
+        change = await self._prepare(placed, _of_kind(changes, "topic"))
         if change:
             try:
                 await in_thread(change.run)
@@ -102,104 +110,103 @@ class RoleChanges:
                 change.abandon()
                 raise
             self._logs.commit(change, self._manager.clock.wall_ms())
+            await asyncio.sleep(0)
         self._note_failures(placed, change)
-        for record in records:
-            self._image.apply(record)
-        self._commit(records, placed)
+        for each in changes:
+            self._image.put(each)
+        await self._commit(changes, placed)
 
     # -- prepare
 
-    def _prepare(self, placed: Placed, topics: Mapping[str, Topic]) -> LogChange:
-        gone: list[TopicPartition] = []
-        new: dict[TopicPartition, NewReplica] = {}
-        leading: dict[TopicPartition, int] = {}
-        for tp, state in placed.items():
-            topic, here = topics.get(tp.topic), self._logs.topic_id(tp)
+    async def _prepare(self, placed: Placed, coming: Mapping[str, Topic | None]) -> LogChange:
+        """`coming`: topics that are not in the image yet, or None of those that are in it no longer."""
+        change, gone = LogChange(), list[TopicPartition]()
+        async for tp, state in in_slices(placed.items()):
+            topic = coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
+            here, is_hosted = self._logs.topic_id(tp), tp in self._manager.hosted
             if state is None or topic is None or self._broker_id not in state.replicas:
-                if tp in self._manager.hosted or here is not None:
+                if is_hosted or here is not None:
                     gone.append(tp)
+                    self._delete(tp, change)
                 continue
+            is_new = here is None and not is_hosted  # if hosted, it stopped in the middle of a move: a start ends that
             if here is not None and here != topic.topic_id:  # the name was deleted and created again (CT-18)
                 gone.append(tp)
+                self._delete(tp, change)
                 is_new = True
-            else:  # one that is hosted, and not here, stopped in the middle of a move: the next start finishes that
-                is_new = here is None and tp not in self._manager.hosted
             leads = state.leader == self._broker_id
             if is_new:
-                new[tp] = NewReplica(topic.topic_id, _topic_config(topic), state.leader_epoch if leads else None)
+                config = topic_config(topic.name, topic.configs)
+                new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
+                self._logs.plan([], {tp: new}, {}, change)
             elif leads and state.leader_epoch > self._led_epoch(tp):
-                leading[tp] = state.leader_epoch
-        for tp in gone:
-            self._stop_hosting(tp)
-        for tp in leading:
-            self._fetchers.stop(tp)  # no follower append may follow the epoch's start (§2.3 step 3)
-        return self._logs.plan(gone, new, leading)
+                self._fetchers.stop(tp)  # no follower append may follow the epoch's start (§2.3 step 3)
+                self._logs.plan([], {}, {tp: state.leader_epoch}, change)
+        tell_each(log.info, "deleting replica", [{"partition": str(tp)} for tp in gone])
+        return change
+
+    def _delete(self, tp: TopicPartition, change: LogChange) -> None:
+        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2)."""
+        self._fetchers.stop(tp)
+        if self._manager.hosted.pop(tp, None) is not None:
+            self._manager.check_now(tp)
+        self._logs.plan([tp], {}, {}, change)
 
     def _led_epoch(self, tp: TopicPartition) -> int:
         hosted = self._manager.hosted.get(tp)
         return hosted.leader.leader_epoch if hosted is not None and hosted.leader is not None else -1
 
-    def _stop_hosting(self, tp: TopicPartition) -> None:
-        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2)."""
-        self._fetchers.stop(tp)
-        if self._manager.hosted.pop(tp, None) is not None:
-            self._manager.check_now(tp)
-        log.info("deleting replica", partition=str(tp))
-
     def _note_failures(self, placed: Placed, change: LogChange) -> None:
         for tp in placed:
             self._refused.pop(tp, None)
+        refused = []
         for tp, error in change.failures.items():
             if not is_passing(error):
                 self._manager.on_storage_error(error)
                 if self._logs.get(tp) is not None:
                     continue  # it fails again when it is to lead, and is offline then
-            log.error("replica refused, to be tried again", partition=str(tp), reason=error.message)
             self._refused[tp] = None
             self._any_refused.set()
+            refused.append({"partition": str(tp), "reason": error.message})
+        tell_each(log.error, "replica refused, to be tried again", refused)
 
     # -- commit
 
-    def _commit(self, records: Sequence[MetadataRecord], placed: Placed) -> None:
-        changed: dict[TopicPartition, None] = dict.fromkeys(placed)
-        brokers: list[int] = []
-        for record in records:
-            kind = record.WhichOneof("value")
-            if kind == "topic":  # first of all, so that a new leader goes by them
-                self._configure(record.topic.topic)
-            elif kind == "broker_config" and record.broker_config.broker_id == self._broker_id:
-                self._set_rates()
-            elif kind == "broker":
-                brokers.append(record.broker.broker_id)
-                changed.update(dict.fromkeys(self._followed_from(record.broker.broker_id)))
-        self._take_up(changed)
+    async def _commit(self, changes: Sequence[Change], placed: Placed) -> None:
+        for name in _of_kind(changes, "topic"):  # first of all, so that a new leader goes by their settings
+            await self._configure(name)
+        if self._broker_id in _of_kind(changes, "broker_config"):
+            self._set_rates()
+        brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
+        followed = (tp for broker_id in brokers for tp in self._followed_from(broker_id))
+        await self._take_up(dict.fromkeys((*placed, *followed)))
         if brokers:
-            self._reconsider(brokers)
+            await self._reconsider(brokers)
 
-    def _reconsider(self, brokers: list[int]) -> None:
+    async def _reconsider(self, brokers: list[int]) -> None:
         """Brokers came or went: what waited for their replicas may have to wait no longer (HW-3, FT-23)."""
         theirs = {tp: None for broker_id in brokers for tp in self._image.index.on_broker(broker_id)}
-        for tp in theirs:
+        async for tp in in_slices(theirs):
             hosted = self._manager.hosted.get(tp)
             leader = hosted.leader if hosted is not None else None
             if leader is not None and leader.advance_high_watermark(self._manager.clock.monotonic_ms()):
                 self._manager.touched(tp, high_watermark_advanced=True)
         self._manager.check_record_deletions(theirs)
 
-    def _configure(self, name: str) -> None:
+    async def _configure(self, name: str) -> None:
         """A topic's settings may have changed: what is hosted of it goes by the new ones from now on."""
         topic = self._image.topics.get(name)
-        names = (TopicPartition(name, partition) for partition in self._image.index.of_topic(name))
-        hosted = [self._manager.hosted[tp] for tp in names if tp in self._manager.hosted]
-        if topic is None or not hosted:
+        if topic is None:
             return
-        config = _topic_config(topic)
-        for partition in hosted:
+        config = topic_config(name, topic.configs)
+        names = (TopicPartition(name, partition) for partition in self._image.index.of_topic(name))
+        async for tp in in_slices([tp for tp in names if tp in self._manager.hosted]):
+            partition = self._manager.hosted[tp]
             if partition.topic_id == topic.topic_id:
                 partition.configure(config, self._broker_id)
                 if partition.leader is not None:
                     partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
-                    self._manager.touched(partition.topic_partition, high_watermark_advanced=True)
+                    self._manager.touched(tp, high_watermark_advanced=True)
 
     def _set_rates(self) -> None:
         dynamic = self._manager.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
@@ -209,28 +216,27 @@ class RoleChanges:
     def _followed_from(self, leader_id: int) -> list[TopicPartition]:
         return [tp for tp in self._image.index.led_by(leader_id) if tp in self._manager.hosted]
 
-    def _take_up(self, changed: Iterable[TopicPartition]) -> None:
+    async def _take_up(self, changed: Iterable[TopicPartition]) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
         following: list[tuple[TopicPartition, PartitionState]] = []
         for tp in changed:
             state = self._image.partitions.get(tp)
             if state is not None and self._broker_id in state.replicas and tp not in self._refused:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
-        for tp, state in leading:
-            self._guarded(self._lead, tp, state)
-        for tp, state in following:
-            self._guarded(self._follow, tp, state)
+        roles = (("leading", self._lead, leading), ("following", self._follow, following))
+        for role, take_up, partitions in roles:
+            begun = [self._guarded(take_up, tp, state) async for tp, state in in_slices(partitions)]
+            tell_each(log.info, role, [each for each in begun if each is not None])
         self._fetchers.close_idle()
 
-    def _guarded(
-        self, change: Callable[[TopicPartition, PartitionState], None], tp: TopicPartition, state: PartitionState
-    ) -> None:
+    def _guarded(self, take_up: TakeUp, tp: TopicPartition, state: PartitionState) -> Told | None:
         try:
-            change(tp, state)
+            return take_up(tp, state)
         except ReplogError as error:
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
             self._manager.on_storage_error(error)
+            return None
 
     def _host(self, tp: TopicPartition) -> HostedPartition:
         hosted = self._manager.hosted.get(tp)
@@ -238,11 +244,11 @@ class RoleChanges:
             topic, found = self._image.topics[tp.topic], self._logs.get(tp)
             assert found is not None, f"{tp} was not prepared"
             hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, found)
-            hosted.configure(_topic_config(topic), self._broker_id)
+            hosted.configure(topic_config(topic.name, topic.configs), self._broker_id)
             found.on_failure = lambda error: self._manager.went_offline(tp, error)
         return hosted
 
-    def _lead(self, tp: TopicPartition, state: PartitionState) -> None:
+    def _lead(self, tp: TopicPartition, state: PartitionState) -> Told | None:
         """makeLeader; the epoch's start is durable already."""
         hosted = self._host(tp)
         self._fetchers.stop(tp)
@@ -256,14 +262,15 @@ class RoleChanges:
         old_epoch = leader.leader_epoch
         leader.become_leader(state, self._broker_epoch, self._manager.clock.monotonic_ms())
         hosted.leader, hosted.follower = leader, None  # not before: nobody produces to a leader without its epoch
-        if leader.leader_epoch != old_epoch:
-            if state.recovering:
-                log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
-            log.info("leading", partition=str(tp), epoch=state.leader_epoch, from_offset=hosted.log.log_end_offset)
         self._manager.role_changed(tp)
         self._manager.propose(tp, leader)
+        if leader.leader_epoch == old_epoch:
+            return None
+        if state.recovering:
+            log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
+        return {"partition": str(tp), "epoch": state.leader_epoch, "from_offset": leader.leader_epoch_start_offset}
 
-    def _follow(self, tp: TopicPartition, state: PartitionState) -> None:
+    def _follow(self, tp: TopicPartition, state: PartitionState) -> Told | None:
         """makeFollower; fetching starts again where the leader epoch rose or the leader's address is new (§2.2)."""
         hosted = self._host(tp)
         was_leader, hosted.leader = hosted.leader is not None, None
@@ -272,11 +279,10 @@ class RoleChanges:
                 tp, hosted.log, backoff_ms=self._manager.config.replica_fetch_backoff_ms
             )
         epoch_rose = hosted.follower.become_follower(state, self._manager.clock.monotonic_ms())
-        if epoch_rose:
-            log.info("following", partition=str(tp), leader=state.leader, epoch=state.leader_epoch)
         self._place(hosted, state, start_over=epoch_rose)
         if was_leader or epoch_rose:  # consumers wait on followers, too
             self._manager.role_changed(tp)
+        return {"partition": str(tp), "leader": state.leader, "epoch": state.leader_epoch} if epoch_rose else None
 
     def _place(self, hosted: HostedPartition, state: PartitionState, *, start_over: bool) -> None:
         leader = self._image.broker(state.leader) if state.leader != NO_LEADER else None
@@ -287,13 +293,6 @@ class RoleChanges:
             self._fetchers.fetch(hosted, leader)
 
 
-def _removed(records: Iterable[MetadataRecord]) -> Iterator[TopicPartition]:
-    """The partitions that are not there any more."""
-    for record in records:
-        if record.WhichOneof("value") is None and record.key.startswith("partition/"):
-            topic, _, partition = record.key.removeprefix("partition/").rpartition("/")
-            yield TopicPartition(topic, int(partition))
-
-
-def _topic_config(topic: Topic) -> TopicConfig:
-    return TopicConfig.parse(dict(topic.configs), f"topic {topic.name}")
+def _of_kind(changes: Iterable[Change], kind: str) -> dict[Any, Any]:
+    """What is new under each name; None of what is not there any more."""
+    return {change.name: change.value for change in changes if change.kind == kind}

@@ -150,10 +150,14 @@ class LogDirectories:
         gone: Iterable[TopicPartition],
         new: Mapping[TopicPartition, NewReplica],
         leading: Mapping[TopicPartition, int],
+        change: LogChange | None = None,
     ) -> LogChange:
         """Replicas that go, and are not here any more from now on; that come, as others of the same name perhaps; and
-        that lead in a new epoch, which begins at the log end: none of them may be appended to before it is durable."""
-        change = LogChange()
+        that lead in a new epoch, which begins at the log end: none of them may be appended to before it is durable.
+
+        All of that is added to `change`, if there is one already.
+        """
+        change = LogChange() if change is None else change
         for tp in gone:
             for manager in (self._home(tp), self._future_home(tp)):
                 if manager is not None:
@@ -179,7 +183,7 @@ class LogDirectories:
 
     def _place(self, tp: TopicPartition, change: LogChange) -> LogManager:
         """Where the replica is, or was begun, or is wished to be, or else the directory with the fewest of them."""
-        for manager in self.managers:
+        for manager in self.managers if len(self.managers) > 1 else ():
             if tp in manager.logs or tp in manager.failed or (manager.directory / tp.directory_name).exists():
                 return manager
 
