@@ -4,7 +4,6 @@ What takes long is done by another process. The loop itself does the renames, a 
 """
 
 import asyncio
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -100,9 +99,10 @@ class LogCleaner:
 
     async def _clean(self, tp: TopicPartition, found: Log, cleanable: Cleanable) -> bool:
         """False if a truncation, a removal of segments or the replica's deletion came in between (CL-2)."""
-        size_before, started = found.size, time.monotonic()
+        size_before, clock = found.size, self._manager.clock
+        started_ms = clock.monotonic_ms()
         map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
-        task = found.compaction.task(cleanable, self._manager.clock.wall_ms(), map_bytes)
+        task = found.compaction.task(cleanable, clock.wall_ms(), map_bytes)
         try:
             end_offset = await self._worker.ask(MapKeys(task))
             replaced = await self._replace(tp, found, task, end_offset)
@@ -119,7 +119,7 @@ class LogCleaner:
             to_offset=end_offset,
             bytes_before=size_before,
             bytes_after=found.size,
-            seconds=round(time.monotonic() - started, 3),
+            seconds=(clock.monotonic_ms() - started_ms) / 1000,
         )
         return True
 

@@ -35,6 +35,8 @@ class Send:
     acks: int  # -1: all
     idempotent: bool
     invoked_s: float
+    key: bytes | None = None  # in compacted topics
+    tombstone: bool = False  # `value` is in a header then
     outcome: Outcome = Outcome.PENDING
     offset: int = -1  # of an OK one; -1: it was not told (acks=0, or a leader that restarted)
     completed_s: float | None = None

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cluster.simulation.chance import Chance
+from cluster.simulation.checks.compaction import FOR_EVER_MS
 from cluster.simulation.profiles import Fault, Profile
 from replog.topic import TopicPartition
 
@@ -26,6 +27,14 @@ class TopicPlan:
     @property
     def retained(self) -> bool:
         return "retention.bytes" in self.configs or "retention.ms" in self.configs
+
+    @property
+    def compacted(self) -> bool:
+        return self.configs.get("cleanup.policy") == "compact"
+
+    @property
+    def keeps_tombstones(self) -> bool:
+        return self.configs.get("delete.retention.ms") == str(FOR_EVER_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class Plan:
 
 def draw(chances: Chance, profile: Profile) -> Plan:
     chance, rare = chances.stream("plan"), chances.stream("what is rare in plans")
+    keys = chances.stream("which topics are compacted")
     brokers = range(1, chance.randint(*profile.brokers) + 1)
     racks = chance.choice(([""], ["r1", "r2", "r3"]))
     fsync = chance.random() < 0.15
@@ -84,7 +94,9 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
         topics=tuple(
-            _unusual(rare, profile, _topic(chance, f"t{number}", brokers, profile.partitions, fsync))
+            _compacted(
+                keys, profile, _unusual(rare, profile, _topic(chance, f"t{number}", brokers, profile.partitions, fsync))
+            )
             for number in range(chance.randint(*profile.topics))
         ),
         scratch_partitions=profile.scratch_partitions,
@@ -99,7 +111,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "replica.high.watermark.checkpoint.interval.ms": chance.choice((1000, 5000)),
             "log.flush.offset.checkpoint.interval.ms": chance.choice((2000, 10_000)),
             "log.retention.check.interval.ms": 2000,
-            "log.cleaner.enable": False,
+            "log.cleaner.backoff.ms": 1000,
             "replica.selector.class": RACK_AWARE if len(racks) > 1 and rare.random() < 0.7 else "",
             "leader.replication.throttled.rate": chance.choice((2_000, 20_000)),
             "follower.replication.throttled.rate": chance.choice((2_000, 20_000)),
@@ -148,6 +160,20 @@ def _unusual(chance: random.Random, profile: Profile, topic: TopicPlan) -> Topic
     if unclean and chance.random() < 0.5:
         configs["unclean.leader.election.enable"] = "true"
     return replace(topic, configs=configs, unclean=unclean)
+
+
+def _compacted(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
+    """A topic of which the latest record of each key stays, and tombstones for half a second or for good."""
+    if chance.random() >= profile.compacted:
+        return topic
+    configs = {name: value for name, value in topic.configs.items() if not name.startswith("retention")}
+    configs |= {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(chance.choice((1024, 2048))),
+        "min.cleanable.dirty.ratio": chance.choice(("0.01", "0.3")),
+        "delete.retention.ms": str(chance.choice((500, FOR_EVER_MS))),
+    }
+    return replace(topic, configs=configs)
 
 
 def _weather(chance: random.Random) -> Weather:

@@ -141,6 +141,16 @@ DIRECTORIES = (
     Fault.REASSIGN,
     Fault.DISK_FULL,
 )
+COMPACTION = (
+    *CRASHES,
+    Fault.HAND_ROUND,
+    Fault.REASSIGN,
+    Fault.MOVE_LOG_DIR,
+    Fault.SLOW_FOLLOWER,
+    Fault.DISK_FULL,
+    Fault.SLOW_DISK,
+    Fault.FLIP_BIT,
+)
 SETTINGS = (
     Fault.KILL,
     Fault.KILL_LEADERS,
@@ -208,6 +218,7 @@ class Profile:
     session_ms: int = SESSION_MS
     trouble_s: tuple[float, float] = (8.0, 20.0)
     unclean: float = 0.0  # how many topics may have unclean elections
+    compacted: float = 0.0  # how many topics are
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
     step_limit_s: float = STEP_LIMIT_S  # how long a step of a loop may wait for the disk, were it a usual one
 
@@ -257,6 +268,12 @@ PROFILES: dict[str, Profile] = {
             two_disks=1.0,
         ),
         Profile(
+            "compaction",
+            "topics of which the latest record of each key stays, cleaned while leaders and disks fail",
+            _at(3.0, *COMPACTION),
+            compacted=1.0,
+        ),
+        Profile(
             "settings",
             "settings that are altered, and throttles, while leaders change",
             _at(6.0, Fault.ALTER_SETTINGS) | _at(3.0, *SETTINGS),
@@ -302,9 +319,15 @@ PROFILES: dict[str, Profile] = {
             "brokers that can open no more files for a while",
             _at(10.0, Fault.NO_DESCRIPTORS) | _at(2.0, Fault.KILL, Fault.RESTART, Fault.REASSIGN, Fault.HAND_ROUND),
         ),
-        Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1),
+        Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1, compacted=0.1),
         Profile(
-            "swarm", "each seed its own mix of kinds", _at(1.5, *ANYTHING), swarm=True, brokers=(3, 7), unclean=0.15
+            "swarm",
+            "each seed its own mix of kinds",
+            _at(1.5, *ANYTHING),
+            swarm=True,
+            brokers=(3, 7),
+            unclean=0.15,
+            compacted=0.15,
         ),
         Profile(
             "quick",
@@ -313,6 +336,7 @@ PROFILES: dict[str, Profile] = {
             swarm=True,
             trouble_s=(6.0, 12.0),
             brokers=(3, 4),
+            compacted=0.15,
         ),
     )
 }

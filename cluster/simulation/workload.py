@@ -14,6 +14,7 @@ from replog.client.accumulator import Delivery
 from replog.client.admin import Admin
 from replog.client.consumer import Consumer, LogTruncated
 from replog.client.producer import Producer
+from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
@@ -22,6 +23,9 @@ Acks = Literal["all", 1, 0]
 DELIVERY_TIMEOUT_MS = 4000
 REQUEST_TIMEOUT_MS = 1000
 DRAIN_TIMEOUT_S = 30.0
+KEYS = tuple(b"key %d" % number for number in range(6))  # of records in compacted topics
+DELETED_KEYS = KEYS[:3]  # those that tombstones come for
+IDENTITY = "is"  # the header by which a tombstone is known
 PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
     ("all", True, 8.0),
     ("all", True, 4.0),
@@ -37,6 +41,7 @@ class Workload:
     def __init__(self, kernel: Kernel, plan: Plan, bootstrap: str, history: History) -> None:
         self.history = history
         self.history.retained = {topic.name: None for topic in plan.topics if topic.retained}
+        self.history.compacted = {topic.name: None for topic in plan.topics if topic.compacted}
         self.partitions = [
             TopicPartition(topic.name, number) for topic in plan.topics for number in range(len(topic.assignment))
         ]
@@ -128,9 +133,12 @@ class Workload:
                     send = Send(
                         f"{name}.{life}", partition, value, -1 if acks == "all" else acks, idempotent, self._now
                     )
+                    if partition.topic in self.history.compacted:
+                        send.key = chance.choice(KEYS)
+                        send.tombstone = send.key in DELETED_KEYS and chance.random() < 0.3
                     self.history.sends.append(send)
                     try:
-                        delivery = await producer.send(partition.topic, value, partition=partition.partition)
+                        delivery = await _send(producer, send)
                     except ReplogError as error:
                         self.history.failed(send, error, self._now)
                         self._told(send)
@@ -207,7 +215,7 @@ class Workload:
             return None
         poll = Poll(
             client,
-            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, r.value or b"") for r in records),
+            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
             invoked_s,
             self._now,
         )
@@ -314,23 +322,14 @@ class Workload:
         """Read everything once more, by one fresh consumer. Raises REQUEST_TIMED_OUT when that takes too long."""
         consumer = self._consumer(self._kernel.stream("drain"))
         consumer.assign(self.partitions)
-        starts = await consumer.beginning_offsets(self.partitions, DRAIN_TIMEOUT_S)
         ends = await consumer.end_offsets(self.partitions, DRAIN_TIMEOUT_S)
         self._from_the_beginning(consumer, "drain")
         found: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in self.partitions}
         until = self._now + DRAIN_TIMEOUT_S
-
-        def missing() -> list[TopicPartition]:
-            return [
-                p for p in self.partitions if starts[p] < ends[p] and (not found[p] or found[p][-1][0] < ends[p] - 1)
-            ]
-
-        while missing():
+        while behind := [tp for tp in self.partitions if await _position(consumer, tp) < ends[tp]]:
             if self._now > until:
-                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"not read to the end: {', '.join(map(str, missing()))}")
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"not read to the end: {', '.join(map(str, behind))}")
             poll = await self._read(consumer, "drain", None)
-            if poll is None:  # retention may have taken all that was missing
-                starts = await consumer.beginning_offsets(self.partitions, DRAIN_TIMEOUT_S)
             if isinstance(self.history.reads[-1], Seek):  # retention overtook it in one partition: all begin again
                 found = {partition: [] for partition in self.partitions}
             for record in poll.records if poll is not None else ():
@@ -340,6 +339,26 @@ class Workload:
             records = [record for record in every if record[0] >= starts[partition]]
             self.history.drained[partition] = Drained(partition, starts[partition], ends[partition], tuple(records))
         await consumer.close()
+
+
+async def _position(consumer: Consumer, partition: TopicPartition) -> int:
+    """-1: not known; what is wrong, the next fetch says. There need be no record: some are passed over, or cleaned."""
+    try:
+        return await consumer.position(partition, 1.0)
+    except ReplogError:
+        return -1
+
+
+def _send(producer: Producer, send: Send) -> Coroutine[Any, Any, Delivery]:
+    tp = send.partition
+    if send.tombstone:
+        return producer.send(tp.topic, None, send.key, tp.partition, headers=((IDENTITY, send.value),))
+    return producer.send(tp.topic, send.value, send.key, tp.partition)
+
+
+def _value(record: Record) -> bytes:
+    """What identifies it."""
+    return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""
 
 
 async def _all(tasks: Iterable[asyncio.Task[None]]) -> None:

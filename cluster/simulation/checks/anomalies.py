@@ -6,6 +6,7 @@ Pure. Every consumer here is assigned its partitions by hand, so gaps and steps 
 |---|---|---|
 | lost-write | acknowledged at an offset below one that was read, and never read | acks 0 and 1; below a deletion |
 | unseen | acknowledged, and not there in the end | acks 0 and 1; below a deletion |
+| stale-key | the latest record that is known of a key is not there in the end | tombstones; below a deletion |
 | duplicate | one value at two offsets | producers without idempotence |
 | inconsistent-offsets | two values at one offset | never among reads and acks=all (INV-17) |
 | int-poll-skip, poll-skip | a record between two that one consumer read in turn was passed over | compacted topics |
@@ -58,6 +59,7 @@ def find_anomalies(history: History) -> list[Anomaly]:
         *_duplicates(facts),
         *_lost(facts),
         *_unseen(facts),
+        *_stale_keys(facts),
         *_polls(facts),
         *_sends(history),
         *_latest(history),
@@ -85,16 +87,27 @@ class _Facts:
 
     def may_be_gone(self, partition: TopicPartition, offset: int) -> bool:
         """Whether the record may have been removed on purpose: by a deletion, retention, or for its key."""
+        return partition.topic in self.history.compacted or self.may_be_removed(partition, offset)
+
+    def may_be_removed(self, partition: TopicPartition, offset: int) -> bool:
+        """The same without regard to keys."""
         history = self.history
-        if partition.topic in history.deleted or partition.topic in history.compacted:
-            return True
-        if partition in history.unclean:
+        if partition.topic in history.deleted or partition in history.unclean:
             return True
         if partition.topic in history.retained:
             return offset < self.log_starts.get(partition, 1 << 62)
         if offset < history.committed_deleted.get(partition, -1):
             return True
         return any(_covers(deletion, partition, offset) for deletion in history.deletions)
+
+    def known(self) -> Iterator[tuple[int, Send]]:
+        """Records that were committed, with their offsets; some come twice."""
+        for partition, offsets in self.read.items():
+            for offset, values in offsets.items():
+                for value in values:
+                    if (send := self.sent.get((partition, value))) is not None:
+                        yield offset, send
+        yield from ((send.offset, send) for send in self.promised() if send.offset >= 0)
 
     def promised(self) -> Iterator[Send]:
         """Acknowledged with acks=all: not to be lost."""
@@ -207,6 +220,27 @@ def _unseen(facts: _Facts) -> Iterator[Anomaly]:
                 f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, from "
                 f"{drained.start_offset} to {drained.end_offset}",
             )
+
+
+def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
+    """CL-5: of a compacted topic the last reader finds the latest record of each key that anybody knows of, unless a
+    tombstone may have come behind it."""
+    latest: dict[tuple[TopicPartition, bytes | None], tuple[int, Send]] = {}
+    deleted = {
+        (send.partition, send.key)
+        for send in facts.history.sends
+        if send.tombstone and send.offset < 0 and send.outcome is not Outcome.FAILED
+    }
+    for offset, send in facts.known():
+        if send.partition.topic in facts.history.compacted:
+            of_key = send.partition, send.key
+            latest[of_key] = max(latest.get(of_key, (-1, send)), (offset, send), key=lambda known: known[0])
+    for (partition, key), (offset, send) in latest.items():
+        drained = facts.history.drained.get(partition)
+        if drained is None or send.tombstone or (partition, key) in deleted or facts.may_be_removed(partition, offset):
+            continue
+        if (offset, send.value) not in drained.records:
+            yield Anomaly("stale-key", partition, f"{_shown(send)} at {offset} is the latest of {key!r}, and is gone")
 
 
 def _anything_gone(facts: _Facts, partition: TopicPartition) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cluster.simulation.checks.beliefs import check_beliefs, check_expansion, check_exposure
 from cluster.simulation.checks.commitment import follow_high_watermark, take_leadership
+from cluster.simulation.checks.compaction import check_cleaning
 from cluster.simulation.checks.flushed import Unsynced, check_flushed
 from cluster.simulation.checks.in_sync import check_in_sync
 from cluster.simulation.checks.log_checks import follow_log
@@ -68,7 +69,7 @@ class BrokerCheck:
         """
         self._steps += 1
         self._until_purgatories -= 1
-        if self._until_purgatories <= 0:
+        if self._until_purgatories <= 0 and self._process.state is not DEAD:  # a killed one stopped in mid-step
             rows = self._purgatories.check() + self._sessions.check()
             self._until_purgatories = max(PURGATORY_STEPS, rows // ROWS_A_STEP)
         if self._image.version != self._version:
@@ -107,6 +108,7 @@ class BrokerCheck:
                 or role is not replica.role
                 or (role is not None and role.leader_epoch != replica.epoch)
                 or (leader is not None and leader.state is not replica.state)
+                or (replica.compacted and replica.segments._segments[:-1] != replica.sealed)
             ) and self._changed(replica):
                 changed.append(replica)
         return changed
@@ -154,6 +156,8 @@ class BrokerCheck:
             follow_log(partition, replica)
             if before is not None:
                 _note_losses(partition, before, replica)
+                if replica.compacted and replica.losses == before.losses and not before.failed:
+                    check_cleaning(partition, replica, before.records, replica.records, below=before.end)
         self._changed(replica, first_seen=True)
         return replica
 

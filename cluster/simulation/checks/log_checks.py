@@ -1,8 +1,9 @@
-"""One replica's log by itself: its bounds, its batches and its epoch cache (INV-1, INV-13 to INV-16)."""
+"""One replica's log by itself: its bounds, its batches or records, and its epoch cache (INV-1, INV-13 to INV-16)."""
 
 from collections.abc import Iterable
 
 from cluster.simulation.checks.chain import Chain, cache_text
+from cluster.simulation.checks.compaction import follow_records
 from cluster.simulation.checks.headers import all_headers, headers_from
 from cluster.simulation.checks.partition import Partition
 from cluster.simulation.checks.replica import Replica
@@ -24,6 +25,8 @@ def follow_log(partition: Partition, replica: Replica) -> bool:
         last = replica.chain.last
         if last is not None and last.next != end:
             partition.fail("INV-16", f"broker {replica.broker_id}'s log ends at {end}, and its last batch is {last}")
+    else:
+        follow_records(partition, replica, rewritten=rewritten)
     latest = log.epochs.latest()
     changed = rewritten or latest is not replica.latest or start != replica.start or runs != len(replica.chain.runs)
     replica.end, replica.start, replica.generation, replica.latest = end, start, generation, latest

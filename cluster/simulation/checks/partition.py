@@ -6,6 +6,7 @@ from cluster.simulation.checks.chain import Batch, Chain
 from cluster.simulation.checks.replica import Replica
 from cluster.simulation.checks.violation import Violation
 from replog.log.batch import BatchHeader
+from replog.log.records import Record
 from replog.metadata import PartitionState
 from replog.topic import TopicPartition
 
@@ -19,6 +20,7 @@ class Partition:
         self.deleted = False  # its replicas vanish one by one, as they should: nothing is asked of them
         self.replicas: dict[int, Replica] = {}
         self.batches: dict[tuple[int, int], Batch] = {}  # by leader epoch and base offset
+        self.records: dict[tuple[int, int], Record] = {}  # of a compacted log, by leader epoch and offset
         self.leaders: dict[int, tuple[int, object]] = {}  # by epoch, who acted: broker and incarnation
         self.recorded_leaders: dict[int, int] = {}  # by epoch, whom the controller elected
         self.committed = Chain()  # every batch that a leader's high watermark was ever above

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from cluster.broker.partition import HostedPartition
 from cluster.simulation.checks.chain import Chain, cache_text
+from cluster.simulation.checks.kept import Kept
 from cluster.simulation.process import DEAD, SimulatedProcess
 from follower.partition import PartitionFollower
 from leader.follower_state import FollowerState
@@ -12,6 +13,7 @@ from leader.partition import PartitionLeader
 from replog.log.epoch_cache import EpochEntry
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, OffsetMetadata
+from replog.log.segment import Segment
 from replog.metadata import NO_BROKER_EPOCH
 
 UNSEEN = OffsetMetadata(-1)
@@ -47,8 +49,10 @@ class Replica:
         "lost_below",
         "place",
         "process",
+        "records",
         "registered",
         "role",
+        "sealed",
         "segments",
         "start",
         "state",
@@ -65,6 +69,8 @@ class Replica:
         self.take_log(hosted.log)
         self.compacted = hosted.log.config.compacted
         self.chain = Chain()  # stays empty for a compacted log, whose replicas hold different batches (CL-10)
+        self.records: dict[int, Kept] = {}  # of a compacted log instead, by offset
+        self.sealed: list[Segment] = []  # of a compacted log, as last seen
         self.failed = False
         self.losses = losses  # of its disk, when it was first seen
         self.lost_below = 0  # its disk lost something, and it has not copied again what it had up to here

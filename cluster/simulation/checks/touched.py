@@ -23,7 +23,7 @@ WATCHED: dict[type, tuple[frozenset[str], Callable[[Any], Path | None]]] = {
     PartitionLeader: (frozenset({"leader_epoch", "state"}), _of_log),
     PartitionFollower: (frozenset({"leader_epoch"}), _of_log),
     Log: (frozenset({"_high_watermark", "log_end_offset", "log_start_offset"}), lambda log: log.directory),
-    Segments: (frozenset({"generation"}), lambda segments: segments._directory),
+    Segments: (frozenset({"generation", "_swap"}), lambda segments: segments._directory),
     Segment: (frozenset({"next_offset"}), lambda segment: segment.path.parent),
     LeaderEpochCache: (frozenset({"_entries"}), lambda cache: cache.path.parent),
 }

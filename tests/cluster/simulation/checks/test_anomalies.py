@@ -83,6 +83,35 @@ def test_an_honest_history_has_no_anomalies(story: Story) -> None:
     assert story.anomalies == []
 
 
+# stale-key
+
+
+def _keyed(story: Story, *, tombstone: bool = False, told: bool = True) -> None:
+    """Records 0 and 2 of one key and 1 of another; the last reader finds 0 and 1."""
+    story.history.compacted["t"] = None
+    story.sent(0, 0, key=b"a")
+    story.sent(1, 1, key=b"b")
+    story.sent(2, 2 if told else None, key=b"a", tombstone=tombstone)
+    story.drained([0, 1], end=3)
+
+
+def test_stale_key_is_an_older_record_of_a_key_whose_latest_is_gone(story: Story) -> None:
+    _keyed(story)
+    assert story.anomalies == ["stale-key"]
+
+
+@pytest.mark.parametrize("excuse", ["a tombstone", "not known", "deleted", "unclean", "a tombstone came behind it"])
+def test_stale_key_nearly(excuse: str, story: Story) -> None:
+    _keyed(story, tombstone=excuse == "a tombstone", told=excuse != "not known")
+    if excuse == "deleted":
+        story.deleted(3)
+    if excuse == "unclean":
+        story.history.unclean[TP] = None
+    if excuse == "a tombstone came behind it":
+        story.sent(3, key=b"a", tombstone=True).outcome = Outcome.UNKNOWN
+    assert story.anomalies == []
+
+
 # lost-write, unseen
 
 

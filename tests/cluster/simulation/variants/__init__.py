@@ -1,10 +1,10 @@
 """Every wrong variant by its name."""
 
-from tests.cluster.simulation.variants import clients, elections, replication, storage, truncation
+from tests.cluster.simulation.variants import clients, compaction, elections, replication, storage, truncation
 from tests.cluster.simulation.variants.variant import Variant
 
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
-    for module in (truncation, replication, elections, storage, clients)
+    for module in (truncation, replication, elections, storage, compaction, clients)
     for variant in module.VARIANTS
 }
