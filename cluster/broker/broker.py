@@ -186,7 +186,7 @@ class Broker:
             self._lifecycle.broker_epoch,
             self._clock,
             self._backoff(),
-            self._on_follower_high_watermark,
+            self.manager.on_followed,
             self.manager.follower_quota,
         )
 
@@ -205,9 +205,6 @@ class Broker:
 
     def _on_controller_heard(self) -> None:
         self.manager.hearing.controller_ms = self._clock.monotonic_ms()
-
-    def _on_follower_high_watermark(self, tp: TopicPartition) -> None:
-        self.manager.touched(tp, high_watermark_advanced=False)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -134,6 +134,7 @@ class LogCleaner:
             await in_thread(partial(fsync_directory, found.directory))
             if self._logs.get(tp) is not found or not found.compaction.finish_swap(swap):
                 return False
+            self._manager.stirred[tp] = None
             await in_thread(partial(fsync_directory, found.directory))
             if not await self._note(tp, found, task, min(group[-1].next_offset, end_offset)):
                 return False

@@ -26,7 +26,7 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-OnProgress = Callable[[TopicPartition], None]
+OnFollowed = Callable[[TopicPartition, bool], None]  # and whether consumers can see it
 
 
 class Fetcher:
@@ -39,14 +39,14 @@ class Fetcher:
         broker_epoch: int,
         clock: Clock,
         backoff: Backoff,
-        on_high_watermark: OnProgress,
+        on_followed: OnFollowed,
         quota: ReplicationQuota,
     ) -> None:
         self._timeout_ms = config.replica_socket_timeout_ms
         self._channel = channel
         self._clock = clock
         self._backoff = backoff
-        self._on_high_watermark = on_high_watermark
+        self._on_followed = on_followed
         self.session = FetchSession(config, broker_epoch, quota, self._on_progress, self._on_defect)
         self._last_sent_ms = 0
         self._wake = asyncio.Event()
@@ -138,8 +138,7 @@ class Fetcher:
             tell("replication", partition=str(tp), note=progress.note)
         elif progress.high_watermark_fell:
             log.info("high watermark fell", partition=str(tp), leader=leader)  # HW-14
-        if progress.high_watermark_changed or progress.truncated_to is not None:
-            self._on_high_watermark(tp)  # consumers wait here, too (FE-14, FT-4)
+        self._on_followed(tp, progress.high_watermark_changed or progress.truncated_to is not None)
 
     def _on_defect(self, replica: Replica, error: Exception) -> None:
         log.exception(

@@ -1,7 +1,10 @@
-"""What a broker does on its own clock: ISR checks, checkpoints, retention, forgetting and deleting what is over."""
+"""What a broker does on its own clock: ISR checks, checkpoints, retention, forgetting and deleting what is over.
+
+What is done every second looks only at logs that something has happened to, and at those with something due yet.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import structlog
@@ -13,6 +16,7 @@ from replog.log.changes import is_passing
 from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
 from replog.log.errors import TooManyOpenFiles
+from replog.log.log import Log
 from replog.log.open_file import sync_all
 from replog.log.open_files import OPEN_FILES
 from replog.properties import MAX_LONG
@@ -27,43 +31,49 @@ Chore = Callable[[], Awaitable[None]]
 
 
 class Housekeeping:
-    """One task per chore. What waits for the disk does so in a thread; the logs' own state is touched on the loop."""
+    """One task per interval. What waits for the disk does so in a thread; the logs' state is touched on the loop."""
 
     def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
         self._manager = manager
         self._logs = logs
-        self._flushed_ms: dict[TopicPartition, int] = {}  # when `flush.ms` was last kept
+        self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs to look at, and since when
+        self._unsaved = asyncio.Event()
+        self._unsaved.set()  # perhaps
+        logs.on_unsaved = self._unsaved.set
+        manager.stirred.update(dict.fromkeys(logs.logs))
 
     async def run(self) -> None:
         """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
         config = self._manager.config
-        chores: list[tuple[int, Chore]] = [
-            (config.replica_lag_time_max_ms // 2, self._check_isrs),
-            (config.replica_high_watermark_checkpoint_interval_ms, self._checkpoint_high_watermarks),
-            (config.log_flush_offset_checkpoint_interval_ms, self._checkpoint_log_offsets),
-            (config.log_retention_check_interval_ms, self._enforce_retention),
-            (config.producer_id_expiration_check_interval_ms, self._expire_producers),
-            (EPOCHS_INTERVAL_MS, self._save_epochs),
-            (FILES_INTERVAL_MS, self._flush),
-            (FILES_INTERVAL_MS, self._sync_files),
-            (FILES_INTERVAL_MS, self._delete_expired),
+        chores: list[tuple[int, Sequence[Chore]]] = [
+            (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
+            (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
+            (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
+            (config.log_retention_check_interval_ms, [self._enforce_retention]),
+            (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
+            (EPOCHS_INTERVAL_MS, [self._save_epochs]),
+            (FILES_INTERVAL_MS, [self._flush, self._sync_files, self._delete_expired]),
         ]
         async with asyncio.TaskGroup() as group:
-            for interval_ms, chore in chores:
-                group.create_task(self._every(interval_ms, chore))
+            for interval_ms, some in chores:
+                group.create_task(self._every(interval_ms, some))
 
-    async def _every(self, interval_ms: int, chore: Chore) -> None:
+    async def _every(self, interval_ms: int, chores: Sequence[Chore]) -> None:
         while True:
             await asyncio.sleep(interval_ms / 1000)
-            try:
-                await chore()
-            except ReplogError as error:
-                if isinstance(error, TooManyOpenFiles):
-                    log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
-                    continue
-                if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-                    raise
+            for chore in chores:
+                await self._try(chore)
+
+    async def _try(self, chore: Chore) -> None:
+        try:
+            await chore()
+        except ReplogError as error:
+            if isinstance(error, TooManyOpenFiles):
+                log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
+            elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._manager.on_storage_error(error)
+            else:
+                raise
 
     async def _check_isrs(self) -> None:
         self._manager.check_isrs()  # ISR-5
@@ -90,25 +100,28 @@ class Housekeeping:
 
     async def _save_epochs(self) -> None:
         """EP-9. Where there is no room they are left for the next time: until then the batches tell them."""
-        if self._logs.unsaved:
-            try:
-                await in_thread(self._logs.save_epochs)
-            except ReplogError as error:
-                if not is_passing(error):
-                    raise
+        await self._unsaved.wait()
+        self._unsaved.clear()
+        try:
+            await in_thread(self._logs.save_epochs)
+        except ReplogError as error:
+            if not is_passing(error):
+                raise
+            self._unsaved.set()
 
     async def _flush(self) -> None:
-        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and
-        everything every `flush.ms` (LG-18)."""
+        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and all that
+        has waited for `flush.ms` (LG-18)."""
         now_ms = self._manager.clock.monotonic_ms()
-        logs = self._logs.logs
-        self._flushed_ms = {tp: ms for tp, ms in self._flushed_ms.items() if tp in logs}
-        for tp, log in logs.items():
-            due = False
-            if log.config.flush_ms < MAX_LONG:
-                due = now_ms - self._flushed_ms.setdefault(tp, now_ms) >= log.config.flush_ms
-            if due:
-                self._flushed_ms[tp] = now_ms
+        stirred, self._manager.stirred = self._manager.stirred, {}
+        for tp in stirred:
+            if (log := self._logs.get(tp)) is not None:
+                self._restless.setdefault((tp, log), now_ms)
+        for (tp, log), since_ms in list(self._restless.items()):
+            if self._logs.get(tp) is not log or log.failure is not None:
+                del self._restless[tp, log]
+                continue
+            due = now_ms - since_ms >= log.config.flush_ms
             task = log.flush_task(None if due else log.bases[1])
             if task is None:
                 continue
@@ -119,6 +132,8 @@ class Housekeeping:
                     raise
                 continue  # deleted or moved meanwhile, its directory renamed (LG-17): the disk is not to blame
             log.flushed(task)
+            if due:
+                self._restless[tp, log] = now_ms
 
     async def _sync_files(self) -> None:
         """What has to be closed, or had to be, before anybody asked for its fsync (`open_files`)."""
@@ -126,6 +141,13 @@ class Housekeeping:
             await in_thread(lambda: sync_all(files))
 
     async def _delete_expired(self) -> None:
-        expired = self._logs.take_expired(self._manager.clock.wall_ms())
+        """LG-15, LG-17. Of a log with nothing more to come no more is looked at."""
+        now_ms = self._manager.clock.wall_ms()
+        expired = self._logs.take_expired(now_ms)
+        for tp, log in list(self._restless):
+            expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
+            unflushed = log.log_end_offset if log.config.flush_ms < MAX_LONG else log.bases[1]
+            if log.recovery_point >= unflushed and not log.deleted:
+                del self._restless[tp, log]
         if expired:
             await in_thread(partial(remove, expired))

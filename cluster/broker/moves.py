@@ -172,6 +172,7 @@ class ReplicaMoves:
         old, hosted = self._logs.get(tp), self._manager.hosted[tp]
         new = self._logs.swap(tp, self._manager.clock.wall_ms())
         hosted.replace_log(new)
+        self._manager.stirred[tp] = None
         del self._moves[tp]
         assert old is not None
         log.info(

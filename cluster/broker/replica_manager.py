@@ -63,6 +63,7 @@ class ReplicaManager:
         self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
         self._sessions: dict[TopicPartition, dict[FetchSession, None]] = {}  # who fetches each partition
         self._marked: dict[FetchSession, None] = {}  # those with a partition that was touched since the last drain
+        self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs, for whoever takes them
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may yet put somebody out of the ISR
 
     def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
@@ -130,6 +131,12 @@ class ReplicaManager:
             self.touched(tp, high_watermark_advanced=True)
         self.propose(tp, leader)
 
+    def on_followed(self, tp: TopicPartition, visible: bool) -> None:
+        """This replica has followed its leader; if that is `visible`, consumers may wait here for it (FE-14, FT-4)."""
+        self.stirred[tp] = None
+        if visible:
+            self.touched(tp, high_watermark_advanced=False)
+
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
         """Records were appended, or the HW advanced, or the role changed: check what waits for that, soon (PR-6).
 
@@ -138,7 +145,7 @@ class ReplicaManager:
         if not self._moved:
             self._drain_soon()
         self._moved[tp] = self._moved.get(tp, False) or high_watermark_advanced
-        self._not_level[tp] = None
+        self._not_level[tp] = self.stirred[tp] = None
         for session in self._sessions.get(tp, ()):
             session.mark(tp)
             self._marked[session] = None

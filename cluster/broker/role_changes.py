@@ -204,6 +204,7 @@ class RoleChanges:
             partition = self._manager.hosted[tp]
             if partition.topic_id == topic.topic_id:
                 partition.configure(config, self._broker_id)
+                self._manager.stirred[partition.topic_partition] = None
                 if partition.leader is not None:
                     partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
                     self._manager.touched(tp, high_watermark_advanced=True)

@@ -18,6 +18,9 @@ class DeletedFiles:
     def __init__(self) -> None:
         self._waiting: list[tuple[Path, int | None]] = []
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def set_aside(self, paths: Iterable[Path]) -> None:
         """Rename each to `.deleted`; those that do not exist are skipped."""
         for path in paths:
@@ -37,7 +40,7 @@ class DeletedFiles:
         self._waiting = [(path, now_ms if since is None else since) for path, since in self._waiting]
 
     def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:
-        """Those whose delay has passed: `remove` them."""
+        """Those whose delay has passed: `remove` them. It begins with the first call."""
         if not self._waiting:
             return []
         self.seen(now_ms)

@@ -36,6 +36,7 @@ class LogDirectories:
         """Take every directory, or none: raises what `LogManager` does."""
         self.managers: list[LogManager] = []
         self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None
+        self.on_unsaved: Callable[[], None] = lambda: None
         self._wishes: dict[TopicPartition, LogManager] = {}  # where replicas to come are to be created
         try:
             for directory in directories:
@@ -47,6 +48,7 @@ class LogDirectories:
                     log_dirs=len(directories),
                 )
                 manager.on_truncated = lambda tp, offset: self.on_truncated(tp, offset)
+                manager.on_unsaved = lambda: self.on_unsaved()
                 self.managers.append(manager)
         except ReplogError:
             self.abandon()
@@ -74,11 +76,6 @@ class LogDirectories:
     def get(self, tp: TopicPartition) -> Log | None:
         home = self._home(tp)
         return home.get(tp) if home is not None else None
-
-    @property
-    def unsaved(self) -> bool:
-        """Whether `save_epochs` has anything to do."""
-        return any(manager.unsaved for manager in self.managers)
 
     def topic_id(self, tp: TopicPartition) -> bytes | None:
         home = self._home(tp)

@@ -59,6 +59,7 @@ class Log:
         self.log_start_offset = loaded.log_start_offset
         self.recovery_point = 0
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
+        self.deleted = loaded.segments.deleted  # files that wait for `file.delete.delay.ms` (LG-15)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
         self._writer = LogWriter(loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
@@ -365,7 +366,7 @@ class Log:
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
 
-        Their files are renamed to `.deleted`; `take_expired_files` has those after `file.delete.delay.ms`.
+        Their files are renamed, and are in `deleted` from then on.
         """
         with self._working:
             bounds = (self.log_start_offset, self.high_watermark, self.log_end_offset)
@@ -380,10 +381,6 @@ class Log:
                 self._segments.remove_first(expired)
                 self._segments.deleted.seen(now_ms)
         return expired
-
-    def take_expired_files(self, now_ms: int) -> list[Path]:
-        """The `.deleted` files whose delay has passed (LG-15), to be removed; it begins with the first call."""
-        return self._segments.deleted.take_expired(now_ms, self.config.file_delete_delay_ms)
 
     # -- flushing, closing
 

@@ -78,7 +78,8 @@ class LogManager:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
-        self.unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
+        self.on_unsaved: Callable[[], None] = lambda: None  # there is something for `save_epochs`
+        self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
         self._gone: dict[TopicPartition, None] = {}  # that the checkpoints may name still
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._loaded = False
@@ -222,7 +223,11 @@ class LogManager:
 
     def _attend(self, tp: TopicPartition, log: Log) -> None:
         log.on_recovery_point_lowered = partial(self._truncated, tp, log)
-        log.epochs.on_unsaved = partial(self.unsaved.__setitem__, log, None)
+        log.epochs.on_unsaved = partial(self._note_unsaved, log)
+
+    def _note_unsaved(self, log: Log) -> None:
+        self._unsaved[log] = None
+        self.on_unsaved()
 
     def _truncated(self, tp: TopicPartition, log: Log) -> None:
         """What has become lower must be so after a crash too."""
@@ -345,10 +350,10 @@ class LogManager:
     # -- upkeep
 
     def take_expired(self, now_ms: int) -> list[Path]:
-        """Deleted replicas' directories and segments' files whose delay has passed: to be removed (LG-15, LG-17)."""
+        """Deleted replicas' directories whose delay has passed: to be removed (LG-17)."""
         expired = [path for path, since, delay in self._doomed if now_ms - since >= delay]
         self._doomed = [(path, since, delay) for path, since, delay in self._doomed if now_ms - since < delay]
-        return expired + [path for log in self._all().values() for path in log.take_expired_files(now_ms)]
+        return expired
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Have every log forget the producers that were silent for so long (PS-11); returns how many."""
@@ -367,12 +372,12 @@ class LogManager:
 
     def save_epochs(self) -> None:
         """Make durable what logs have noted of epochs, in any thread; where a rename came in between, the next time."""
-        logs = {log: log.epochs.path for log in list(self.unsaved)}
+        logs = {log: log.epochs.path for log in list(self._unsaved)}
         for log in logs:
-            self.unsaved.pop(log, None)
+            self._unsaved.pop(log, None)
         failures = save_all(log.epochs for log in logs)
         failed = [log for log in logs if log.epochs in failures]
-        self.unsaved.update(dict.fromkeys(failed))
+        self._unsaved.update(dict.fromkeys(failed))
         for log in failed:
             if log.epochs.path == logs[log] and log in self._all().values():
                 raise failures[log.epochs]

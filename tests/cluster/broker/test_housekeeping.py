@@ -23,13 +23,16 @@ async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(
     await eventually(lambda: all_of_it.recovery_point == 10, what=lambda: all_of_it.recovery_point)
 
 
-async def test_high_watermarks_are_checkpointed(cluster: InProcessCluster) -> None:
+async def test_high_watermarks_are_checkpointed_by_leaders_and_followers(cluster: InProcessCluster) -> None:
     """HW-11."""
-    await cluster.start_broker(1, replica_high_watermark_checkpoint_interval_ms=50)
-    await cluster.create_topic("t", replication_factor=1)
-    await cluster.produce(TP, batch(b"one", b"two"))
-    checkpoint = cluster.directory / "broker-1" / "replication-offset-checkpoint"
-    await eventually(lambda: checkpoint.exists() and "t 0 2" in checkpoint.read_text())
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, replica_high_watermark_checkpoint_interval_ms=50)
+    await cluster.create_topic("t")
+    checkpoints = [cluster.directory / f"broker-{id}" / "replication-offset-checkpoint" for id in (1, 2, 3)]
+    for end in ("t 0 2", "t 0 4"):
+        await cluster.produce(TP, batch(b"one", b"two"))
+        for path in checkpoints:
+            await eventually(lambda path=path, end=end: path.exists() and end in path.read_text())
 
 
 async def test_expired_segments_go_and_their_files_follow(cluster: InProcessCluster) -> None:
@@ -69,10 +72,38 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCl
     await cluster.create_topic("t", replication_factor=1, flush_ms="60000")
     assert broker._logs is not None
     chores = Housekeeping(broker.manager, broker._logs)
+    await cluster.produce(TP, batch(b"one"))
+    broker.manager.stirred[TP] = None  # the broker's own chores may have taken it
     await chores._flush()
-    assert list(chores._flushed_ms) == [TP]
+    await chores._delete_expired()
+    assert list(chores._restless) == [(TP, cluster.log(1, TP))]
     request = controller_pb2.DeleteTopicRequest(topic="t")
     await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
     await eventually(lambda: TP not in broker.manager.hosted)
     await chores._flush()
-    assert not chores._flushed_ms
+    assert not chores._restless
+
+
+async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_something_is_due(
+    cluster: InProcessCluster,
+) -> None:
+    broker = await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, segment_bytes="2000", file_delete_delay_ms="0")
+    for _ in range(10):
+        await cluster.produce(TP, batch(b"x" * 500))
+    assert broker._logs is not None
+    chores, log = Housekeeping(broker.manager, broker._logs), cluster.log(1, TP)
+    log.recovery_point = 0  # whatever the broker's own chores have done by now
+    broker.manager.stirred = {}
+    await chores._flush()
+    await chores._delete_expired()
+    assert (log.recovery_point, chores._restless) == (0, {})
+    broker.manager.stirred = {TP: None}
+    await chores._flush()
+    assert log.recovery_point == log.segments[-1].base_offset
+    log.maybe_increment_log_start_offset(log.recovery_point)
+    log.delete_old_segments(0)
+    assert log.deleted
+    await chores._delete_expired()
+    assert not log.deleted
+    assert not chores._restless

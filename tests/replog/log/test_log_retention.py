@@ -112,9 +112,9 @@ def test_w_l7_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
     assert log.delete_old_segments(5000) == 1
     names = {f"00000000000000000000{suffix}.deleted" for suffix in (".log", ".index", ".timeindex", ".digest")}
     assert {path.name for path in tmp_path.glob("*.deleted")} == names
-    remove(log.take_expired_files(5999))
+    remove(log.deleted.take_expired(5999, 1000))
     assert {path.name for path in tmp_path.glob("*.deleted")} == names
-    assert remove(log.take_expired_files(6000)) == 4
+    assert remove(log.deleted.take_expired(6000, 1000)) == 4
     assert not list(tmp_path.glob("*.deleted"))
 
 

@@ -112,9 +112,9 @@ def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
     waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
     assert len(waiting) == 10, waiting
     delay = log.config.file_delete_delay_ms
-    assert remove(log.take_expired_files(1000)) == 0  # the delay begins with the first call
-    assert remove(log.take_expired_files(1000 + delay - 1)) == 0
-    assert remove(log.take_expired_files(1000 + delay)) == 10
+    assert remove(log.deleted.take_expired(1000, delay)) == 0  # the delay begins with the first call
+    assert remove(log.deleted.take_expired(1000 + delay - 1, delay)) == 0
+    assert remove(log.deleted.take_expired(1000 + delay, delay)) == 10
     assert not list(tmp_path.glob("*.deleted"))
 
 
