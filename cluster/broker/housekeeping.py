@@ -40,7 +40,7 @@ class Housekeeping:
         self._unsaved = asyncio.Event()
         self._unsaved.set()  # perhaps
         logs.on_unsaved = self._unsaved.set
-        manager.stirred.update(dict.fromkeys(logs.logs))
+        manager.stirred.update(dict.fromkeys(manager.hosted))
 
     async def run(self) -> None:
         """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
@@ -115,8 +115,9 @@ class Housekeeping:
         now_ms = self._manager.clock.monotonic_ms()
         stirred, self._manager.stirred = self._manager.stirred, {}
         for tp in stirred:
-            if (log := self._logs.get(tp)) is not None:
-                self._restless.setdefault((tp, log), now_ms)
+            hosted = self._manager.hosted.get(tp)
+            if hosted is not None and _has_something_due(hosted.log):
+                self._restless.setdefault((tp, hosted.log), now_ms)
         for (tp, log), since_ms in list(self._restless.items()):
             if self._logs.get(tp) is not log or log.failure is not None:
                 del self._restless[tp, log]
@@ -146,8 +147,12 @@ class Housekeeping:
         expired = self._logs.take_expired(now_ms)
         for tp, log in list(self._restless):
             expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
-            unflushed = log.log_end_offset if log.config.flush_ms < MAX_LONG else log.bases[1]
-            if log.recovery_point >= unflushed and not log.deleted:
+            if not _has_something_due(log):
                 del self._restless[tp, log]
         if expired:
             await in_thread(partial(remove, expired))
+
+
+def _has_something_due(log: Log) -> bool:
+    to_flush = log.log_end_offset if log.config.flush_ms < MAX_LONG else log.bases[1]
+    return log.recovery_point < to_flush or bool(log.deleted)
