@@ -54,7 +54,7 @@ class FutureReplica:
         request = self._follower.next_fetch(now_ms, max_bytes)
         if request is None:
             return NO_PROGRESS
-        answer = read_log(self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True).answer
+        answer = read_log(self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True)
         progress = self._follower.on_answer(request, answer, now_ms)
         self._agrees = answer.error is ErrorCode.NONE and answer.diverging is None and progress.note is None
         return progress

@@ -16,7 +16,7 @@ from enum import Enum
 from follower.out_of_range import RestartAt, TruncateTo, recover_from_out_of_range
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, check_leader_epoch, read_log
+from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, read_log
 from replog.log.batch import parse_header
 from replog.log.errors import TooManyOpenFiles, UnexpectedAppendOffset
 from replog.log.log import Log
@@ -134,14 +134,14 @@ class PartitionFollower:
 
     def fetch_as_consumer(
         self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
-    ) -> PartitionRead:
+    ) -> FetchAnswer:
         """Answer a consumer that the leader sent here, up to the bound that this replica knows (FE-20, FE-21).
 
         Errors are in the answer, never raised; they say nothing about the partition, only about this copy of it.
         """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
-            return PartitionRead(FetchAnswer(error))
+            return FetchAnswer(error)
         return read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
 
     # Answers

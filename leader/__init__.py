@@ -8,8 +8,8 @@
 | the in-sync set and its proposals (ISR-1 to ISR-11) | `isr.py` |
 | the queue of proposals to the controller (ISR-8) | `alter_partition_queue.py` |
 | whom it hears, and whether it is alone (divergence 29) | `hearing.py` |
-| a follower's stream: what was named, what was told, what is due (FE-10, FE-17, FE-23) | `fetch_session.py` |
-| what a fetch may read under its limits (FE-8 to FE-11) | `fetch_sizes.py` |
+| a stream of fetches: what was named, what was told, what is due (FE-9, FE-10, FE-17) | `fetch_session.py` |
+| what a follower may read (FE-23), and a consumer | `follower_session.py`, `consumer_session.py` |
 | the replica that a consumer is sent to (FE-19) | `read_replica.py` |
 | the offset for a timestamp (FE-22) | `list_offsets.py` |
 | requests that wait (PR-8, FE-12, FT-23) | `delayed_produce.py`, `delayed_fetch.py`, `delayed_delete_records.py` |

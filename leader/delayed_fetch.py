@@ -1,13 +1,12 @@
-"""A fetch that waits for enough data (FE-12 to FE-15)."""
+"""Whether a fetch is answered at once (FE-11), and what ends its wait for enough data (FE-12 to FE-15)."""
 
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition, check_leader_epoch, diverges
+from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
 from replog.log.log import Log
 from replog.log.offsets import Isolation, OffsetMetadata, OffsetSnapshot
-from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
 
 
@@ -21,16 +20,14 @@ class Reader(Protocol):
     def leader_epoch(self) -> int: ...
 
 
-ReaderLookup = Callable[[TopicPartition], Reader | ErrorCode]
-"""Who serves a partition on this broker, or why nobody does (1.4)."""
-
-
-class FetchRow(NamedTuple):
-    """One partition of the parked fetch, and where its fetch offset lay when it was first read."""
-
-    topic_partition: TopicPartition
-    request: FetchPartition
-    metadata: OffsetMetadata | None  # None: not known, and it counts nothing
+def is_enough(answers: Iterable[FetchAnswer], min_bytes: int) -> bool:
+    """Whether there is enough data, or news that is not data."""
+    total = 0
+    for answer in answers:
+        total += len(answer.records)
+        if answer.is_refusal or answer.preferred_read_replica is not None:
+            return True
+    return total >= min_bytes
 
 
 class AwaitedBytes:
@@ -48,40 +45,6 @@ class AwaitedBytes:
         self.total += available - self._of.get(topic_partition, 0)
         self._of[topic_partition] = available
         return self.total >= self.min_bytes  # G
-
-
-class DelayedFetch(DelayedOperation[TopicPartition]):
-    """A consumer's fetch: completes when `min_bytes` are there over all partitions, or some partition has other news.
-
-    It answers nothing itself: `respond` reads every partition again, for fresh bounds and fresh errors (FE-13).
-    """
-
-    def __init__(
-        self,
-        rows: Iterable[FetchRow],
-        isolation: Isolation,
-        min_bytes: int,
-        lookup: ReaderLookup,
-        timeout_ms: int,
-        respond: Callable[[], None],
-    ) -> None:
-        super().__init__(timeout_ms)
-        self._rows = {row.topic_partition: row for row in rows}
-        self._isolation = isolation
-        self._awaited = AwaitedBytes(min_bytes)
-        self._lookup = lookup
-        self._respond = respond
-
-    def try_complete(self, moved: Collection[TopicPartition]) -> bool:
-        for topic_partition in moved:
-            row = self._rows[topic_partition]
-            reader = self._lookup(topic_partition)
-            if self._awaited.note(topic_partition, available_bytes(reader, row.request, row.metadata, self._isolation)):
-                return self.force_complete()
-        return False
-
-    def on_complete(self) -> None:
-        self._respond()
 
 
 def available_bytes(

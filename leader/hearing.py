@@ -21,9 +21,17 @@ class Hearing:
 
         Others then lead, if anybody does. One without followers is the only one that can.
         """
-        silent_ms = now_ms - max(self.session_ms, SIGNS_OF_LIFE_MS)
+        silent_ms = self._silent_ms(now_ms)
         return (
-            self.controller_ms < silent_ms
+            self.misses_controller(now_ms)
             and bool(followers)
             and all(self._brokers.get(broker_id, silent_ms - 1) < silent_ms for broker_id in followers)
         )
+
+    def misses_controller(self, now_ms: int) -> bool:
+        """Whether the controller was not heard for a session."""
+        return self.controller_ms < self._silent_ms(now_ms)
+
+    def _silent_ms(self, now_ms: int) -> int:
+        """Who was heard before then was silent for a session."""
+        return now_ms - max(self.session_ms, SIGNS_OF_LIFE_MS)

@@ -4,7 +4,7 @@
 |---|---|---|
 | metadata names this broker leader | `become_leader` | 2.1, ST-11 to ST-15 |
 | produce | `append` | PR-1 to PR-3 |
-| a follower's fetch | `fetch_as_follower` | FE-1 to FE-7, then ST-7 to ST-10 |
+| a follower's fetch | `fetch_as_follower`, then `on_fetched` | FE-1 to FE-7, ST-7 to ST-10 |
 | a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7, FE-19 |
 | ListOffsets | `list_offset` | FE-22 |
 | OffsetsForLeaderEpoch | `end_offset_for_epoch` | FT-17 |
@@ -34,7 +34,7 @@ from leader.isr import (
 from leader.list_offsets import bound, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, PartitionRead, answer_of, check_leader_epoch, read_log
+from replog.fetch import FetchAnswer, FetchPartition, answer_of, check_leader_epoch, read_log
 from replog.log.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import (
@@ -58,14 +58,6 @@ class LeaderAppend:
     required_offset: int
     leader_epoch: int
     high_watermark_advanced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FollowerRead(PartitionRead):
-    """A follower's fetch, and what it moved by itself."""
-
-    high_watermark_advanced: bool = False
-    log_start_changed: bool = False  # the follower's, and with it perhaps the low watermark (FT-23)
 
 
 class PartitionLeader:
@@ -189,20 +181,9 @@ class PartitionLeader:
 
     # Fetch
 
-    def fetch_as_follower(
-        self,
-        asker: Asker,
-        request: FetchPartition,
-        *,
-        max_bytes: int,
-        min_one: bool,
-        now_ms: int,
-        record_progress: bool,
-    ) -> FollowerRead:
+    def fetch_as_follower(self, asker: Asker, request: FetchPartition, *, max_bytes: int, min_one: bool) -> FetchAnswer:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
-        `record_progress` is False for the second read of a parked fetch, which says nothing new about the follower
-        (ST-9). While a follower is level, each request of the same asker counts (ST-7).
         OFFSET_OUT_OF_RANGE comes with the log's start and end, all that the follower needs to recover.
         """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
@@ -213,11 +194,8 @@ class PartitionLeader:
         if error is ErrorCode.NONE and self._is_zombie(asker):
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
-            return FollowerRead(FetchAnswer(error))
-        read = read_log(self.log, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=min_one)
-        if not record_progress or read.answer.error is not ErrorCode.NONE or read.answer.diverging is not None:
-            return FollowerRead(read.answer, read.metadata)
-        return self._record_progress(asker, request, read, now_ms)
+            return FetchAnswer(error)
+        return read_log(self.log, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=min_one)
 
     def fetch_as_consumer(
         self,
@@ -228,7 +206,7 @@ class PartitionLeader:
         min_one: bool,
         client_rack: str = "",
         alone: bool = False,
-    ) -> PartitionRead:
+    ) -> FetchAnswer:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 
         A consumer that names its rack is sent to the replica there, without records, if one has what it asks (FE-19).
@@ -236,14 +214,14 @@ class PartitionLeader:
         """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
-            return PartitionRead(FetchAnswer(error))
+            return FetchAnswer(error)
         preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
         if preferred != self.broker_id:
-            return PartitionRead(answer_of(self.log, preferred_read_replica=preferred))
-        read = read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
-        if alone and read.answer.error is ErrorCode.NONE and request.fetch_offset >= bound(self.log, isolation):
-            return PartitionRead(FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        return read
+            return answer_of(self.log, preferred_read_replica=preferred)
+        answer = read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
+        if alone and answer.error is ErrorCode.NONE and request.fetch_offset >= bound(self.log, isolation):
+            return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return answer
 
     def _read_replica(self, client_rack: str, fetch_offset: int) -> int:
         """Who should serve a consumer of this rack: this broker, or a follower that the controller has in sync."""
@@ -262,25 +240,28 @@ class PartitionLeader:
         broker, epoch = self._brokers.broker(asker.replica_id), asker.broker_epoch
         return epoch != NO_BROKER_EPOCH and broker is not None and epoch < broker.broker_epoch
 
-    def _record_progress(self, asker: Asker, request: FetchPartition, read: PartitionRead, now_ms: int) -> FollowerRead:
-        """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark."""
+    def on_fetched(self, asker: Asker, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
+        """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark.
+
+        Call it once for a request, with its first read; a refusal counts nothing (ST-9). True if it moved the high
+        watermark or the follower's log start, and with it perhaps the low watermark (FT-23). While a follower is
+        level, each request of the same asker counts (ST-7).
+        """
+        if answer.is_refusal:
+            return False
         before = self.replicas[asker.replica_id]
         after = before.after_fetch(
             asker,
             fetch_offset=request.fetch_offset,
             log_start_offset=request.log_start_offset,
-            leader_end_offset=read.answer.log_end_offset,
+            leader_end_offset=answer.log_end_offset,
             now_ms=now_ms,
         )
         self.replicas[asker.replica_id] = after
         self._expand_isr(asker.replica_id, after)
         moved = after.log_end_offset != before.log_end_offset
-        return FollowerRead(
-            read.answer,
-            read.metadata,
-            high_watermark_advanced=moved and self.advance_high_watermark(now_ms),
-            log_start_changed=after.log_start_offset != before.log_start_offset,
-        )
+        advanced = moved and self.advance_high_watermark(now_ms)
+        return advanced or after.log_start_offset != before.log_start_offset
 
     def stops_asking(self, asker: Asker) -> None:
         """Its requests say nothing of this partition any more."""

@@ -9,6 +9,8 @@ from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
+CONSUMER = -1  # the replica id of whoever is none
+
 
 @dataclass(frozen=True, slots=True)
 class FetchPartition:
@@ -35,19 +37,27 @@ class FetchAnswer:
     records: Buffer = b""
     aborted: tuple[AbortedTransaction, ...] = ()  # READ_COMMITTED only (LG-9)
     preferred_read_replica: int | None = None  # where the consumer had better fetch; no records then (FE-19)
+    place: OffsetMetadata | None = None  # where the fetch offset lies, if it was read; it stays on this broker
+
+    @property
+    def is_refusal(self) -> bool:
+        """An error or a divergence: nothing was read."""
+        return self.error is not ErrorCode.NONE or self.diverging is not None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """One request of a follower's fetch session (divergence 11); sizes in bytes, times in milliseconds."""
+    """One request of a fetch session (divergence 11); sizes in bytes, times in milliseconds."""
 
-    replica_id: int
+    replica_id: int  # CONSUMER, or whose replicas they are
     broker_epoch: int
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     named: Mapping[TopicPartition, FetchPartition]  # added or changed since the last request
     forgotten: Sequence[TopicPartition] = ()
+    isolation: Isolation = Isolation.LOG_END
+    rack: str | None = None  # a consumer's, whom a follower may serve too (FE-20); "": the leader names none (FE-19)
 
 
 class SessionRow(NamedTuple):
@@ -64,13 +74,10 @@ class SessionResponse(NamedTuple):
     rows: Sequence[SessionRow]  # those with something new (FE-17)
     pushed: bool = False  # high watermarks that moved (divergence 6)
 
-
-@dataclass(frozen=True, slots=True)
-class PartitionRead:
-    """A fetch of one partition: the answer, and where the fetch offset lies."""
-
-    answer: FetchAnswer
-    metadata: OffsetMetadata | None = None  # None: nothing was read
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return sum(len(row.answer.records) for row in self.rows)
 
 
 def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:
@@ -91,9 +98,7 @@ def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) ->
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
 
 
-def read_log(
-    log: Log, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
-) -> PartitionRead:
+def read_log(log: Log, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool) -> FetchAnswer:
     """Validate the epoch and the offset, then read (FE-4 to FE-7). Errors are in the answer, never raised."""
     offset = request.fetch_offset
     in_range = log.log_start_offset <= offset <= log.log_end_offset
@@ -102,14 +107,14 @@ def read_log(
         if end.end_offset < 0 or offset < log.log_start_offset:
             in_range = False
         elif diverges(end, request.last_fetched_epoch, offset):
-            return PartitionRead(answer_of(log, diverging=end))
+            return answer_of(log, diverging=end)
     if not in_range:
-        return PartitionRead(answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE))
+        return answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
         data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
     except ReplogError as error:
-        return PartitionRead(answer_of(log, error.code))
-    return PartitionRead(answer_of(log, records=data.records, aborted=data.aborted), data.metadata)
+        return answer_of(log, error.code)
+    return answer_of(log, records=data.records, aborted=data.aborted, place=data.metadata)
 
 
 def answer_of(
@@ -120,6 +125,7 @@ def answer_of(
     records: Buffer = b"",
     aborted: tuple[AbortedTransaction, ...] = (),
     preferred_read_replica: int | None = None,
+    place: OffsetMetadata | None = None,
 ) -> FetchAnswer:
     """An answer with the log's offsets as they are now."""
     return FetchAnswer(
@@ -132,4 +138,5 @@ def answer_of(
         records=records,
         aborted=aborted,
         preferred_read_replica=preferred_read_replica,
+        place=place,
     )

@@ -1,116 +1,61 @@
-"""A consumer's fetch: read every partition under the limits, then answer or wait for enough to read (§4)."""
+"""A consumer's stream on the event loop: a request is answered when there is enough to read, and room for it (§4)."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 
 from cluster.broker.replica_manager import ReplicaManager
-from follower.partition import PartitionFollower
-from leader.delayed_fetch import DelayedFetch, FetchRow
-from leader.fetch_sizes import FetchRound, read_partitions
-from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
-from replog.log.offsets import Isolation
-from replog.topic import TopicPartition
+from leader.consumer_session import ConsumerSession
+from replog.fetch import SessionRequest, SessionResponse
 
 ROOM_WAIT_S = 1.0  # how long a fetch waits for room for its answer
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerFetch:
-    """One fetch request; sizes in bytes, times in milliseconds."""
+class ConsumerStream:
+    """Its session, one request at a time."""
 
-    partitions: Sequence[tuple[TopicPartition, FetchPartition]]
-    isolation: Isolation
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    rack: str | None  # the consumer's; None: it is not prepared to read from followers
-
-
-class PendingFetch:
-    """A fetch from its first read to its answer; between the two it may wait, and holds no bytes while it does."""
-
-    def __init__(self, manager: ReplicaManager, request: ConsumerFetch) -> None:
+    def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
-        self._request = request
-        self._leader_only = request.rack is None
-        self._client_rack = request.rack if request.rack and manager.config.replica_selector_class else ""
-        self.limit = min(request.max_bytes, manager.config.fetch_max_bytes)
+        self._ready = asyncio.Event()
+        self._session = self._new_session()
 
-    def read(self, max_bytes: int | None = None) -> FetchRound:
-        """Read all partitions once (FE-8, FE-9), at most `max_bytes`; 0: nothing but their offsets."""
-        nothing = max_bytes == 0
-
-        def read(tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
-            return self._read(tp, partition, max_bytes, min_one and not nothing)
-
-        limit = self.limit if max_bytes is None else min(max_bytes, self.limit)
-        return read_partitions(self._request.partitions, read, limit)
-
-    def _read(self, tp: TopicPartition, partition: FetchPartition, max_bytes: int, min_one: bool) -> PartitionRead:
-        manager, request = self._manager, self._request
-        leader_only = self._leader_only
-        found = manager.leader_for_fetch(tp, partition) if leader_only else manager.reader_for_fetch(tp, partition)
-        if isinstance(found, ErrorCode):
-            return PartitionRead(FetchAnswer(found))
-        if isinstance(found, PartitionFollower):
-            return found.fetch_as_consumer(partition, request.isolation, max_bytes=max_bytes, min_one=min_one)
-        return found.fetch_as_consumer(
-            partition,
-            request.isolation,
-            max_bytes=max_bytes,
-            min_one=min_one,
-            client_rack=self._client_rack,
-            alone=manager.is_alone(found),
+    def _new_session(self) -> ConsumerSession:
+        config = self._manager.config
+        return ConsumerSession(
+            self._manager, self._ready.set, max_bytes=config.fetch_max_bytes, max_wait_ms=config.request_timeout_ms
         )
 
-    def is_answered_by(self, found: FetchRound) -> bool:
-        return found.answers_at_once(max_wait_ms=self._request.max_wait_ms, min_bytes=self._min_bytes)
+    @contextlib.asynccontextmanager
+    async def answered(self, request: SessionRequest, *, goes_on: bool) -> AsyncIterator[SessionResponse]:
+        """The answer, once there is something to say (FE-8 to FE-13); the block hands it to the reader.
 
-    @property
-    def _min_bytes(self) -> int:
-        return min(self._request.min_bytes, self.limit)
+        From the read to the end of the block it has room in the broker's budget; without room in time it comes without
+        records. A request that does not go on from the last one names everything that it wants.
+        """
+        if not goes_on:
+            self.close()
+            self._session = self._new_session()
+        self._ready.clear()
+        manager, session = self._manager, self._session
+        most = min(request.max_bytes, manager.config.fetch_max_bytes)
+        async with manager.answers.share(most, ROOM_WAIT_S) as share:
+            response = session.on_request(request, manager.clock.monotonic_ms(), share.size)
+            if response is not None:
+                share.resize(response.size)
+                yield response
+                return
+        await self._wait()
+        async with manager.answers.share(most, ROOM_WAIT_S) as share:
+            response = session.answer(manager.clock.monotonic_ms(), share.size)
+            share.resize(response.size)
+            yield response
 
-    def park(self, found: FetchRound, respond: Callable[[], None]) -> None:
-        """Wait for more than was found; then, or when it has waited long enough, `respond` once (FE-12)."""
-        operation = DelayedFetch(
-            [FetchRow(tp, partition, found.reads[tp].metadata) for tp, partition in self._request.partitions],
-            isolation=self._request.isolation,
-            min_bytes=self._min_bytes,
-            lookup=self._manager.leader if self._leader_only else self._manager.reader,
-            timeout_ms=min(self._request.max_wait_ms, self._manager.config.request_timeout_ms),
-            respond=respond,
-        )
-        self._manager.fetches.complete_or_watch(operation, [tp for tp, _ in self._request.partitions])
+    async def _wait(self) -> None:
+        deadline_ms = self._session.deadline_ms
+        assert deadline_ms is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((deadline_ms - self._manager.clock.monotonic_ms()) / 1000):
+                await self._ready.wait()
 
-    def answers(self, found: FetchRound) -> list[FetchAnswer]:
-        """In the order of the request."""
-        return [found.reads[tp].answer for tp, _ in self._request.partitions]
-
-
-@contextlib.asynccontextmanager
-async def answered(
-    manager: ReplicaManager, request: ConsumerFetch, turn: contextlib.AbstractAsyncContextManager[object]
-) -> AsyncIterator[list[FetchAnswer]]:
-    """One answer per partition, once there is something to say (FE-8 to FE-13); the block hands them to the reader.
-
-    From the read to the end of the block they have room in the broker's budget, and `turn`: of the answers to one
-    stream each is read when the one before has been taken. Without room in time they come without records.
-    """
-    pending = PendingFetch(manager, request)
-    more: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    async with turn, manager.answers.share(pending.limit, ROOM_WAIT_S) as share:
-        found = pending.read(share.size)
-        if not share.size or pending.is_answered_by(found):
-            share.resize(found.total_bytes)
-            yield pending.answers(found)
-            return
-        pending.park(found, lambda: None if more.done() else more.set_result(None))
-        del found
-    await more
-    async with turn, manager.answers.share(pending.limit, ROOM_WAIT_S) as share:
-        found = pending.read(share.size)
-        share.resize(found.total_bytes)
-        yield pending.answers(found)
+    def close(self) -> None:
+        self._session.close()

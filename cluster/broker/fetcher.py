@@ -22,6 +22,7 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
+from replog.rpc.v1.common_pb2 import ForgottenPartition
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -154,7 +155,7 @@ def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
         partitions=[_wire_partition(tp, fetch) for tp, fetch in request.named.items()],
-        forgotten=[pb.ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in request.forgotten],
+        forgotten=[ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in request.forgotten],
     )
 
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
-from cluster.broker.consume import ConsumerFetch, answered
+from cluster.broker.consume import ConsumerStream
 from cluster.broker.look_ups import LOOK_UP_S
 from cluster.broker.outbox import Outbox
 from cluster.broker.produce import ProduceResult, produce
@@ -13,9 +13,11 @@ from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.partition import PartitionLeader
+from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest, SessionResponse
 from replog.log.offsets import Buffer, Isolation, TimestampAndOffset
+from replog.metadata import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
 from replog.rpc.status import wire_code
@@ -23,8 +25,7 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.topic import TopicPartition
 
-MAX_FETCHES_UNDER_WAY = 64  # per stream; further ones wait in the stream
-MAX_PRODUCES_UNDER_WAY = 1000  # the same
+MAX_PRODUCES_UNDER_WAY = 1000  # per stream; further ones wait in the stream
 MAX_UNSENT_ANSWERS = 1000  # to produces, per stream; they are small
 
 _ISOLATION = {
@@ -119,24 +120,17 @@ class LogService:
     # -- fetch
 
     async def fetch(self, stream: ServerStream) -> None:
-        turn, under_way = asyncio.Lock(), asyncio.Semaphore(MAX_FETCHES_UNDER_WAY)
-
-        async def answer(request: pb.FetchRequest, wanted: ConsumerFetch) -> None:
-            async with answered(self._manager, wanted, turn) as answers:
-                await stream.send(_fetch_response(request, answers))
-
-        try:
-            async with asyncio.TaskGroup() as fetches:
-                while (request := await stream.receive()) is not None:
-                    await under_way.acquire()
-                    task = fetches.create_task(answer(request, _consumer_fetch(request)))
-                    task.add_done_callback(lambda _: under_way.release())
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+        with contextlib.closing(ConsumerStream(self._manager)) as consumer:
+            while (request := await stream.receive()) is not None:
+                wanted = _session_request(request, self._manager.config)
+                async with consumer.answered(wanted, goes_on=request.goes_on) as response:
+                    await stream.send(_fetch_response(request.correlation_id, response))
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
-        async with answered(self._manager, _consumer_fetch(request), contextlib.nullcontext()) as answers:
-            yield _fetch_response(request, answers)
+        with contextlib.closing(ConsumerStream(self._manager)) as consumer:
+            wanted = _session_request(request, self._manager.config)
+            async with consumer.answered(wanted, goes_on=False) as response:
+                yield _fetch_response(request.correlation_id, response)
 
     # -- look-ups
 
@@ -300,7 +294,11 @@ def _check_count(count: int) -> None:
 
 def _check_named_once(partitions: Sequence[Any]) -> None:
     if len({(partition.topic, partition.partition) for partition in partitions}) != len(partitions):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "a request names each partition once")
+        raise _named_twice()
+
+
+def _named_twice() -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, "a request names each partition once")
 
 
 def _topic_partition(named: Any) -> TopicPartition:
@@ -347,27 +345,29 @@ def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
     )
 
 
-def _consumer_fetch(request: pb.FetchRequest) -> ConsumerFetch:
+def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionRequest:
     _check_count(len(request.partitions))
-    rows = [(_topic_partition(partition), _fetch_partition(partition)) for partition in request.partitions]
-    _check_named_once(request.partitions)
-    return ConsumerFetch(
-        partitions=rows,
-        isolation=_isolation(request.isolation_level),
+    named = {_topic_partition(partition): _fetch_partition(partition) for partition in request.partitions}
+    if len(named) < len(request.partitions):
+        raise _named_twice()
+    rack = _optional(request, "rack_id")
+    return SessionRequest(
+        replica_id=CONSUMER,
+        broker_epoch=NO_BROKER_EPOCH,
         max_wait_ms=request.max_wait_ms,
         min_bytes=max(0, request.min_bytes),
         max_bytes=max(0, request.max_bytes),
-        rack=_optional(request, "rack_id"),
+        named=named,
+        forgotten=[_topic_partition(partition) for partition in request.forgotten],
+        isolation=_isolation(request.isolation_level),
+        rack=rack if config.replica_selector_class or rack is None else "",
     )
 
 
-def _fetch_response(request: pb.FetchRequest, answers: list[FetchAnswer]) -> WithRecords[pb.FetchResponse]:
-    results = [
-        _fetch_result(_topic_partition(partition), found)
-        for partition, found in zip(request.partitions, answers, strict=True)
-    ]
-    head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
-    return WithRecords(head, [found.records for found in answers if found.records])
+def _fetch_response(correlation_id: int, response: SessionResponse) -> WithRecords[pb.FetchResponse]:
+    results = [_fetch_result(tp, answer) for tp, _, answer in response.rows]
+    head = pb.FetchResponse(correlation_id=correlation_id, partitions=results)
+    return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
 
 
 def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionResult:

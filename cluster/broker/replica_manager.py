@@ -8,6 +8,7 @@ follower once, and nothing is completed in the middle of something else (ST-5).
 
 import asyncio
 from collections.abc import Callable, Collection
+from typing import Any
 
 import structlog
 
@@ -50,7 +51,6 @@ class ReplicaManager:
         self.started = False  # the image is whole and the roles are taken up; before, this broker is nobody to ask
         self.hearing = Hearing(clock.monotonic_ms())
         self.produces = DelayedOperations(clock)
-        self.fetches = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
@@ -61,8 +61,8 @@ class ReplicaManager:
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal
         self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
-        self._sessions: dict[TopicPartition, dict[FetchSession, None]] = {}  # who fetches each partition
-        self._marked: dict[FetchSession, None] = {}  # those with a partition that was touched since the last drain
+        self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}  # who fetches each partition
+        self._marked: dict[FetchSession[Any], None] = {}  # those with a partition that was touched since the last drain
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs, for whoever takes them
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may yet put somebody out of the ISR
 
@@ -83,15 +83,13 @@ class ReplicaManager:
             return hosted.follower.check_leader_only(current_leader_epoch)
         return self.leader(tp)
 
-    def reader(self, tp: TopicPartition) -> PartitionLeader | PartitionFollower | ErrorCode:
-        """The role, be it the follower's, that serves a consumer which may be sent to followers (FE-20)."""
-        hosted = self.hosted.get(tp)
-        follower = hosted.follower if hosted is not None and not hosted.is_offline else None
-        return self.leader(tp) if follower is None else follower
-
     def is_alone(self, leader: PartitionLeader) -> bool:
         """Whether another may lead by now, and commit, without this one's knowledge (divergence 29)."""
         return self.hearing.nobody(leader.replicas, self.clock.monotonic_ms())
+
+    def misses_controller(self) -> bool:
+        """Whether any leader here may be alone."""
+        return self.hearing.misses_controller(self.clock.monotonic_ms())
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader that this fetch asks, or the first thing that is wrong with it (FE-1)."""
@@ -103,7 +101,10 @@ class ReplicaManager:
         self, tp: TopicPartition, fetch: FetchPartition
     ) -> PartitionLeader | PartitionFollower | ErrorCode:
         """As `leader_for_fetch`, of a consumer that may be sent to followers (FE-20)."""
-        return ErrorCode.INCONSISTENT_TOPIC_ID if self._is_other_topic(tp, fetch) else self.reader(tp)
+        hosted = self.hosted.get(tp)
+        if hosted is None or hosted.follower is None or hosted.is_offline or self._is_other_topic(tp, fetch):
+            return self.leader_for_fetch(tp, fetch)
+        return hosted.follower
 
     def _is_other_topic(self, tp: TopicPartition, fetch: FetchPartition) -> bool:
         """Whether the fetch means a topic of the same name, whose epochs are other ones."""
@@ -114,11 +115,11 @@ class ReplicaManager:
         """The quota that copies of this replica go by, if it is listed (FE-23)."""
         return self.leader_quota if self.hosted[tp].leader_throttled else None
 
-    def watch(self, tp: TopicPartition, session: FetchSession) -> None:
+    def watch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
         """Whatever happens to `tp` marks it in this session."""
         self._sessions.setdefault(tp, {})[session] = None
 
-    def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
+    def unwatch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
         sessions = self._sessions[tp]
         del sessions[session]
         if not sessions:
@@ -193,14 +194,13 @@ class ReplicaManager:
     def _drain(self) -> None:
         moved, self._moved = self._moved, {}
         advanced = [tp for tp, high_watermark_advanced in moved.items() if high_watermark_advanced]
-        self._check(advanced, moved)
+        self._check(advanced)
         marked, self._marked = self._marked, {}
         for session in marked:
             self._tell(session)
 
-    def _check(self, advanced: Collection[TopicPartition], moved: Collection[TopicPartition]) -> None:
+    def _check(self, advanced: Collection[TopicPartition]) -> None:
         self._complete(self.produces, advanced)
-        self._complete(self.fetches, moved)
         self._complete(self.record_deletions, advanced)
 
     @staticmethod
@@ -214,16 +214,16 @@ class ReplicaManager:
         """Other replicas than before count for low watermarks (FT-23)."""
         self._complete(self.record_deletions, partitions)
 
-    def _tell(self, session: FetchSession) -> None:
+    def _tell(self, session: FetchSession[Any]) -> None:
         try:
             session.on_moved(self.clock.monotonic_ms())
         except Exception:
-            log.exception("answering a follower failed")
+            log.exception("answering a fetch failed")
 
     def check_now(self, tp: TopicPartition) -> None:
         """The partition is gone: whatever waits on it is answered before a topic of the same name takes its place,
         in which the same offsets and epochs mean other records."""
-        self._check((tp,), (tp,))
+        self._check((tp,))
         for session in tuple(self._sessions.get(tp, ())):
             session.mark(tp)
             self._tell(session)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from cluster.broker.outbox import Outbox
 from cluster.broker.replica_manager import ReplicaManager
-from leader.fetch_session import FetchSession
+from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.rpc.codec import WithRecords
@@ -25,7 +25,7 @@ class ReplicaStream:
         self._outbox = outbox
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for_ms = 0
-        self.session = FetchSession(
+        self.session = FollowerSession(
             manager,
             lambda response: outbox.put(_wire_response(response)),
             self._arm,

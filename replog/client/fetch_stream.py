@@ -1,7 +1,8 @@
 """What a consumer knows of each partition, and the Fetch stream to each broker that it reads from."""
 
 import asyncio
-from typing import Protocol
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from replog.client.fetch_size import FetchSize
 from replog.client.metadata import Leader, Metadata
@@ -12,6 +13,7 @@ from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
+MAX_NAMED = 1000  # partitions in one request; with more to name it does not wait, and the next one names them
 SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more, a follower is left
 
 
@@ -44,8 +46,8 @@ class PartitionState:
         self.failures = 0  # retriable ones in a row
         self.failed_source: Leader | None = None  # with whom the last failure was
         self.retry_at = 0.0  # loop time, s
-        self.asked_by: FetchStream | None = None  # whose request it is in; never in two, even if its leader moves
-        self.asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as of that request
+        self.asked_by: FetchStream | None = None  # whose session it is in; never in two, even if its leader moves
+        self.asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as it was named last
         self.read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
         self.leader_only_until = 0.0  # a follower failed: the leader need not name one before (loop time, s)
 
@@ -65,6 +67,14 @@ class Chunk:
         self.aborted = aborted  # READ_COMMITTED: to be passed over
 
 
+class Fetch(NamedTuple):
+    """What a stream shall fetch of one partition: for which state, and from whom."""
+
+    state: PartitionState
+    source: Leader
+    topic_id: bytes
+
+
 class FetchOwner(Protocol):
     """The fetcher, as its streams see it."""
 
@@ -73,16 +83,16 @@ class FetchOwner(Protocol):
     partition_max_bytes: int
     size: FetchSize
 
-    def fetchable(self, address: str) -> list[tuple[PartitionState, Leader]]:
-        """The states to read from this broker now, the longest waiting first (FE-10), each with whom to ask."""
-
-    def fetch_request(self, asked: list[tuple[PartitionState, Leader]]) -> log_pb2.FetchRequest:
-        """A request for these, but without partitions or correlation id."""
+    def fetch_request(self) -> log_pb2.FetchRequest:
+        """A request without partitions."""
 
     def answered(self, stream: "FetchStream", state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
-        """Take the answer in; whether its records are wanted."""
+        """Take the answer in; whether the partition is to be fetched on."""
 
     def deliver(self, chunk: Chunk) -> None: ...
+
+    def released(self) -> None:
+        """Another stream may fetch now what this one did."""
 
     def suspect(self, stream: "FetchStream") -> None:
         """The broker is silent: see who leads now."""
@@ -91,7 +101,11 @@ class FetchOwner(Protocol):
 
 
 class FetchStream:
-    """One request at a time to one broker, at most one undelivered response; lives until its first error."""
+    """One request at a time to one broker, at most one undelivered response; lives until its first error.
+
+    It is a fetch session (divergence 11): what it has named the broker goes on to fetch, and a request names only what
+    changed. So a request and its answer cost what happened, however many partitions there are.
+    """
 
     def __init__(self, owner: FetchOwner, address: str) -> None:
         self.address = address
@@ -101,12 +115,18 @@ class FetchStream:
         self._undelivered = 0  # chunks of the last response that the application has not taken
         self._drained = asyncio.Event()
         self._drained.set()
-        self._asked: list[PartitionState] = []
+        self._wanted: dict[TopicPartition, Fetch] = {}
+        self._rack: str | None = None
+        self._named: dict[TopicPartition, Fetch] = {}  # as the broker knows it
+        self._changed: dict[TopicPartition, None] = {}  # where these two may differ, or the offset has moved
         self._correlation_id = 0
         self.task = asyncio.create_task(self._run())
 
-    def wake(self) -> None:
-        """There may be something to fetch."""
+    def want(self, wanted: dict[TopicPartition, Fetch], rack: str | None) -> None:
+        """From here on fetch exactly these, as a client in this rack."""
+        self._wanted, self._rack = wanted, rack
+        self._changed.update((tp, None) for tp, fetch in wanted.items() if self._named.get(tp) != fetch)
+        self._changed.update((tp, None) for tp in self._named if tp not in wanted)
         self._wake.set()
 
     def taken(self) -> None:
@@ -122,50 +142,68 @@ class FetchStream:
         self._release()
 
     def _release(self) -> None:
-        for state in self._asked:
-            state.asked_by = None
-        self._asked = []
+        for fetch in self._named.values():
+            fetch.state.asked_by = None
+        self._named.clear()
 
     async def _run(self) -> None:
         try:
             while True:
                 await self._fetch_once()
         except ReplogError as error:
-            self._owner.lost(self, self._asked, error)
+            self._lost(error)
         except Exception as error:  # noqa: BLE001 (the task's boundary: nobody else would see it)
-            wrapped = ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching from {self.address} failed: {error!r}")
-            self._owner.lost(self, self._asked, wrapped)
+            self._lost(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching from {self.address} failed: {error!r}"))
         finally:
             self._stream.cancel()
             self._release()
 
+    def _lost(self, error: ReplogError) -> None:
+        self._owner.lost(self, [fetch.state for fetch in self._named.values()], error)
+
     async def _fetch_once(self) -> None:
         self._wake.clear()
-        asked = self._owner.fetchable(self.address)
-        self._asked = [state for state, _ in asked]
-        if not asked:
+        request = self._owner.fetch_request()
+        self._name_changes(request)
+        if not self._named:
             await self._wake.wait()
             return
-        request = self._owner.fetch_request(asked)
         self._correlation_id += 1
         request.correlation_id = self._correlation_id
-        for state, source in asked:
-            state.asked_by, state.asked_of = self, source
-            request.partitions.add(
-                topic=state.partition.topic,
-                partition=state.partition.partition,
-                fetch_offset=state.fetch_offset,
-                partition_max_bytes=self._owner.partition_max_bytes,
-                current_leader_epoch=source.epoch,
-                last_fetched_epoch=state.last_epoch,
-                topic_id=self._owner.metadata.view.topics[state.partition.topic].topic_id,
-            )
+        request.goes_on = self._correlation_id > 1
         response = await self._ask(request)
         await self._drained.wait()
         if response is None:
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the fetch stream")
-        self._take(response)
-        self._asked = []
+        self._take(request, response)
+
+    def _name_changes(self, request: log_pb2.FetchRequest) -> None:
+        if self._rack is not None:
+            request.rack_id = self._rack
+        for tp in tuple(islice(self._changed, MAX_NAMED)):
+            del self._changed[tp]
+            named, fetch = self._named.pop(tp, None), self._wanted.get(tp)
+            if named is not None:
+                named.state.asked_by = None
+            if fetch is None or fetch.state.asked_by is not None:  # another stream lets go of it first
+                if named is not None:
+                    request.forgotten.add(topic=tp.topic, partition=tp.partition)
+                    self._owner.released()
+                continue
+            self._named[tp] = fetch
+            self._name(fetch, request.partitions.add(topic=tp.topic, partition=tp.partition))
+        if self._changed:
+            request.max_wait_ms = 0  # the next one names the rest
+
+    def _name(self, fetch: Fetch, partition: log_pb2.FetchPartition) -> None:
+        state = fetch.state
+        state.asked_by, state.asked_of = self, fetch.source
+        partition.fetch_offset = state.fetch_offset or 0
+        partition.partition_max_bytes = self._owner.partition_max_bytes
+        partition.current_leader_epoch = fetch.source.epoch
+        if state.last_epoch is not None:
+            partition.last_fetched_epoch = state.last_epoch
+        partition.topic_id = fetch.topic_id
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
         """Send and receive; a broker that is silent for longer than it was allowed is suspected meanwhile."""
@@ -188,15 +226,15 @@ class FetchStream:
 
         self._suspicion = asyncio.get_running_loop().call_later(delay_s, overdue)
 
-    def _take(self, response: WithRecords[log_pb2.FetchResponse]) -> None:
+    def _take(self, request: log_pb2.FetchRequest, response: WithRecords[log_pb2.FetchResponse]) -> None:
         """Cut the payload into the partitions' chunks, having checked that the answer is to the question."""
         head = response.head
-        told = [(answer.topic, answer.partition) for answer in head.partitions]
+        told = [TopicPartition(answer.topic, answer.partition) for answer in head.partitions]
         payload = memoryview(response.records[0] if response.records else b"")
         sizes = [answer.records_size for answer in head.partitions]
         if (
             head.correlation_id != self._correlation_id
-            or told != [tuple(state.partition) for state in self._asked]
+            or not self._named.keys() >= set(told)
             or any(size < 0 for size in sizes)
             or sum(sizes) != len(payload)
         ):
@@ -205,13 +243,19 @@ class FetchStream:
                 f"{self.address} answered fetch {head.correlation_id} of {told} with {len(payload)} bytes, which is "
                 f"not fetch {self._correlation_id}",
             )
+        for tp in {TopicPartition(asked.topic, asked.partition) for asked in request.partitions}.difference(told):
+            self._named[tp].state.failures = 0  # no news is good news
         position = 0
-        for state, answer in zip(self._asked, head.partitions, strict=True):
+        for tp, answer in zip(told, head.partitions, strict=True):
+            state = self._named[tp].state
             records = payload[position : position + answer.records_size]
             position += answer.records_size
-            state.asked_by = None
-            if self._owner.answered(self, state, answer) and len(records):
+            if not self._owner.answered(self, state, answer):
+                self._wanted.pop(tp, None)
+                self._changed[tp] = None
+            elif len(records):
                 self._undelivered += 1
                 self._drained.clear()
                 aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in answer.aborted_transactions)
                 self._owner.deliver(Chunk(self, state, records, aborted))
+                self._changed[tp] = None

@@ -8,13 +8,13 @@ its first error or silence; none of these is an error of the partition, and only
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from replog.backoff import Backoff
 from replog.client.fetch_size import FetchSize
-from replog.client.fetch_stream import Chunk, FetchStream, PartitionState
+from replog.client.fetch_stream import Chunk, Fetch, FetchStream, PartitionState
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import list_offsets_once
 from replog.client.records import Record, decode_fetched
@@ -79,7 +79,7 @@ class Fetcher:
         self.metadata = metadata
         self.request_timeout_s = settings.request_timeout_s
         self.partition_max_bytes = settings.partition_max_bytes
-        self.states: dict[TopicPartition, PartitionState] = {}  # fetched in this order (FE-10)
+        self.states: dict[TopicPartition, PartitionState] = {}
         self.news = asyncio.Event()  # a chunk, a position or an error
         self.size = FetchSize(settings.max_bytes)
         self._backoff = backoff
@@ -115,18 +115,6 @@ class Fetcher:
 
     # What the fetch streams call.
 
-    def fetchable(self, address: str) -> list[tuple[PartitionState, Leader]]:
-        now = asyncio.get_running_loop().time()
-        ready = []
-        for state in self.states.values():
-            if state.fetch_offset is None or state.error or state.asked_by:
-                continue
-            source = self._source(state)
-            if source is None or source.address != address or (state.retry_at > now and source == state.failed_source):
-                continue
-            ready.append((state, source))
-        return ready
-
     def _source(self, state: PartitionState) -> Leader | None:
         """Whom to read it from: the replica that the leader named, for a while, else the leader (FE-20)."""
         leader = self.metadata.view.leader(state.partition)
@@ -136,22 +124,19 @@ class Fetcher:
         address = self.metadata.view.brokers.get(broker_id)
         if address is None or until <= asyncio.get_running_loop().time():
             state.read_replica = None
-            self._stale.set()
             return leader
         return Leader(broker_id, address, leader.epoch)
 
-    def fetch_request(self, asked: list[tuple[PartitionState, Leader]]) -> log_pb2.FetchRequest:
-        request = log_pb2.FetchRequest(
+    def fetch_request(self) -> log_pb2.FetchRequest:
+        return log_pb2.FetchRequest(
             max_wait_ms=self._settings.max_wait_ms,
             min_bytes=self._settings.min_bytes,
             max_bytes=self.size.bytes,
             isolation_level=log_pb2.READ_COMMITTED if self._settings.read_committed else log_pb2.READ_UNCOMMITTED,
         )
-        now = asyncio.get_running_loop().time()
-        from_followers = any(source != self.metadata.view.leader(state.partition) for state, source in asked)
-        if self._settings.client_rack and (from_followers or all(s.leader_only_until <= now for s, _ in asked)):
-            request.rack_id = self._settings.client_rack
-        return request
+
+    def released(self) -> None:
+        self._stale.set()
 
     def answered(self, stream: FetchStream, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
         if self.states.get(state.partition) is not state:
@@ -190,11 +175,13 @@ class Fetcher:
             return
         state.read_replica = broker_id, asyncio.get_running_loop().time() + METADATA_MAX_AGE_S
         self._stale.set()
+        asyncio.get_running_loop().call_later(METADATA_MAX_AGE_S, self._stale.set)
 
     def _back_to_leader(self, state: PartitionState) -> None:
         """Whatever a follower's trouble is, the leader knows better: it is asked at once (FE-20, FE-21)."""
         state.read_replica = None
         state.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+        asyncio.get_running_loop().call_later(LEADER_ONLY_S, self._stale.set)
         self._retry_later(state)
 
     def deliver(self, chunk: Chunk) -> None:
@@ -213,7 +200,6 @@ class Fetcher:
             return
         chunk.state.fetch_offset = headers[-1].next_offset
         chunk.state.last_epoch = headers[-1].leader_epoch
-        self.states[chunk.state.partition] = self.states.pop(chunk.state.partition)  # to the end (FE-10)
         self._chunks.append(chunk)
         self.news.set()
 
@@ -434,15 +420,31 @@ class Fetcher:
         self.news.set()
 
     def _wake_streams(self) -> None:
-        sources = dict.fromkeys(self._source(state) for state in self.states.values())
-        if None in sources:
-            asyncio.get_running_loop().call_later(self._backoff.delay_s(1), self._stale.set)
-        addresses = dict.fromkeys(source.address for source in sources if source is not None)
-        for address in [address for address in self._streams if address not in addresses]:
+        """Tell each stream what to fetch. Whatever may change that sets `_stale`."""
+        loop = asyncio.get_running_loop()
+        now, wanted = loop.time(), dict[str, dict[TopicPartition, Fetch]]()
+        sources = {state: self._source(state) for state in self.states.values()}
+        if None in sources.values():
+            loop.call_later(self._backoff.delay_s(1), self._stale.set)
+        for state, source in sources.items():
+            if source is None:
+                continue
+            of_broker = wanted.setdefault(source.address, {})
+            delayed = state.retry_at > now and source == state.failed_source
+            if state.fetch_offset is not None and state.error is None and not delayed:
+                topic_id = self.metadata.view.topics[state.partition.topic].topic_id
+                of_broker[state.partition] = Fetch(state, source, topic_id)
+        for address in [address for address in self._streams if address not in wanted]:
             self._streams.pop(address).stop()
-        for address in addresses:
-            stream = self._streams.get(address)
-            if stream is None:
-                stream = FetchStream(self, address)
-                self._streams[address] = stream
-            stream.wake()
+        for address, fetches in wanted.items():
+            if address not in self._streams:
+                self._streams[address] = FetchStream(self, address)
+            self._streams[address].want(fetches, self._rack(fetches.values(), now))
+
+    def _rack(self, fetches: Collection[Fetch], now: float) -> str | None:
+        """The client's, unless one of these partitions is to be read from its leader for now."""
+        if not self._settings.client_rack:
+            return None
+        from_followers = any(fetch.source != self.metadata.view.leader(fetch.state.partition) for fetch in fetches)
+        anywhere = from_followers or all(fetch.state.leader_only_until <= now for fetch in fetches)
+        return self._settings.client_rack if anywhere else None

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from follower.partition import PartitionFollower
-from leader.delayed_fetch import DelayedFetch, FetchRow
+from leader.delayed_fetch import Reader, available_bytes
 from replog.errors import ErrorCode
-from replog.fetch import FetchPartition, PartitionRead
+from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, leader_of, log_of, outcome, pair_of, state
@@ -26,28 +26,34 @@ def follower(tmp_path: Path) -> PartitionFollower:
 
 def consume(
     follower: PartitionFollower, offset: int, epoch: int | None = EPOCH, last_epoch: int | None = None
-) -> PartitionRead:
+) -> FetchAnswer:
     request = FetchPartition(offset, ONE_MIB, epoch, last_epoch)
     return follower.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, max_bytes=ONE_MIB, min_one=True)
 
 
-def offsets(read: PartitionRead) -> list[int]:
-    return [header.base_offset for _, header in iterate_batches(bytes(read.answer.records))]
+def waiting_bytes(serving: Reader | ErrorCode, answer: FetchAnswer, offset: int) -> int | None:
+    """What a consumer that got this answer has to read by now; None: other news."""
+    request = FetchPartition(offset, ONE_MIB, EPOCH)
+    return available_bytes(serving, request, answer.place, Isolation.HIGH_WATERMARK)
+
+
+def offsets(answer: FetchAnswer) -> list[int]:
+    return [header.base_offset for _, header in iterate_batches(bytes(answer.records))]
 
 
 def test_it_serves_what_lies_below_its_own_high_watermark_fe_20(follower: PartitionFollower) -> None:
-    read = consume(follower, 4)
-    assert offsets(read) == [4, 5]
-    assert (read.answer.high_watermark, read.answer.log_start_offset) == (6, 3)
+    answer = consume(follower, 4)
+    assert offsets(answer) == [4, 5]
+    assert (answer.high_watermark, answer.log_start_offset) == (6, 3)
 
 
 @pytest.mark.parametrize("offset", [6, 8, 10])
 def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(
     follower: PartitionFollower, offset: int
 ) -> None:
-    read = consume(follower, offset)
-    assert (outcome(read.answer), bytes(read.answer.records)) == ("ok", b"")
-    assert read.metadata is not None, "so that the fetch can wait"
+    answer = consume(follower, offset)
+    assert (outcome(answer), bytes(answer.records)) == ("ok", b"")
+    assert answer.place is not None, "so that the fetch can wait"
 
 
 @pytest.mark.parametrize(
@@ -66,9 +72,9 @@ def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(
 def test_it_refuses_by_its_own_log_and_epoch_fe_2(
     follower: PartitionFollower, offset: int, epoch: int | None, last_epoch: int | None, expected: str
 ) -> None:
-    read = consume(follower, offset, epoch, last_epoch)
-    assert outcome(read.answer) == expected
-    assert bool(read.answer.records) == (expected == "ok")
+    answer = consume(follower, offset, epoch, last_epoch)
+    assert outcome(answer) == expected
+    assert bool(answer.records) == (expected == "ok")
 
 
 def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_moves_fe_14(tmp_path: Path) -> None:
@@ -76,23 +82,14 @@ def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_mo
     pair = pair_of(log_of(tmp_path / "1", "0:0-4"), log_of(tmp_path / "2"), epoch=EPOCH)
     pair.catch_up()
     append_record(pair.leader.log, EPOCH)
-    read = consume(pair.follower, 5)
-    answers: list[PartitionRead] = []
-    parked = DelayedFetch(
-        [FetchRow(TP, FetchPartition(5, ONE_MIB, EPOCH), read.metadata)],
-        Isolation.HIGH_WATERMARK,
-        1,
-        lambda _: pair.follower,
-        500,
-        lambda: answers.append(consume(pair.follower, 5)),
-    )
-    assert not parked.try_complete([TP])
+    answer = consume(pair.follower, 5)
+    assert waiting_bytes(pair.follower, answer, 5) == 0
     assert pair.round().appended_bytes
-    assert not parked.try_complete([TP]), "what is appended is not yet committed"
+    assert waiting_bytes(pair.follower, answer, 5) == 0, "what is appended is not yet committed"
     while not pair.round().high_watermark_changed:
         pass
-    assert parked.try_complete([TP])
-    assert offsets(answers[0]) == [5]
+    assert waiting_bytes(pair.follower, answer, 5)
+    assert offsets(consume(pair.follower, 5)) == [5]
 
 
 @pytest.mark.parametrize("what", ["a new epoch", "a cut", "the leadership", "nobody serves it"])
@@ -100,25 +97,15 @@ def test_a_waiting_consumer_is_answered_when_its_follower_changes_fe_12(tmp_path
     log = log_of(tmp_path, "3:0-9", high_watermark=6)
     follower = PartitionFollower(TP, log, backoff_ms=100)
     follower.become_follower(state(epoch=EPOCH), NOW_MS)
-    read = consume(follower, 9)
-    serving: list[object] = [follower]
-    answered: list[bool] = []
-    parked = DelayedFetch(
-        [FetchRow(TP, FetchPartition(9, ONE_MIB, EPOCH), read.metadata)],
-        Isolation.HIGH_WATERMARK,
-        1,
-        lambda _: serving[0],  # type: ignore[return-value, arg-type]
-        500,
-        lambda: answered.append(True),
-    )
-    assert not parked.try_complete([TP])
+    answer = consume(follower, 9)
+    assert waiting_bytes(follower, answer, 9) == 0
+    serving: Reader | ErrorCode = follower
     if what == "a new epoch":
         follower.become_follower(state(epoch=EPOCH + 1, partition_epoch=1), NOW_MS)
     elif what == "a cut":
         log.truncate_to(8)
     elif what == "the leadership":
-        serving[0] = leader_of(log, state(leader=2, epoch=EPOCH + 1, partition_epoch=1))
+        serving = leader_of(log, state(leader=2, epoch=EPOCH + 1, partition_epoch=1))
     else:
-        serving[0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert parked.try_complete([TP])
-    assert answered == [True]
+        serving = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert waiting_bytes(serving, answer, 9) is None

@@ -155,14 +155,9 @@ class Replicas(RuleBasedStateMachine):
         def arrive() -> None:
             role = self.roles[to]
             if isinstance(role, PartitionLeader):
-                answer = role.fetch_as_follower(
-                    Asker(sender, broker_epoch),
-                    request,
-                    max_bytes=150,
-                    min_one=True,
-                    now_ms=self.now_ms,
-                    record_progress=True,
-                ).answer
+                caller = Asker(sender, broker_epoch)
+                answer = role.fetch_as_follower(caller, request, max_bytes=150, min_one=True)
+                role.on_fetched(caller, request, answer, self.now_ms)
                 pushed = (role.leader_epoch, role.high_watermark)
             else:
                 answer, pushed = FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER), (-1, -1)

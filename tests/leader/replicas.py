@@ -10,7 +10,7 @@ from typing import Any
 
 from follower.partition import FollowerProgress, PartitionFollower
 from leader.follower_state import Asker
-from leader.partition import FollowerRead, LeaderAppend, PartitionLeader
+from leader.partition import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.batch import iterate_batches
@@ -120,7 +120,7 @@ def fetch(
     *,
     now_ms: int = NOW_MS,
     **changes: Any,
-) -> FollowerRead:
+) -> FetchAnswer:
     """A fetch by a replica, in the leader's own epoch unless `current_leader_epoch` says otherwise."""
     request = FetchPartition(
         offset,
@@ -129,14 +129,10 @@ def fetch(
         last_epoch,
         changes.get("log_start_offset", 0),
     )
-    return leader.fetch_as_follower(
-        Asker(replica_id, changes.get("broker_epoch", 100 + replica_id)),
-        request,
-        max_bytes=ONE_MIB,
-        min_one=True,
-        now_ms=now_ms,
-        record_progress=changes.get("record_progress", True),
-    )
+    asker = Asker(replica_id, changes.get("broker_epoch", 100 + replica_id))
+    answer = leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+    leader.on_fetched(asker, request, answer, now_ms)
+    return answer
 
 
 def produce(leader: PartitionLeader, *, acks: int = -1, now_ms: int = NOW_MS) -> LeaderAppend:
@@ -161,14 +157,9 @@ class LeaderFollowerPair:
             self.now_ms = max(self.now_ms, self.follower.next_retry_ms)
         request = self.follower.next_fetch(self.now_ms, ONE_MIB)
         assert request is not None, f"nothing to fetch: {self.follower.fetch_state} {self.follower.failure}"
-        answer = self.leader.fetch_as_follower(
-            Asker(self.replica_id, 100 + self.replica_id),
-            request,
-            max_bytes=ONE_MIB,
-            min_one=True,
-            now_ms=self.now_ms,
-            record_progress=True,
-        ).answer
+        asker = Asker(self.replica_id, 100 + self.replica_id)
+        answer = self.leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+        self.leader.on_fetched(asker, request, answer, self.now_ms)
         self.rounds.append((request.fetch_offset, request.last_fetched_epoch, outcome(answer)))
         return self.follower.on_answer(request, answer, self.now_ms)
 

@@ -1,4 +1,4 @@
-"""Fetches that wait for data, and which partitions of a fetch are read how far (FE-8 to FE-15).
+"""Fetches that are answered at once, and fetches that wait for data (FE-11 to FE-15).
 
 The table W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt.
 """
@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from leader.delayed_fetch import DelayedFetch, FetchRow
-from leader.fetch_sizes import is_enough, read_partitions
-from leader.follower_state import Asker
+from leader.delayed_fetch import AwaitedBytes, available_bytes, is_enough
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, PartitionRead
+from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.errors import LogStorageError
 from replog.log.offsets import EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, fetch, leader_of, log_of, record, state
+from tests.leader.replicas import ONE_MIB, TP, append_record, fetch, leader_of, log_of, state
 from tests.replog.log.test_disk_failures import files_limited_to
 
 OTHER = TopicPartition("t", 1)
@@ -24,7 +22,7 @@ EPOCH = 3
 
 
 class Parked:
-    """One parked fetch; `answered` counts its completions."""
+    """One parked fetch."""
 
     def __init__(
         self,
@@ -37,25 +35,24 @@ class Parked:
         last_epoch: int | None = None,
     ) -> None:
         self.leaders = leaders
-        self.answered = 0
-        request = FetchPartition(offset, max_bytes, EPOCH, last_epoch)
-        rows = []
+        self.isolation = isolation
+        self.awaited = AwaitedBytes(min_bytes)
+        self.request = FetchPartition(offset, max_bytes, EPOCH, last_epoch)
+        self.places = {}
         for tp, leader in leaders.items():
             assert isinstance(leader, PartitionLeader)
             if isolation is Isolation.LOG_END:
-                read = fetch(leader, 2, offset, last_epoch, record_progress=False)
+                answer = fetch(leader, 2, offset, last_epoch)
             else:
-                read = leader.fetch_as_consumer(request, isolation, max_bytes=max_bytes, min_one=True)
-            assert not read.answer.records
-            rows.append(FetchRow(tp, request, read.metadata))
-        self.operation = DelayedFetch(rows, isolation, min_bytes, self.leaders.__getitem__, 500, self.answer)
-
-    def answer(self) -> None:
-        self.answered += 1
+                answer = leader.fetch_as_consumer(self.request, isolation, max_bytes=max_bytes, min_one=True)
+            assert not answer.records
+            self.places[tp] = answer.place
 
     def completes(self) -> bool:
-        assert self.operation.try_complete(self.leaders) is bool(self.answered)
-        return bool(self.answered)
+        return any(
+            self.awaited.note(tp, available_bytes(leader, self.request, self.places[tp], self.isolation))
+            for tp, leader in self.leaders.items()
+        )
 
 
 def leader_at_100(directory: Path, high_watermark: int = 100) -> PartitionLeader:
@@ -113,35 +110,10 @@ def test_divergence_completes_fe_12_h(leader: PartitionLeader) -> None:
 
 
 def test_places_that_are_not_known_count_nothing_fe_12_f5(leader: PartitionLeader) -> None:
-    rows = [
-        FetchRow(TP, FetchPartition(100, ONE_MIB, EPOCH), OffsetMetadata(100)),
-        FetchRow(OTHER, FetchPartition(100, ONE_MIB, EPOCH), None),
-    ]
-    answers: list[int] = []
-    operation = DelayedFetch(rows, Isolation.LOG_END, 1, lambda _: leader, 500, lambda: answers.append(1))
+    request = FetchPartition(100, ONE_MIB, EPOCH)
     grow(leader, 300)
-    assert not operation.try_complete([TP, OTHER])
-    assert operation.force_complete()
-    assert answers == [1]
-
-
-# Which partitions are read how far
-
-
-def test_the_first_partition_with_data_makes_progress_fe_9(tmp_path: Path) -> None:
-    """Real logs: an empty first partition does not use up the right to a whole first batch."""
-    empty = leader_at_100(tmp_path / "empty")
-    full = leader_of(log_of(tmp_path / "full", "3:0-99"), state(epoch=EPOCH))
-    leaders = {TP: empty, OTHER: full}
-    requests = [(TP, FetchPartition(100, 10, EPOCH)), (OTHER, FetchPartition(0, 10, EPOCH))]
-    found = read_partitions(
-        requests,
-        lambda tp, request, max_bytes, min_one: leaders[tp].fetch_as_follower(
-            Asker(2, 102), request, max_bytes=max_bytes, min_one=min_one, now_ms=NOW_MS, record_progress=True
-        ),
-        10,
-    )
-    assert [len(read.answer.records) for read in found.reads.values()] == [0, len(record(3, 0))]
+    for place in (OffsetMetadata(100), None):
+        assert available_bytes(leader, request, place, Isolation.LOG_END) == 0
 
 
 @pytest.mark.parametrize(
@@ -158,14 +130,6 @@ def test_the_first_partition_with_data_makes_progress_fe_9(tmp_path: Path) -> No
 def test_data_or_news_is_answered_at_once_fe_11(answer: FetchAnswer, at_once: bool) -> None:
     """The data of all partitions together."""
     assert is_enough([FetchAnswer(records=b"x" * 50), answer], 100) is at_once
-
-
-@pytest.mark.parametrize(("tps", "max_wait_ms", "at_once"), [([TP], 500, False), ([TP], 0, True), ([], 500, True)])
-def test_with_nothing_to_wait_for_it_is_answered_at_once_fe_11(
-    tps: list[TopicPartition], max_wait_ms: int, at_once: bool
-) -> None:
-    found = read_partitions([(tp, FetchPartition(0, 1)) for tp in tps], lambda *_: PartitionRead(FetchAnswer()), 1000)
-    assert found.answers_at_once(max_wait_ms=max_wait_ms, min_bytes=1) is at_once
 
 
 def test_a_log_that_was_moved_completes_what_waits_on_places_of_the_old_one_7_7(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from leader.follower_state import Asker
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -23,18 +24,16 @@ def leader(tmp_path: Path) -> PartitionLeader:
 
 def test_a_follower_is_told_the_high_watermark_from_before_its_own_effect_fe_4(leader: PartitionLeader) -> None:
     fetch(leader, 3, 30, 9)
-    read = fetch(leader, 2, 30, 9)
-    assert read.high_watermark_advanced
-    assert (read.answer.high_watermark, leader.high_watermark) == (25, 30)
+    assert (fetch(leader, 2, 30, 9).high_watermark, leader.high_watermark) == (25, 30)
 
 
 def consume(
     leader: PartitionLeader, offset: int, isolation: Isolation = Isolation.HIGH_WATERMARK, **request: int
 ) -> tuple[str, bytes]:
-    read = leader.fetch_as_consumer(
+    answer = leader.fetch_as_consumer(
         FetchPartition(offset, ONE_MIB, **request), isolation, max_bytes=ONE_MIB, min_one=True
     )
-    return outcome(read.answer), bytes(read.answer.records)
+    return outcome(answer), bytes(answer.records)
 
 
 @pytest.mark.parametrize("isolation", [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED])
@@ -140,8 +139,10 @@ def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path: Path) -> No
     leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=9), state(), brokers)
     leader.delete_records(5)
     assert leader.low_watermark() == -1
-    assert fetch(leader, 2, 10, 0, log_start_offset=5).log_start_changed
-    assert not fetch(leader, 2, 10, 0, log_start_offset=5).log_start_changed
+    asker, request = Asker(2, 102), FetchPartition(10, ONE_MIB, 0, 0, log_start_offset=5)
+    answer = leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+    assert leader.on_fetched(asker, request, answer, NOW_MS), "its log start moved"
+    assert not leader.on_fetched(asker, request, answer, NOW_MS)
     assert leader.low_watermark() == -1, "3 has not fetched"
     brokers.change(3, fenced=True)
     assert leader.low_watermark() == 5
@@ -149,4 +150,4 @@ def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path: Path) -> No
 
 def test_a_damaged_segment_is_an_answer_and_not_an_exception(leader: PartitionLeader) -> None:
     leader.log.abandon()
-    assert fetch(leader, 2, 20, 6, now_ms=NOW_MS).answer.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert fetch(leader, 2, 20, 6, now_ms=NOW_MS).error is ErrorCode.KAFKA_STORAGE_ERROR

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leader.fetch_session import PUSH_DELAY_MS, FetchSession
+from leader.follower_session import PUSH_DELAY_MS, FollowerSession
 from leader.isr import PendingShrink
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -32,7 +32,7 @@ class Host:
         self.looks = 0
         self.sent: list[SessionResponse] = []
         self.now_ms = NOW_MS
-        self.session = FetchSession(self, self.sent.append, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
+        self.session = FollowerSession(self, self.sent.append, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         self.looks += 1
@@ -41,10 +41,10 @@ class Host:
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
         return self.quota
 
-    def watch(self, tp: TopicPartition, session: FetchSession) -> None:
+    def watch(self, tp: TopicPartition, session: FollowerSession) -> None:
         self.watched[tp] = None
 
-    def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
+    def unwatch(self, tp: TopicPartition, session: FollowerSession) -> None:
         del self.watched[tp]
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:

@@ -34,10 +34,10 @@ def test_never_is_before_any_monotonic_time() -> None:
 
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "changes"),
-    [(11, 0, {}), (10, 3, {}), (10, 0, {"current_leader_epoch": 9}), (10, 0, {"record_progress": False})],
-    ids=["diverging", "out of range", "fenced", "second read of a parked fetch"],
+    [(11, 0, {}), (10, 3, {}), (10, 0, {"current_leader_epoch": 9})],
+    ids=["diverging", "out of range", "fenced"],
 )
-def test_only_an_accepted_first_read_is_progress_st_9(
+def test_only_an_accepted_read_is_progress_st_9(
     tmp_path: Path, offset: int, last_epoch: int, changes: dict[str, int]
 ) -> None:
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(epoch=1))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leader.fetch_sizes import is_enough
+from leader.delayed_fetch import is_enough
 from leader.follower_state import FollowerState
 from leader.partition import PartitionLeader
 from leader.read_replica import ReadReplica, read_replica
@@ -63,7 +63,7 @@ def consume(leader: PartitionLeader, rack: str, offset: int = 5, epoch: int | No
     request = FetchPartition(offset, ONE_MIB, epoch)
     return leader.fetch_as_consumer(
         request, Isolation.HIGH_WATERMARK, max_bytes=ONE_MIB, min_one=True, client_rack=rack
-    ).answer
+    )
 
 
 def test_a_consumer_is_sent_to_its_rack_without_records(leader: PartitionLeader) -> None:

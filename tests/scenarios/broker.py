@@ -10,7 +10,9 @@ from cluster.broker.replica_manager import ReplicaManager
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
 from leader.alter_partition_queue import AlterPartitionQueue
+from leader.consumer_session import ConsumerSession
 from leader.fetch_session import FetchSession
+from leader.follower_session import FollowerSession
 from leader.isr import IsrProposal
 from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
@@ -73,11 +75,10 @@ class Broker(ReplicaManager):
         super().__init__(config, image, clock, submit, self._fail)
         self.id = broker_id
         self.produces = WaitingRequests(clock)
-        self.fetches = WaitingRequests(clock)
         self.record_deletions = WaitingRequests(clock)
         self.proposals = AlterPartitionQueue()
         self.sent: dict[TopicPartition, IsrProposal] | None = None  # to the controller, not answered yet
-        self.sessions: dict[FetchSession, None] = {}
+        self.sessions: dict[FetchSession[Any], None] = {}
         self.hears_metadata = True
         self.alive = True
 
@@ -96,21 +97,31 @@ class Broker(ReplicaManager):
 
     @property
     def purgatories(self) -> tuple[WaitingRequests, ...]:
-        return self.produces, self.fetches, self.record_deletions
+        return self.produces, self.record_deletions
+
+    @property
+    def waiting_fetches(self) -> tuple[int, int]:
+        """Partitions that are watched for fetches, by each that does, and fetches that wait."""
+        return sum(map(len, self._sessions.values())), sum(s.deadline_ms is not None for s in self.sessions)
 
     @property
     def next_wake_ms(self) -> int | None:
         """When something that waits here is due next."""
         deadlines = [purgatory.next_deadline_ms for purgatory in self.purgatories]
-        deadlines += [session.next_wake_ms for session in self.sessions]
+        deadlines += [session.next_wake_ms for session in self.sessions if isinstance(session, FollowerSession)]
+        deadlines += [session.deadline_ms for session in self.sessions]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def on_time(self) -> None:
         """Whatever is due."""
         for purgatory in self.purgatories:
             purgatory.expire()
+        now_ms = self.clock.monotonic_ms()
         for session in tuple(self.sessions):
-            session.on_time(self.clock.monotonic_ms())
+            if isinstance(session, FollowerSession):
+                session.on_time(now_ms)
+            elif session.deadline_ms is not None and now_ms >= session.deadline_ms:
+                session._ready(now_ms)
 
     def host(self, tp: TopicPartition, log: Log) -> None:
         self.hosted[tp] = HostedPartition(tp, b"", log)
@@ -159,8 +170,31 @@ class Broker(ReplicaManager):
         )
         return session in self.sessions
 
-    def open_session(self, send: Callable[[SessionResponse], None]) -> FetchSession:
-        session = FetchSession(
+    def answer_consumer(
+        self, request: SessionRequest, respond: Callable[[dict[TopicPartition, FetchAnswer]], None]
+    ) -> bool:
+        """A consumer's fetch, on a stream of its own. True if it waits."""
+        config = self.config
+
+        def answer(response: SessionResponse) -> None:
+            del self.sessions[session]
+            session.close()
+            respond({row.topic_partition: row.answer for row in response.rows})
+
+        session = ConsumerSession(
+            self,
+            lambda: answer(session.answer(self.clock.monotonic_ms(), config.fetch_max_bytes)),
+            max_bytes=config.fetch_max_bytes,
+            max_wait_ms=config.request_timeout_ms,
+        )
+        self.sessions[session] = None
+        response = session.on_request(request, self.clock.monotonic_ms(), config.fetch_max_bytes)
+        if response is not None:
+            answer(response)
+        return session in self.sessions
+
+    def open_session(self, send: Callable[[SessionResponse], None]) -> FollowerSession:
+        session = FollowerSession(
             self,
             send,
             lambda: None,

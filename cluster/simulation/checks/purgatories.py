@@ -4,9 +4,7 @@ from cluster.broker.delayed import DelayedOperations
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.process import SimulatedProcess
-from leader.delayed_fetch import DelayedFetch, available_bytes
 from leader.delayed_produce import DelayedProduce
-from replog.errors import ErrorCode
 from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
 
@@ -28,7 +26,6 @@ class Purgatories:
         self._process = process
         self._kinds = {
             "produce": manager.produces,
-            "fetch": manager.fetches,
             "DeleteRecords": manager.record_deletions,
         }
         self._late: dict[str, tuple[int, int]] = {}  # by kind: the deadline, and when it was first seen to have passed
@@ -87,10 +84,4 @@ def _could_be_answered(operation: Operation) -> bool:
     if isinstance(operation, DelayedProduce):
         pending = [produce for produces in operation._pending.values() for produce in produces.values()]
         return all(operation._check(produce) is not None for produce in pending)
-    if not isinstance(operation, DelayedFetch):
-        return False
-    rows = [(row, operation._lookup(tp)) for tp, row in operation._rows.items()]
-    if any(not isinstance(reader, ErrorCode) and reader.log.failure is not None for _, reader in rows):
-        return False  # the disk has failed, and the broker is about to stop
-    found = [available_bytes(reader, row.request, row.metadata, operation._isolation) for row, reader in rows]
-    return None in found or sum(filter(None, found)) >= operation._awaited.min_bytes
+    return False

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition
 from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
@@ -83,13 +84,13 @@ def test_a_partition_whose_disk_failed_is_led_no_more_even_when_its_high_waterma
     assert waiting.result() == ErrorCode.KAFKA_STORAGE_ERROR
     for found in (manager.leader(TP), manager.leader_for_epoch(TP, 0), manager.leader_for_epoch(TP, 9)):
         assert found is ErrorCode.KAFKA_STORAGE_ERROR
-    assert manager.reader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair: VirtualPair) -> None:
     hosted, manager = pair.hosted(2), pair.brokers[2].manager
     assert manager.leader_for_epoch(TP, 9) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert manager.reader(TP) is hosted.follower
+    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is hosted.follower
     break_files(hosted.log)
     pair.network.block("broker-1", "broker-2")
 
@@ -101,7 +102,7 @@ def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair: VirtualPair
         pair.run(append(), pair.processes[2])
     assert pair.brokers[2].failed
     assert manager.leader_for_epoch(TP, 9) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert manager.reader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_copy_from_the_beginning_meets_it(pair: VirtualPair) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.consume import ConsumerFetch, answered
-from cluster.broker.replica_manager import ReplicaManager
+from cluster.broker.consume import ConsumerStream
 from replog.client import Consumer, Record, fetcher
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer
+from replog.fetch import SessionRequest, SessionResponse
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -29,13 +28,17 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Bytes of records that each broker gave to consumers."""
     bytes_by_broker: Counter[int] = Counter()
 
-    @contextlib.asynccontextmanager
-    async def counted(manager: ReplicaManager, request: ConsumerFetch, turn: Any) -> AsyncIterator[list[FetchAnswer]]:
-        async with answered(manager, request, turn) as answers:
-            bytes_by_broker[manager.config.node_id] += sum(len(answer.records) for answer in answers)
-            yield answers
+    answered = ConsumerStream.answered
 
-    monkeypatch.setattr("cluster.broker.log_service.answered", counted)
+    @contextlib.asynccontextmanager
+    async def counted(
+        self: ConsumerStream, request: SessionRequest, *, goes_on: bool
+    ) -> AsyncIterator[SessionResponse]:
+        async with answered(self, request, goes_on=goes_on) as response:
+            bytes_by_broker[self._manager.config.node_id] += response.size
+            yield response
+
+    monkeypatch.setattr(ConsumerStream, "answered", counted)
     return bytes_by_broker
 
 

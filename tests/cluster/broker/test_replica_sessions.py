@@ -186,9 +186,7 @@ class Waits(DelayedOperation[TopicPartition]):
 async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader: Leader) -> None:
     """KAFKA-17234, KAFKA-17240: produces, fetches and deletions are looked at each by itself."""
     manager, fault = leader.manager, ValueError("the answer cannot be written")
-    waiting = {kind: Waits(fault) for kind in (manager.produces, manager.fetches)} | {
-        manager.record_deletions: Waits(None)
-    }
+    waiting = {manager.produces: Waits(fault), manager.record_deletions: Waits(None)}
     for kind, operation in waiting.items():
         kind.complete_or_watch(operation, [LED])
         operation.ready = True

@@ -76,6 +76,6 @@ def hears(world: World, broker_id: str) -> None:
 
 @event("purgatory of BROKER")
 def purgatory(world: World, broker_id: str) -> None:
-    for name, waiting in zip(("produces", "fetches"), world.broker(int(broker_id)).purgatories, strict=False):
-        listed, delayed = waiting.sizes
-        world.say(f"{name}: {listed} listed, {delayed} waiting")
+    broker = world.broker(int(broker_id))
+    for name, (listed, waiting) in (("produces", broker.produces.sizes), ("fetches", broker.waiting_fetches)):
+        world.say(f"{name}: {listed} listed, {waiting} waiting")

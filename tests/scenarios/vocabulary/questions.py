@@ -1,10 +1,10 @@
 """What replicas are asked: fetches by whoever, and offsets."""
 
-from cluster.broker.consume import ConsumerFetch, PendingFetch
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from replog.errors import ReplogError
-from replog.fetch import FetchPartition
+from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
+from replog.metadata import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB
 from tests.scenarios.events import event
@@ -46,24 +46,24 @@ def _ask(world: World, who: str, names: str, offset: int, last_epoch: int | None
         broker_epoch = int(options["broker_epoch"]) if "broker_epoch" in options else None
         world.ask(int(who), broker, asked, broker_epoch, **waiting)
         return
-    shown = [show_fetch(request, tp, len(asked)) for tp, request in asked.items()]
-    answered: list[bool] = []
+    shown = {tp: show_fetch(request, tp, len(asked)) for tp, request in asked.items()}
 
-    def respond() -> None:
-        answered.append(True)
-        for text, answer in zip(shown, fetch.answers(fetch.read()), strict=True):
+    def respond(answers: dict[TopicPartition, FetchAnswer]) -> None:
+        for tp, answer in answers.items():
             preferred = answer.preferred_read_replica
-            world.say(f"{text} → {show_answer(answer)}" + (f", read from {preferred}" if preferred is not None else ""))
+            sent = f", read from {preferred}" if preferred is not None else ""
+            world.say(f"{shown[tp]} → {show_answer(answer)}{sent}")
 
-    wanted = ConsumerFetch(list(asked.items()), Isolation.HIGH_WATERMARK, **waiting, rack=options.get("rack"))
-    fetch = PendingFetch(broker, wanted)
-    found = fetch.read()
-    if fetch.is_answered_by(found):
-        respond()
-    else:
-        fetch.park(found, respond)
-    if not answered:
-        world.say(f"{', '.join(shown)} → waits")
+    request = SessionRequest(
+        CONSUMER,
+        NO_BROKER_EPOCH,
+        named=asked,
+        isolation=Isolation.HIGH_WATERMARK,
+        rack=options.get("rack"),
+        **waiting,
+    )
+    if broker.answer_consumer(request, respond):
+        world.say(f"{', '.join(shown.values())} → waits")
 
 
 @event("WHO asks REPLICA latest", "epoch")

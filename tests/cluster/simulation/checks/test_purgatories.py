@@ -3,10 +3,7 @@
 from pathlib import Path
 
 from cluster.simulation.checks.broker import PURGATORY_STEPS
-from leader.delayed_fetch import DelayedFetch, FetchRow
 from leader.delayed_produce import DelayedProduce, PendingProduce
-from replog.fetch import FetchPartition
-from replog.log.offsets import Isolation
 from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
 from tests.cluster.simulation.checks.tiny import TinyWorld, three, violates
@@ -103,30 +100,3 @@ async def test_inv_19_a_produce_that_is_told_in_time(tmp_path: Path) -> None:
     assert produce.completed
     for _ in range(5):
         _steps(world, 100)
-
-
-def _fetch(world: TinyWorld) -> None:
-    """A consumer's, from broker 2, and records that nobody tells it of."""
-    manager = world.brokers[2].manager  # type: ignore[union-attr]
-    request = FetchPartition(fetch_offset=5, max_bytes=100)
-    follower = world.hosted(2).follower
-    assert follower is not None
-    read = follower.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, max_bytes=100, min_one=True)
-    fetch = DelayedFetch(
-        [FetchRow(TP, request, read.metadata)], Isolation.HIGH_WATERMARK, 1, manager.reader, 5000, lambda: None
-    )
-    manager.fetches.complete_or_watch(fetch, [TP])
-    for _ in range(5):
-        _steps(world, 100, 2)
-    world.append(1)
-    world.commit(1, 2, 3)
-
-
-async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path: Path) -> None:
-    """INV-19, by PG-6 (KAFKA-14334)."""
-    world = three(tmp_path, "0:0-4")
-    _fetch(world)
-    for _ in range(2):
-        _steps(world, 30, 2)
-    with violates("INV-19", "broker 2: what a fetch on t-0 waits for"):
-        _steps(world, 30, 2)

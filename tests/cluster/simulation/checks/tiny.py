@@ -160,16 +160,11 @@ class TinyWorld:
         assert follower is not None
         request = follower.next_fetch(self.clock.now_ms, ONE_MIB)
         assert request is not None
-        read = leader.fetch_as_follower(
-            Asker(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch),
-            request,
-            max_bytes=ONE_MIB,
-            min_one=True,
-            now_ms=self.clock.now_ms,
-            record_progress=True,
-        )
+        asker = Asker(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch)
+        answer = leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+        leader.on_fetched(asker, request, answer, self.clock.now_ms)
         self.step(leader_id)
-        follower.on_answer(request, read.answer, self.clock.now_ms)
+        follower.on_answer(request, answer, self.clock.now_ms)
         self.step(follower_id)
 
 

@@ -12,9 +12,9 @@ from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import Asker, FollowerState
 from leader.isr import AfterRefusal, Committed, PendingShrink
-from leader.partition import FollowerRead, PartitionLeader
+from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import PartitionRead
+from replog.fetch import FetchAnswer
 from replog.log.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Isolation, TimestampAndOffset
@@ -24,7 +24,7 @@ from tests.cluster.simulation.variants.variant import Variant
 _candidate = leader.partition.high_watermark_candidate
 _become_leader = PartitionLeader.become_leader
 _begin_epoch = PartitionLeader._begin_epoch
-_record_progress = PartitionLeader._record_progress
+_on_fetched = PartitionLeader.on_fetched
 _on_result = PartitionLeader.on_alter_partition_result
 _check = DelayedProduce._check
 _append = PartitionLeader.append
@@ -72,11 +72,11 @@ def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> Err
     return ErrorCode.NONE if found is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else found
 
 
-def _progress_before_append(self: PartitionLeader, asker: Asker, request: Any, read: Any, now_ms: int) -> FollowerRead:
-    if read.answer.records:
-        *_, (_, last) = iterate_batches(read.answer.records)
+def _progress_before_append(self: PartitionLeader, asker: Asker, request: Any, answer: Any, now_ms: int) -> bool:
+    if answer.records:
+        *_, (_, last) = iterate_batches(answer.records)
         request = replace(request, fetch_offset=last.next_offset)
-    return _record_progress(self, asker, request, read, now_ms)
+    return _on_fetched(self, asker, request, answer, now_ms)
 
 
 def _append_unchecked(self: PartitionLeader, records: Any, *, acks: int, **options: Any) -> Any:
@@ -107,10 +107,11 @@ def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> Non
             )
 
 
-def _record_and_remember(self: PartitionLeader, asker: Asker, *arguments: Any) -> FollowerRead:
-    read = _record_progress(self, asker, *arguments)
-    _remembered.setdefault(self.log, {})[asker.replica_id] = self.replicas[asker.replica_id]
-    return read
+def _record_and_remember(self: PartitionLeader, asker: Asker, *arguments: Any) -> bool:
+    moved = _on_fetched(self, asker, *arguments)
+    if asker.replica_id in self.replicas:
+        _remembered.setdefault(self.log, {})[asker.replica_id] = self.replicas[asker.replica_id]
+    return moved
 
 
 _remembered: WeakKeyDictionary[Log, dict[int, FollowerState]] = WeakKeyDictionary()
@@ -191,7 +192,7 @@ def _not_told(self: Broker, tp: Any) -> None:
     """Whoever waits on the follower finds out at its deadline."""
 
 
-def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation, **options: Any) -> PartitionRead:
+def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation, **options: Any) -> FetchAnswer:
     return _fetch_as_consumer(self, request, Isolation.LOG_END, **options)
 
 
@@ -280,7 +281,7 @@ VARIANTS = [
         "what a follower was sent counts as what it has",
         "ST-7, FE-4",
         "swarm",
-        ((PartitionLeader, "_record_progress", _progress_before_append),),
+        ((PartitionLeader, "on_fetched", _progress_before_append),),
     ),
     Variant(
         "expand-below-epoch-start",
@@ -303,7 +304,7 @@ VARIANTS = [
         "failover",
         (
             (PartitionLeader, "_begin_epoch", _begin_epoch_with_old_offsets),
-            (PartitionLeader, "_record_progress", _record_and_remember),
+            (PartitionLeader, "on_fetched", _record_and_remember),
         ),
     ),
     Variant(

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 import follower.partition
 import leader.delayed_fetch
-import leader.fetch_session
+import leader.follower_session
 import leader.partition
 import replog.log.log
 from follower.fetch_session import FetchSession
@@ -15,7 +15,6 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import (
     FetchAnswer,
     FetchPartition,
-    PartitionRead,
     SessionResponse,
     SessionRow,
     answer_of,
@@ -123,7 +122,7 @@ def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: in
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
 
 
-def _push_at_once(self: leader.fetch_session.FetchSession, tp: TopicPartition) -> None:
+def _push_at_once(self: leader.follower_session.FollowerSession, tp: TopicPartition) -> None:
     _mark(self, tp)
     request = self._named[tp].request
     found = self._host.leader_for_fetch(tp, request)
@@ -131,14 +130,14 @@ def _push_at_once(self: leader.fetch_session.FetchSession, tp: TopicPartition) -
         self._send(SessionResponse([SessionRow(tp, request, answer_of(found.log))], pushed=True))
 
 
-_mark = leader.fetch_session.FetchSession.mark
+_mark = leader.follower_session.FollowerSession.mark
 
 
-def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> PartitionRead:
+def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> FetchAnswer:
     if request.last_fetched_epoch is not None and request.fetch_offset < log.log_start_offset:
         end = log.end_offset_for_epoch(request.last_fetched_epoch)
         if end.end_offset >= 0 and diverges(end, request.last_fetched_epoch, request.fetch_offset):
-            return PartitionRead(answer_of(log, diverging=end))
+            return answer_of(log, diverging=end)
     return read_log(log, request, *arguments, **options)
 
 
@@ -261,7 +260,7 @@ VARIANTS = [
         "failover",
         (
             (PartitionFollower, "on_high_watermark", _take_any_push),
-            (leader.fetch_session.FetchSession, "mark", _push_at_once),
+            (leader.follower_session.FollowerSession, "mark", _push_at_once),
         ),
     ),
     Variant(

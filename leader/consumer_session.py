@@ -1,0 +1,87 @@
+"""A consumer's fetch session: it reads what is committed, from a leader or, where it may, a follower (FE-7, FE-20)."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from leader.delayed_fetch import Reader
+from leader.fetch_session import FetchSession, Host
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.log.offsets import Isolation
+from replog.topic import TopicPartition
+
+
+class ConsumerReader(Reader, Protocol):
+    """The leader's role, or a follower's."""
+
+    def fetch_as_consumer(
+        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
+    ) -> FetchAnswer: ...
+
+
+class ConsumerHost(Host, Protocol):
+    """The broker around a consumer's session."""
+
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode: ...
+
+    def reader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
+        """As `leader_for_fetch`, of a consumer that may be sent to followers (FE-20)."""
+
+    def is_alone(self, leader: PartitionLeader) -> bool:
+        """Whether another may lead by now (divergence 29)."""
+
+    def misses_controller(self) -> bool:
+        """Whether any leader here may be alone."""
+
+
+class ConsumerSession(FetchSession[ConsumerReader]):
+    """`on_ready` is called when the request that waits is to be answered; it waits no longer than to `deadline_ms`."""
+
+    def __init__(self, host: ConsumerHost, on_ready: Callable[[], None], *, max_bytes: int, max_wait_ms: int) -> None:
+        super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+        self._host = host
+        self._on_ready = on_ready
+        self._rack: str | None = None
+
+    def on_request(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
+        """Take over what changed and read, at most `room` bytes. None: it waits until `on_ready`, then `answer` it."""
+        terms = request.isolation, request.rack
+        if terms != (self.isolation, self._rack) or self._host.misses_controller():
+            self.isolation, self._rack = terms
+            for tp in self._named:
+                self.mark(tp)
+        return self._ask(request, now_ms, room)
+
+    def _reader(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
+        host = self._host
+        return host.leader_for_fetch(tp, fetch) if self._rack is None else host.reader_for_fetch(tp, fetch)
+
+    def _fetch(
+        self,
+        tp: TopicPartition,
+        fetch: FetchPartition,
+        reader: ConsumerReader,
+        max_bytes: int,
+        now_ms: int,
+        *,
+        min_one: bool,
+        counts: bool,
+    ) -> FetchAnswer:
+        if not isinstance(reader, PartitionLeader):
+            return reader.fetch_as_consumer(fetch, self.isolation, max_bytes=max_bytes, min_one=min_one)
+        return reader.fetch_as_consumer(
+            fetch,
+            self.isolation,
+            max_bytes=max_bytes,
+            min_one=min_one,
+            client_rack=self._rack or "",
+            alone=self._host.is_alone(reader),
+        )
+
+    def _has_all(self, tp: TopicPartition, fetch: FetchPartition, answer: FetchAnswer) -> bool:
+        committed_only = self.isolation is Isolation.TXN_COMMITTED
+        return fetch.fetch_offset >= (answer.last_stable_offset if committed_only else answer.high_watermark)
+
+    def _ready(self, now_ms: int) -> None:
+        self._on_ready()

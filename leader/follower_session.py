@@ -1,0 +1,187 @@
+"""A follower's fetch session: it reads up to the log end, and what it asks for says what it has (ST-7).
+
+Of every partition that is not due its request says that it is level still, which is one number for all of them
+(`Asker`). While it waits with nothing to read, high watermarks that move are pushed to it (divergence 6).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from leader.fetch_session import FetchSession, Host
+from leader.follower_state import Asker
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.quota import ReplicationQuota
+from replog.topic import TopicPartition
+
+PUSH_DELAY_MS = 5  # high watermarks that move within this time go out in one message
+
+
+class FollowerHost(Host, Protocol):
+    """The broker around a follower's session."""
+
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        """The leader, or the first thing that is wrong (FE-1)."""
+
+    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
+        """The quota under which this replica is copied from; None: it is not listed (FE-23)."""
+
+    def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
+        """A follower was heard of (ST-10). `moved`: and with it the high or the low watermark, perhaps."""
+
+
+class FollowerSession(FetchSession[PartitionLeader]):
+    """`send` takes what is to be sent; `on_wake` is called when `next_wake_ms` may have come nearer."""
+
+    least_bytes = 1  # one that asks for none waits for one (FE-8, FE-11)
+
+    def __init__(
+        self,
+        host: FollowerHost,
+        send: Callable[[SessionResponse], None],
+        on_wake: Callable[[], None],
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+    ) -> None:
+        super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+        self._host = host
+        self._send = send
+        self._on_wake = on_wake
+        self._asker: Asker | None = None  # since the first request
+        self._unpushed: dict[TopicPartition, None] = {}
+        self._push_ms: int | None = None
+
+    def on_request(self, request: SessionRequest, now_ms: int) -> None:
+        """Take over what changed, count the follower's progress, answer now or when there is something to say.
+
+        Raises INVALID_REQUEST if another follower speaks, or it names too many partitions.
+        """
+        asker = self._asker = self._asker or Asker(request.replica_id, request.broker_epoch)
+        if (asker.replica_id, asker.broker_epoch) != (request.replica_id, request.broker_epoch):
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
+                f"{request.replica_id} in {request.broker_epoch}; open a stream of its own",
+            )
+        if self._parked is not None:  # one more request came before its answer, which says all that this one would
+            self._send(self._response([], now_ms))
+        response = self._ask(request, now_ms, self._max_bytes)
+        asker.asked_ms = now_ms  # of all that was not read: it is level still
+        if response is not None:
+            self._send(response)
+
+    def _forget(self, tp: TopicPartition) -> None:
+        named = super()._forget(tp)
+        if named is None:
+            return
+        self._unpushed.pop(tp, None)
+        leader = self._host.leader_for_fetch(tp, named.request)
+        if self._asker is not None and not isinstance(leader, ErrorCode):
+            leader.stops_asking(self._asker)
+
+    def close(self) -> None:
+        super().close()
+        self._push_ms = None
+
+    # What it may read
+
+    def _reader(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        return self._host.leader_for_fetch(tp, fetch)
+
+    def _fetch(
+        self,
+        tp: TopicPartition,
+        fetch: FetchPartition,
+        reader: PartitionLeader,
+        max_bytes: int,
+        now_ms: int,
+        *,
+        min_one: bool,
+        counts: bool,
+    ) -> FetchAnswer:
+        assert self._asker is not None
+        answer = reader.fetch_as_follower(self._asker, fetch, max_bytes=max_bytes, min_one=min_one)
+        if counts:
+            moved = reader.on_fetched(self._asker, fetch, answer, now_ms)
+            self._host.on_fetched(tp, reader, moved=moved)
+        return answer
+
+    def _has_all(self, tp: TopicPartition, fetch: FetchPartition, answer: FetchAnswer) -> bool:
+        """And is in sync: else it may join soon (ISR-1)."""
+        if answer.log_end_offset > fetch.fetch_offset:
+            return False
+        leader = self._host.leader_for_fetch(tp, fetch)
+        return not isinstance(leader, ErrorCode) and self._is_in_sync(leader)
+
+    def _is_in_sync(self, leader: PartitionLeader) -> bool:
+        return self._asker is not None and self._asker.replica_id in leader.isr
+
+    def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
+        """One that is in sync always gets all (FE-23)."""
+        quota = self._host.leader_throttle(tp)
+        return quota is not None and not self._is_in_sync(leader) and quota.is_exceeded(now_ms)
+
+    def _sent(self, tp: TopicPartition, size: int, now_ms: int) -> None:
+        quota = self._host.leader_throttle(tp)
+        if quota is not None:  # what goes to followers in sync counts too (KIP-73)
+            quota.record(size, now_ms)
+
+    # When it is answered
+
+    def _ready(self, now_ms: int) -> None:
+        self._send(self.answer(now_ms, self._max_bytes))
+
+    def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
+        self._push_ms = None
+        self._unpushed.clear()
+        return super()._response(rows, now_ms)
+
+    @property
+    def next_wake_ms(self) -> int | None:
+        """When `on_time` is next needed."""
+        if self.deadline_ms is None or self._push_ms is None:
+            return self.deadline_ms
+        return min(self._push_ms, self.deadline_ms)
+
+    def on_time(self, now_ms: int) -> None:
+        if self.deadline_ms is None:
+            return
+        if now_ms >= self.deadline_ms:
+            self._ready(now_ms)
+        elif self._push_ms is not None and now_ms >= self._push_ms:
+            self._push()
+
+    # Pushes
+
+    def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """With nothing to read, it is told of these high watermarks soon (divergence 6)."""
+        self._unpushed.update((tp, None) for tp in partitions if tp in self._due)
+        if self._unpushed and self._push_ms is None:
+            self._push_ms = now_ms + PUSH_DELAY_MS
+        self._on_wake()
+
+    def _push(self) -> None:
+        self._push_ms = None
+        unpushed, self._unpushed = self._unpushed, {}
+        rows = []
+        for tp in unpushed:
+            named = self._named[tp]
+            leader = self._host.leader_for_fetch(tp, named.request)
+            if isinstance(leader, ErrorCode) or named.told is None:
+                continue
+            log = leader.log
+            if named.told[0] != log.high_watermark:
+                named.told = (log.high_watermark, named.told[1])
+                answer = FetchAnswer(
+                    high_watermark=log.high_watermark,
+                    log_start_offset=log.log_start_offset,
+                    log_end_offset=log.log_end_offset,
+                )
+                rows.append(SessionRow(tp, named.request, answer))
+                self._drop_if_done(rows[-1])
+                if tp not in self._due:
+                    self._fresh.pop(tp, None)
+        if rows:
+            self._send(SessionResponse(rows, pushed=True))

@@ -1,0 +1,177 @@
+"""A consumer's fetch session: it looks at what changed, reads what is committed, and waits for room."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.consumer_session import ConsumerSession
+from leader.fetch_session import FetchSession
+from leader.partition import PartitionLeader
+from replog.errors import ErrorCode
+from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
+from replog.log.offsets import Isolation
+from replog.metadata import NO_BROKER_EPOCH
+from replog.topic import TopicPartition
+from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leader_of, log_of, state
+
+EPOCH = 3
+Answer = dict[int, int]  # bytes by partition
+
+
+class Host:
+    """A broker that leads some partitions alone, each with records 0 to 9, and one consumer's session on it."""
+
+    def __init__(self, directory: Path, partitions: int) -> None:
+        self.leaders = {
+            TopicPartition("t", number): leader_of(
+                log_of(directory / str(number), "3:0-9", high_watermark=10), state(epoch=EPOCH, isr=(1, 2))
+            )
+            for number in range(partitions)
+        }
+        self.watched: dict[TopicPartition, None] = {}
+        self.looks = 0
+        self.alone = False
+        self.ready = 0
+        self.session = ConsumerSession(self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000)
+
+    def _on_ready(self) -> None:
+        self.ready += 1
+
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        self.looks += 1
+        return self.leaders.get(tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    reader_for_fetch = leader_for_fetch
+
+    def is_alone(self, leader: PartitionLeader) -> bool:
+        return self.alone
+
+    def misses_controller(self) -> bool:
+        return self.alone
+
+    def watch(self, tp: TopicPartition, session: FetchSession) -> None:
+        self.watched[tp] = None
+
+    def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
+        del self.watched[tp]
+
+    def append(self, number: int, *, committed: bool = True) -> None:
+        tp = TopicPartition("t", number)
+        append_record(self.leaders[tp].log, EPOCH)
+        if committed:
+            self.leaders[tp].log.update_high_watermark(self.leaders[tp].log.log_end_offset)
+        self.session.mark(tp)
+        self.session.on_moved(NOW_MS)
+
+    def ask(
+        self,
+        named: dict[int, int],
+        *forgotten: int,
+        room: int = ONE_MIB,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        rack: str | None = None,
+    ) -> Answer | None:
+        request = SessionRequest(
+            CONSUMER,
+            NO_BROKER_EPOCH,
+            max_wait_ms=500,
+            min_bytes=1,
+            max_bytes=ONE_MIB,
+            named={TopicPartition("t", number): FetchPartition(at, ONE_MIB, EPOCH) for number, at in named.items()},
+            forgotten=[TopicPartition("t", number) for number in forgotten],
+            isolation=isolation,
+            rack=rack,
+        )
+        return shown(self.session.on_request(request, NOW_MS, room))
+
+    def answer(self, room: int = ONE_MIB) -> Answer | None:
+        return shown(self.session.answer(NOW_MS + 500, room))
+
+
+def shown(response: SessionResponse | None) -> Answer | None:
+    return response and {row.topic_partition.partition: len(row.answer.records) for row in response.rows}
+
+
+def at_end(directory: Path, partitions: int) -> Host:
+    """Its consumer has everything, and has been told so."""
+    host = Host(directory, partitions)
+    ends = dict.fromkeys(range(partitions), 10)
+    assert host.ask(ends) is None
+    assert host.answer() == dict.fromkeys(ends, 0), "the bounds"
+    return host
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return at_end(tmp_path, 3)
+
+
+def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path: Path) -> None:
+    counted = []
+    for partitions in (10, 100):
+        host = at_end(tmp_path / str(partitions), partitions)
+        host.looks = 0
+        for _ in range(50):
+            assert host.ask({}) is None
+            assert host.answer() == {}
+        assert host.looks == 0
+        host.ask({})
+        host.append(4)
+        assert host.ready == 1
+        assert host.answer() == {4: 72}
+        host.ask({4: 11})
+        counted.append(host.looks)
+    assert counted[0] == counted[1] < 10
+
+
+def test_a_consumer_is_woken_by_what_is_committed_and_by_nothing_else_fe_7(host: Host) -> None:
+    host.ask({})
+    host.append(1, committed=False)
+    assert not host.ready
+    host.append(1)
+    assert host.ready
+    assert host.answer() == {1: 144}
+
+
+def test_what_found_no_room_stays_due_and_has_its_turn_next_fe_10(host: Host) -> None:
+    """Nobody needs to name it again."""
+    for number in (0, 1, 2):
+        host.append(number)
+    assert host.ask({}, room=72) == {0: 72, 1: 0, 2: 0}
+    assert host.ask({0: 11}, room=72) == {1: 72}
+    assert host.ask({1: 11}, room=72) == {2: 72}
+
+
+def test_without_room_it_is_answered_at_once_and_loses_nothing(host: Host) -> None:
+    host.append(2)
+    assert host.ask({}, room=0) == {2: 0}, "its new bounds alone"
+    assert host.ask({}) == {2: 72}
+
+
+@pytest.mark.parametrize("changes", [{"isolation": Isolation.TXN_COMMITTED}, {"rack": "b"}])
+def test_other_terms_are_another_question_about_every_partition(host: Host, changes: dict[str, object]) -> None:
+    host.looks = 0
+    assert host.ask({}, **changes) is None  # type: ignore[arg-type]
+    assert host.looks >= 3
+    host.answer()
+    host.looks = 0
+    host.ask({}, **changes)  # type: ignore[arg-type]
+    assert host.looks == 0
+
+
+def test_a_leader_that_hears_nobody_says_so_of_every_partition(host: Host) -> None:
+    """Divergence 29: nothing has happened to any of them."""
+    assert host.ask({}) is None
+    host.answer()
+    host.alone = True
+    assert host.ask({}) == {0: 0, 1: 0, 2: 0}
+    assert host.ask({}) == {0: 0, 1: 0, 2: 0}, "until it is heard"
+
+
+def test_what_is_forgotten_is_watched_and_answered_no_more(host: Host) -> None:
+    host.append(0)
+    host.append(1)
+    assert host.ask({}, 0) == {1: 72}
+    assert list(host.watched) == [TopicPartition("t", 1), TopicPartition("t", 2)]
+    host.session.close()
+    assert not host.watched
