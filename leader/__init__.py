@@ -8,6 +8,7 @@
 | the in-sync set and its proposals (ISR-1 to ISR-11) | `isr.py` |
 | the queue of proposals to the controller (ISR-8) | `alter_partition_queue.py` |
 | whom it hears, and whether it is alone (divergence 29) | `hearing.py` |
+| when it gives its leadership away (ISR-20) | `resignation.py` |
 | a stream of fetches: what was named, what was told, what is due (FE-9, FE-10, FE-17) | `fetch_session.py` |
 | what a follower may read (FE-23), and a consumer | `follower_session.py`, `consumer_session.py` |
 | the replica that a consumer is sent to (FE-19) | `read_replica.py` |

@@ -1,8 +1,9 @@
-"""Whom a broker hears, which tells a leader that may be one no more without knowing it (divergence 29)."""
+"""Whom a broker hears: it tells a leader that may be one no more (divergence 29), or should be none (divergence 32)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 SIGNS_OF_LIFE_MS = 3000  # the controller speaks every second: it is not missed before, however short a session is
+CONTROLLER_HEARD_MS = 1500  # and who was not heard for so long cannot be said to be there
 
 
 class Hearing:
@@ -15,6 +16,12 @@ class Hearing:
 
     def heard(self, broker_id: int, now_ms: int) -> None:
         self._brokers[broker_id] = now_ms
+
+    def silent(self, brokers: Iterable[int], for_ms: int, now_ms: int) -> frozenset[int]:
+        """Who was not heard for so long. While the controller is silent, too, nobody: this broker may be to blame."""
+        if now_ms - self.controller_ms >= CONTROLLER_HEARD_MS:
+            return frozenset()
+        return frozenset(b for b in brokers if b not in self._brokers or now_ms - self._brokers[b] >= for_ms)
 
     def nobody(self, followers: Collection[int], now_ms: int) -> bool:
         """Whether a leader with these followers has heard neither the controller nor any of them for a session.

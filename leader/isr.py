@@ -6,7 +6,7 @@ Committed ───────────────────────�
     │  └────── accepted · refused · metadata ◄───────────────┤
     │                                                        │
     └──► PendingShrink ──────────────────────────────────────┘
-         some member is out of sync (ISR-5)
+         some member is out of sync (ISR-5), or the leader resigns (ISR-20)
 """
 
 from dataclasses import dataclass
@@ -86,6 +86,8 @@ class AfterRefusal(Enum):
 _AFTER_REFUSAL = {
     ErrorCode.OPERATION_NOT_ATTEMPTED: AfterRefusal.REVERT,
     ErrorCode.INELIGIBLE_REPLICA: AfterRefusal.REVERT,
+    ErrorCode.NOT_ENOUGH_REPLICAS: AfterRefusal.REVERT,  # to resign
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: AfterRefusal.REVERT,  # to resign again so soon
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: AfterRefusal.WAIT,
     ErrorCode.UNKNOWN_TOPIC_ID: AfterRefusal.WAIT,
     ErrorCode.FENCED_LEADER_EPOCH: AfterRefusal.WAIT,

@@ -10,6 +10,7 @@
 | OffsetsForLeaderEpoch | `end_offset_for_epoch` | FT-17 |
 | DeleteRecords | `delete_records`, `low_watermark` | LG-16, FT-23 |
 | the periodic lag check | `check_isr` | ISR-5 |
+| nobody in sync is heard | `resign` | ISR-20 |
 | the controller answers a proposal | `on_alter_partition_result` | ISR-9 |
 | the topic's settings change, or another broker's state | `advance_high_watermark` | HW-2, HW-3 |
 
@@ -296,10 +297,11 @@ class PartitionLeader:
 
     @property
     def all_level(self) -> bool:
-        """Whether everybody in sync has all, and all is committed: until the next event no clock can change that."""
+        """Whether enough are in sync, have all, and all is committed: until the next event no clock can change that."""
         end, others = self.log.log_end_offset, self.isr - {self.broker_id}
         level = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
-        return level and isinstance(self.state, Committed) and self.high_watermark == end
+        settled = isinstance(self.state, Committed) and not self.eligible_leaders
+        return level and settled and self.high_watermark == end
 
     def check_isr(self, now_ms: int) -> bool:
         """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.
@@ -318,6 +320,12 @@ class PartitionLeader:
                 proposal = self._propose(self.state.isr - out_of_sync)
                 self.state = PendingShrink(self.state, out_of_sync, proposal)
         return self.advance_high_watermark(now_ms)
+
+    def resign(self) -> None:
+        """Propose to leave the ISR, and so to lead no more (ISR-20); not while another proposal is under way."""
+        if isinstance(self.state, Committed):
+            proposal = self._propose(self.isr - {self.broker_id})
+            self.state = PendingShrink(self.state, frozenset({self.broker_id}), proposal)
 
     def _propose(self, isr: frozenset[int]) -> IsrProposal:
         members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))

@@ -25,6 +25,8 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
+HEARING_INTERVAL_MS = 250
+RESIGN_AGAIN_S = 1.5  # whoever is not relieved may ask again, but not at every look
 EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
 Chore = Callable[[], Awaitable[None]]
@@ -47,6 +49,7 @@ class Housekeeping:
         config = self._manager.config
         chores: list[tuple[int, Sequence[Chore]]] = [
             (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
+            (HEARING_INTERVAL_MS, [self._resign_where_unheard]),
             (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
             (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
             (config.log_retention_check_interval_ms, [self._enforce_retention]),
@@ -77,6 +80,11 @@ class Housekeeping:
 
     async def _check_isrs(self) -> None:
         self._manager.check_isrs()  # ISR-5
+
+    async def _resign_where_unheard(self) -> None:
+        """ISR-20."""
+        if self._manager.resign_where_unheard():
+            await asyncio.sleep(RESIGN_AGAIN_S)
 
     async def _checkpoint_high_watermarks(self) -> None:
         await in_thread(self._logs.checkpoint_high_watermarks)  # HW-11

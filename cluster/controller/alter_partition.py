@@ -1,6 +1,6 @@
 """May this leader change this ISR? The controller's answer, row by row (§6.4). Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from cluster.controller.broker_events import Rules, active_brokers, situation
@@ -14,6 +14,9 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
 
+Resign = Callable[[TopicPartition, PartitionState, Situation], PartitionState | ErrorCode]
+"""What becomes of a partition whose leader asks to lead no more, or why it has to stay."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -26,12 +29,17 @@ class Proposal:
     recovering: bool
 
     @property
+    def resigns(self) -> bool:
+        """Whether the leader names everybody else: it asks to lead no more (CT-22)."""
+        return self.sender not in self.members
+
+    @property
     def members(self) -> tuple[int, ...]:
         return tuple(broker_id for broker_id, _ in self.isr)
 
 
 def alter_partition(
-    image: MetadataImage, rules: Rules, sender: Broker, items: Iterable[pb.AlterPartitionItem]
+    image: MetadataImage, rules: Rules, sender: Broker, items: Iterable[pb.AlterPartitionItem], resign: Resign
 ) -> Decision[list[pb.AlterPartitionResult]]:
     """Each partition by itself, all that are accepted in one commit. The sender's broker epoch has been checked."""
     active = active_brokers(image)
@@ -47,12 +55,16 @@ def alter_partition(
         elif item.topic_id != topic.topic_id:  # row 1: the name was deleted and created again
             error = ErrorCode.UNKNOWN_TOPIC_ID
         elif (error := refusal(state, proposal, image.brokers)) is ErrorCode.NONE:
-            accepted = accept(state, proposal, situation(image, rules, tp.topic, active))
-            changes.put(tp, accepted)
-            if accepted.leader == sender.broker_id:
-                answer = partition_to_record(tp, item.topic_id, accepted)
-            else:  # the change completed a reassignment that takes the sender out (CT-15)
-                error = ErrorCode.NEW_LEADER_ELECTED
+            now = situation(image, rules, tp.topic, active)
+            accepted = resign(tp, state, now) if proposal.resigns else accept(state, proposal, now)
+            if isinstance(accepted, ErrorCode):
+                error = accepted
+            else:
+                changes.put(tp, accepted)
+                if accepted.leader == sender.broker_id:
+                    answer = partition_to_record(tp, item.topic_id, accepted)
+                else:  # it resigned, or the change completed a reassignment that takes it out (CT-15)
+                    error = ErrorCode.NEW_LEADER_ELECTED
         results.append(
             pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=error.name, state=answer)
         )
@@ -77,7 +89,7 @@ def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, Bro
         return ErrorCode.INVALID_UPDATE_VERSION
     if len(members) != len(proposal.isr) or not members <= set(state.replicas):  # row 7
         return ErrorCode.INVALID_REQUEST
-    if state.leader not in members:  # row 8
+    if proposal.resigns and members != set(state.isr) - {state.leader}:  # row 8, CT-22
         return ErrorCode.INVALID_REQUEST
     if proposal.recovering and len(members) > 1:  # row 9
         return ErrorCode.INVALID_REQUEST

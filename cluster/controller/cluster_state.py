@@ -1,10 +1,12 @@
 """The controller's mind: metadata, sessions, and every decision. Pure: time and chance are handed in.
 
-A decision changes nothing here but sessions. Its records are to be made durable first and then given to `apply`.
+A decision changes nothing here but sessions, and when leaders have resigned. Its records are to be made durable first
+and then given to `apply`.
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
+from functools import partial
 
 from cluster.controller import (
     broker_events,
@@ -20,6 +22,7 @@ from cluster.controller.broker_lifecycle import BrokerControlState, Sessions, co
 from cluster.controller.current_records import CurrentRecords
 from cluster.controller.elections import Election, was_unclean
 from cluster.controller.records import Decision, collected_record
+from cluster.controller.resignations import Resignations, heirs
 from cluster.metadata_image import Change, MetadataImage
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
@@ -42,6 +45,7 @@ class ClusterState:
             config.min_insync_replicas, config.eligible_leader_replicas_enable, config.unclean_leader_election_enable
         )
         self._sessions = Sessions(config.broker_session_timeout_ms)
+        self.resignations = Resignations()
         self._chance = chance
 
     def load(self, records: Sequence[metadata_pb2.MetadataRecord], now_ms: int) -> None:
@@ -211,11 +215,29 @@ class ClusterState:
         """Those of `partitions`, or of all when none is named, that are being reassigned."""
         return Decision([], reassignments.ongoing(self.image, partitions or self.image.index.reassigning))
 
+    def heirs(self, request: controller_pb2.AlterPartitionRequest) -> list[Broker]:
+        """Who could lead what the sender gives away by this request (CT-22). Raises STALE_BROKER_EPOCH."""
+        sender = self._registered(request.broker_id, request.broker_epoch)
+        found: set[int] = set()
+        for item in request.partitions:
+            state = self.image.partitions.get(TopicPartition(item.topic, item.partition))
+            resigns = all(member.broker_id != sender.broker_id for member in item.new_isr)
+            if resigns and state is not None and state.leader == sender.broker_id:
+                found.update(heirs(state))
+        return [self.image.brokers[broker_id] for broker_id in sorted(found)]
+
     def alter_partition(
-        self, broker_id: int, broker_epoch: int, items: Iterable[controller_pb2.AlterPartitionItem]
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        items: Iterable[controller_pb2.AlterPartitionItem],
+        present: Set[int],
+        now_ms: int,
     ) -> Decision[list[controller_pb2.AlterPartitionResult]]:
-        """§6.4. Raises STALE_BROKER_EPOCH."""
-        return alter_partition(self.image, self._rules, self._registered(broker_id, broker_epoch), items)
+        """§6.4; of the `heirs` those that are `present` may take over (CT-22). Raises STALE_BROKER_EPOCH."""
+        sender = self._registered(broker_id, broker_epoch)
+        resign = partial(self.resignations.resign, present=present, now_ms=now_ms)
+        return alter_partition(self.image, self._rules, sender, items, resign)
 
     def create_topic(self, request: controller_pb2.CreateTopicRequest) -> Decision[controller_pb2.CreateTopicResponse]:
         """CT-18, CT-20. Raises as `topics.create_topic`."""

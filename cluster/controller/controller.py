@@ -116,6 +116,14 @@ class Controller:
             self.state.let_go(request.broker_id)
         return answer
 
+    async def present_heirs(self, request: controller_pb2.AlterPartitionRequest) -> frozenset[int]:
+        """Of those who could lead what a leader gives away by this request, who answers now (CT-22).
+
+        Raises as `ClusterState.heirs`, and NOT_CONTROLLER when this controller is not active.
+        """
+        self._check_active()
+        return await self._inquiries.present(self.state.heirs(request))
+
     async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
         """Make one decision, given the time in monotonic milliseconds. Once begun it is carried through, whoever goes.
 

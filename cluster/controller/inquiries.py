@@ -2,10 +2,12 @@
 
 Only two answers count: its address refuses connections, or another process answers there. Silence, a network that
 leads nowhere or a wrong answer mean nothing; the session decides then, as ever (CT-6, CT-21, divergence 25).
+
+Is it there? Asked before it is given what another leads (CT-22): its session may outlive it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
@@ -18,6 +20,7 @@ from replog.rpc.v1 import presence_pb2 as pb
 log = structlog.get_logger()
 
 PATIENCE_S = 2.0  # of one question
+PRESENT_S = 1.0  # for an answer of who is there
 ASKED_AFTER_S = (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)  # a process that ends may still be closing what it had open
 
 
@@ -37,6 +40,11 @@ class Inquiries:
         running = self._running.get(broker.broker_id)
         if running is None or running.done():
             self._running[broker.broker_id] = asyncio.create_task(self._inquire(broker), name="inquire")
+
+    async def present(self, brokers: Collection[Broker]) -> frozenset[int]:
+        """The ids of those whose process answers now."""
+        answers = await asyncio.gather(*(self._is_there(broker, PRESENT_S) for broker in brokers))
+        return frozenset(broker.broker_id for broker, is_there in zip(brokers, answers, strict=True) if is_there)
 
     async def close(self) -> None:
         for task in self._running.values():
@@ -60,12 +68,17 @@ class Inquiries:
         """None: nobody says."""
         if await self._transport.is_refused(broker.address, PATIENCE_S):
             return True
+        is_there = await self._is_there(broker, PATIENCE_S)
+        return None if is_there is None else not is_there
+
+    async def _is_there(self, broker: Broker, patience_s: float) -> bool | None:
+        """None: nobody says."""
         request = pb.AreYouRequest(broker_id=broker.broker_id, incarnation_id=broker.incarnation_id)
         channel = self._transport.connect(broker.address)
         try:
-            answer = await channel.call(methods.Presence["are_you"], request, PATIENCE_S)
+            answer = await channel.call(methods.Presence["are_you"], request, patience_s)
         except ReplogError:
             return None
         finally:
             await channel.close()
-        return not answer.yes
+        return bool(answer.yes)

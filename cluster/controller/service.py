@@ -2,7 +2,6 @@
 answer."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Sized
-from functools import partial
 from typing import TypeVar
 
 from cluster.controller.controller import Controller
@@ -34,9 +33,11 @@ class ControllerService:
         return await self._controller.heartbeat(request)
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
-        state = self._controller.state
-        decide = partial(state.alter_partition, request.broker_id, request.broker_epoch)
-        results = await self._in_lots(request.partitions, decide)
+        state, sender = self._controller.state, (request.broker_id, request.broker_epoch)
+        present = await self._controller.present_heirs(request)
+        results = await self._in_lots(
+            request.partitions, lambda lot, now_ms: state.alter_partition(*sender, lot, present, now_ms)
+        )
         return pb.AlterPartitionResponse(partitions=results)
 
     def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
@@ -65,7 +66,7 @@ class ControllerService:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
         state = self._controller.state
         wanted = list(state.image.partitions) if request.all_partitions else _names(request.partitions)
-        results = await self._in_lots(wanted, lambda lot: state.elect_leaders(election, lot))
+        results = await self._in_lots(wanted, lambda lot, _: state.elect_leaders(election, lot))
         if request.all_partitions:
             results = [result for result in results if result.error_code != int(ErrorCode.ELECTION_NOT_NEEDED)]
         return pb.ElectLeadersResponse(partitions=results)
@@ -74,7 +75,7 @@ class ControllerService:
         self, request: pb.AlterPartitionReassignmentsRequest
     ) -> pb.AlterPartitionReassignmentsResponse:
         state = self._controller.state
-        results = await self._in_lots(request.partitions, state.alter_partition_reassignments)
+        results = await self._in_lots(request.partitions, lambda lot, _: state.alter_partition_reassignments(lot))
         return pb.AlterPartitionReassignmentsResponse(partitions=results)
 
     async def list_partition_reassignments(
@@ -84,7 +85,7 @@ class ControllerService:
         state = self._controller.state
         return await self._controller.decide(lambda _: state.list_partition_reassignments(_names(request.partitions)))
 
-    async def _in_lots(self, items: Sequence[A], decide: Callable[[Sequence[A]], Decision[list[B]]]) -> list[B]:
+    async def _in_lots(self, items: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]]) -> list[B]:
         """What `decide` answers of all items; some at a time, each lot one commit, and heartbeats get in between."""
         _check_count(items)
         results: list[B] = []
@@ -92,8 +93,8 @@ class ControllerService:
             results += await self._in_one_lot(items[first : first + LOT], decide)
         return results
 
-    async def _in_one_lot(self, lot: Sequence[A], decide: Callable[[Sequence[A]], Decision[list[B]]]) -> list[B]:
-        return await self._controller.decide(lambda _: decide(lot))
+    async def _in_one_lot(self, lot: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]]) -> list[B]:
+        return await self._controller.decide(lambda now_ms: decide(lot, now_ms))
 
 
 def _names(partitions: Iterable[pb.PartitionName]) -> list[TopicPartition]:

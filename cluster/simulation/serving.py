@@ -5,8 +5,10 @@ A group of replicas could serve a partition while
 - they are a majority of its replicas and its `min.insync.replicas` at least, and one of them is in the ISR or the ELR;
 - each runs, has started, has a disk without faults, and reaches the others and the controller, both ways;
 - the controller runs, and its store and disk are sound;
-- one of them leads, or nobody does, or whoever leads is dead, paused or cut off from the controller. A leader that has
-  its controller and not its group stays the leader, and so does one whose disk is slow: nothing is asked then.
+- one of them leads, or nobody does, or whoever leads is dead, paused or cut off from the controller, or it hears none
+  of those in the group who may lead in its place, so that it has to give way (ISR-20). Any other leader that has its
+  controller stays the leader, and so does one whose disk is slow, or in whose place another has just come (CT-22):
+  nothing is asked then.
 
 If one group could for `BOUND_S` without a break, and a producer that reaches all of it has waited as long for an
 acknowledgement of anything it sent there with acks=all, the cluster is stuck in the midst of faults (live).
@@ -16,6 +18,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from cluster.controller.broker_events import MIN_INSYNC_REPLICAS
+from cluster.controller.resignations import heirs
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
 from cluster.simulation.history import History, Outcome
@@ -23,6 +26,7 @@ from cluster.simulation.kernel import Kernel
 from cluster.simulation.members import CONTROLLER
 from cluster.simulation.process import RUNNING
 from cluster.simulation.workload import Workload
+from leader.resignation import LEAST_HEIRS
 from replog.metadata import PartitionState
 from replog.topic import TopicPartition
 
@@ -83,19 +87,22 @@ class Serving:
 
     def _groups(self) -> Iterator[Group]:
         cluster = self._cluster
-        image, controller = cluster.image, cluster.controller_member
-        if image is None or not controller.running or controller.store_fails or not self._kernel.disk.sound(CONTROLLER):
+        controller, member = cluster.controller, cluster.controller_member
+        if controller is None or not member.running or member.store_fails or not self._kernel.disk.sound(CONTROLLER):
             return
+        image, resignations, now_ms = controller.state.image, controller.state.resignations, member.clock.monotonic_ms()
         able = {broker for broker in cluster.members if self._able(broker)}
         for tp in self._workload.partitions:
             state = image.partitions.get(tp)
             if state is None:
                 continue
-            needed = max(int(image.topics[tp.topic].configs[MIN_INSYNC_REPLICAS]), len(state.replicas) // 2 + 1)
+            minimum = int(image.topics[tp.topic].configs[MIN_INSYNC_REPLICAS])
+            needed = max(minimum, len(state.replicas) // 2 + 1)
+            following = set() if resignations.has_just(tp, now_ms) else self._following(state, minimum)
             members = sorted(able & set(state.replicas))
             for size in range(needed, len(members) + 1):
                 for group in combinations(members, size):
-                    if self._could_serve(state, group):
+                    if self._could_serve(state, group, following):
                         for producer in self._workload.producers:
                             if all(self._reach(producer, cluster.members[broker].name) for broker in group):
                                 yield tp, frozenset(group), producer
@@ -110,10 +117,10 @@ class Serving:
             and self._reach(member.name, CONTROLLER)
         )
 
-    def _could_serve(self, state: PartitionState, group: tuple[int, ...]) -> bool:
+    def _could_serve(self, state: PartitionState, group: tuple[int, ...], following: set[int]) -> bool:
         names = [self._cluster.members[broker].name for broker in group]
         return (
-            (state.leader in group or not self._holds_on(state.leader))
+            (state.leader in group or not self._holds_on(state.leader) or bool(following and following <= set(group)))
             and not set(group).isdisjoint((*state.isr, *state.elr))
             and all(self._reach(one, other) for one, other in combinations(names, 2))
         )
@@ -123,9 +130,22 @@ class Serving:
         member = self._cluster.members.get(leader)
         return member is not None and member.process.state is RUNNING and self._reach(member.name, CONTROLLER)
 
+    def _following(self, state: PartitionState, minimum: int) -> set[int]:
+        """Those to whom the leader has to give way, for it hears none of them; nobody if it may stay."""
+        found, leader = set(heirs(state)), self._cluster.members.get(state.leader)
+        has_to = (
+            leader is not None
+            and len(found) >= max(LEAST_HEIRS, minimum)
+            and self._able(leader.broker_id)
+            and not any(self._sound(self._cluster.members[heir].name, leader.name) for heir in found)
+        )
+        return found if has_to else set()
+
+    def _sound(self, one: str, other: str) -> bool:
+        return self._kernel.network.link(one, other).sound
+
     def _reach(self, one: str, other: str) -> bool:
-        link = self._kernel.network.link
-        return link(one, other).sound and link(other, one).sound
+        return self._sound(one, other) and self._sound(other, one)
 
 
 def _process(client: str) -> str:

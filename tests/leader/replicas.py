@@ -99,8 +99,9 @@ def state(
     partition_epoch: int = 0,
     isr: tuple[int, ...] = (1, 2, 3),
     replicas: tuple[int, ...] = (1, 2, 3),
+    elr: tuple[int, ...] = (),
 ) -> PartitionState:
-    return PartitionState(replicas, isr, leader, epoch, partition_epoch)
+    return PartitionState(replicas, isr, leader, epoch, partition_epoch, elr)
 
 
 def leader_of(log: Log, metadata: PartitionState, brokers: Brokers | None = None) -> PartitionLeader:

@@ -1,6 +1,6 @@
-"""When a leader hears nobody (divergence 29)."""
+"""When a leader hears nobody (divergence 29), and who is silent while the controller is not (divergence 32)."""
 
-from leader.hearing import SIGNS_OF_LIFE_MS, Hearing
+from leader.hearing import CONTROLLER_HEARD_MS, SIGNS_OF_LIFE_MS, Hearing
 
 SESSION_MS = 9000
 LATE_MS = SESSION_MS + 1
@@ -38,3 +38,17 @@ def test_a_session_shorter_than_the_controllers_silence_between_two_signs_of_lif
     heard.session_ms = 200
     assert not heard.nobody((2,), SIGNS_OF_LIFE_MS)
     assert heard.nobody((2,), SIGNS_OF_LIFE_MS + 1)
+
+
+def test_silent_is_who_was_not_heard_for_so_long_or_never() -> None:
+    heard = hearing()
+    heard.heard(2, 100)
+    heard.heard(3, 600)
+    heard.controller_ms = 2600
+    assert heard.silent({2, 3, 4}, 2000, 2600) == {2, 3, 4}
+    assert heard.silent({2, 3, 4}, 2000, 2599) == {2, 4}
+
+
+def test_while_the_controller_is_silent_nobody_is_said_to_be() -> None:
+    assert hearing().silent({2}, 1000, CONTROLLER_HEARD_MS - 1) == {2}
+    assert hearing().silent({2}, 1000, CONTROLLER_HEARD_MS) == set()

@@ -163,10 +163,10 @@ class Broker(ReplicaManager):
             session.close()
             respond({row.topic_partition: row.answer for row in response.rows})
 
-        session = self.open_session(answer)
+        session, now_ms = self.open_session(answer), self.clock.monotonic_ms()
+        self.hearing.heard(replica_id, now_ms)
         session.on_request(
-            SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests),
-            self.clock.monotonic_ms(),
+            SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests), now_ms
         )
         return session in self.sessions
 

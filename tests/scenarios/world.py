@@ -324,7 +324,7 @@ class World:
             registered = self.controller.image.broker(member)
             same = registered is not None and registered.broker_epoch == epoch
             shown.append(f"{member}" if same else f"{member}#{epoch}")
-        return " ".join(shown)
+        return " ".join(shown) or "∅"
 
     def alter_partition(
         self, broker: Broker, error: ErrorCode | None, *, lost: bool = False, late: bool = False
@@ -338,7 +338,10 @@ class World:
             decided = dict.fromkeys(broker.sent, (error, None))
         else:
             epoch = self.controller.image.brokers[broker.id].broker_epoch
-            decision = self.controller.alter_partition(broker.id, epoch, self._items(broker.sent))
+            present = self.controller.image.brokers.keys() - {b.id for b in self.brokers.values() if not b.alive}
+            decision = self.controller.alter_partition(
+                broker.id, epoch, self._items(broker.sent), present, self.clock.monotonic_ms()
+            )
             records = decision.records
             for result in decision.answer:
                 code = ErrorCode(result.error_code)

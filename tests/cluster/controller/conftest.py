@@ -171,9 +171,9 @@ class Cluster:
         }
         return pb.AlterPartitionItem(**(values | fields))
 
-    def alter(self, sender, *items, epoch=None):
+    def alter(self, sender, *items, epoch=None, present=()):
         epoch = self.image.brokers[sender].broker_epoch if epoch is None else epoch
-        return self.do(self.state.alter_partition(sender, epoch, items))
+        return self.do(self.state.alter_partition(sender, epoch, items, frozenset(present), self.now_ms))
 
 
 @pytest.fixture

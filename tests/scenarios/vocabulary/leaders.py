@@ -132,3 +132,12 @@ def followers(world: World, name: str) -> None:
 def checks_isr(world: World, name: str) -> None:
     broker, _, _ = leader_of(world, name)
     broker.check_isrs()
+
+
+@event("BROKER looks whom it hears")
+def looks_whom_it_hears(world: World, broker_id: str) -> None:
+    """The controller speaks every second to whom it reaches."""
+    broker = world.broker(int(broker_id))
+    if broker.hears_metadata:
+        broker.hearing.controller_ms = world.clock.monotonic_ms()
+    broker.resign_where_unheard()

@@ -1,0 +1,97 @@
+"""When a leader asks to lead no more (ISR-20). What follows is told in tests/scenarios/resignation.txt."""
+
+from pathlib import Path
+
+import pytest
+
+from leader.partition import PartitionLeader
+from leader.resignation import should_resign, silence_ms
+from replog.errors import ErrorCode
+from tests.leader.replicas import NOW_MS, fetch, leader_of, log_of, produce, state
+
+OTHERS = frozenset({2, 3, 4})
+LATER_MS = NOW_MS + 2000
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> PartitionLeader:
+    """Of an epoch that began at NOW_MS, with a record that nobody else has."""
+    leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=2), state(epoch=4))
+    produce(leader)
+    return leader
+
+
+def test_it_resigns_once_all_who_could_lead_are_silent_isr_20(leader: PartitionLeader) -> None:
+    assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
+    assert not should_resign(leader, OTHERS, OTHERS - {2}, NOW_MS), "2 is heard"
+    assert not should_resign(leader, OTHERS - {3}, OTHERS, NOW_MS), "3 is fenced, and 2 alone could commit nothing"
+
+
+def test_at_the_beginning_of_an_epoch_they_have_not_had_the_time_to_speak_isr_20_st_11(leader: PartitionLeader) -> None:
+    assert not should_resign(leader, OTHERS, OTHERS, NOW_MS - 1)
+
+
+def test_a_follower_that_has_just_had_all_is_not_silent_in_this_partition(leader: PartitionLeader) -> None:
+    fetch(leader, 3, 11, 4, now_ms=LATER_MS)
+    assert not should_resign(leader, OTHERS, OTHERS, LATER_MS - 1)
+    assert should_resign(leader, OTHERS, OTHERS, LATER_MS)
+
+
+def test_a_leader_that_has_committed_all_has_no_reason_isr_20(leader: PartitionLeader) -> None:
+    for follower in (2, 3):
+        fetch(leader, follower, 11, 4)
+    assert leader.all_level
+    assert not should_resign(leader, OTHERS, OTHERS, LATER_MS)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "isr", "resigns"), [(1, (1, 2), False), (1, (1, 2, 3), True), (3, (1, 2, 3), False)]
+)
+def test_two_stay_at_least_and_never_fewer_than_the_minimum_isr_20(
+    tmp_path: Path, minimum: int, isr: tuple[int, ...], resigns: bool
+) -> None:
+    leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=minimum), state(isr=isr))
+    assert should_resign(leader, OTHERS, OTHERS, NOW_MS) is resigns
+
+
+def test_below_the_minimum_those_who_left_may_lead_though_nothing_is_appended_isr_17_isr_20(tmp_path: Path) -> None:
+    log = log_of(tmp_path, "0:0-9", high_watermark=10, min_insync_replicas=2)
+    leader = leader_of(log, state(isr=(1,), elr=(2, 3)))
+    assert not leader.all_level, "acks=all is refused"
+    assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
+
+
+def test_silence_is_half_of_what_it_takes_to_leave_the_isr_but_no_shorter_than_two_idle_fetches() -> None:
+    assert silence_ms(30_000, 500) == 2000
+    assert silence_ms(3000, 500) == 1500
+    assert silence_ms(1500, 500) == 1000
+    assert silence_ms(30_000, 5000) == 10_000
+
+
+def test_it_proposes_everybody_else_and_waits_for_them_until_it_is_relieved_isr_7(leader: PartitionLeader) -> None:
+    leader.resign()
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    assert [member for member, _ in proposal.isr] == [2, 3]
+    assert (leader.isr, leader.maximal_isr) == ({1, 2, 3}, {1, 2, 3})
+    leader.on_alter_partition_result(proposal, ErrorCode.NEW_LEADER_ELECTED, None, NOW_MS)
+    leader.resign()
+    assert leader.take_proposal() is None, "that is for the metadata to end"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.THROTTLING_QUOTA_EXCEEDED])
+def test_one_that_is_not_relieved_goes_on_and_may_ask_again_isr_9(leader: PartitionLeader, error: ErrorCode) -> None:
+    leader.resign()
+    proposal = leader.take_proposal()
+    assert proposal is not None
+    leader.on_alter_partition_result(proposal, error, None, NOW_MS)
+    leader.resign()
+    assert leader.take_proposal() is not None
+
+
+def test_a_proposal_under_way_comes_first_isr_4(leader: PartitionLeader) -> None:
+    leader.check_isr(NOW_MS + 60_000)
+    shrink = leader.take_proposal()
+    leader.resign()
+    assert shrink is not None
+    assert leader.take_proposal() is None
