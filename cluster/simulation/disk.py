@@ -21,6 +21,7 @@ from cluster.simulation.journal import FileState, Journal
 from cluster.simulation.loop import SimulatedLoop
 from cluster.simulation.process import DEAD, PROCESS, Killed, SimulatedProcess
 from cluster.simulation.python_files import RawFile, SortedEntries
+from replog.log import filesystem
 from replog.log.files import LOG_SUFFIX
 
 _GROWS = frozenset({"create", "write", "mkdir"})  # what a full disk refuses
@@ -36,6 +37,7 @@ class _Real:
     statvfs = os.statvfs
     pread, preadv, fstat, lseek = os.pread, os.preadv, os.fstat, os.lseek
     open_file = io.open
+    sync_filesystem = filesystem.sync_filesystem
 
 
 @dataclass(slots=True, eq=False)
@@ -119,6 +121,7 @@ class Disk:
     def __enter__(self) -> "Disk":
         """In place of `os`'s own functions, for as long as processes run and until the loop is disposed of."""
         io.open = self._io_open
+        filesystem.sync_filesystem = self._sync_filesystem
         stand_ins: dict[str, Callable[..., Any]] = {
             "open": self._os_open,
             "close": self._os_close,
@@ -149,6 +152,7 @@ class Disk:
 
     def __exit__(self, *_: object) -> None:
         io.open = _Real.open_file
+        filesystem.sync_filesystem = _Real.sync_filesystem
         for name, function in vars(_Real).items():
             if name in os.__all__:
                 setattr(os, name, function)
@@ -291,6 +295,13 @@ class Disk:
             state = opened.journal.files.get(_Real.fstat(fd).st_ino)
             if state is not None:
                 state.changes.clear()
+
+    def _sync_filesystem(self, fd: int) -> bool:
+        if (opened := self._open.get(fd)) is None or self.failing(opened.process.name):
+            return False
+        self._begin(opened.process, opened.path, "fsync")
+        opened.journal.synced_all()
+        return True
 
     def _os_rename(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
         process = self._alive()

@@ -140,6 +140,13 @@ class Journal:
         if directory is not None:
             self._forget(directory)
 
+    def synced_all(self) -> None:
+        """Everything is durable."""
+        for state in self.files.values():
+            state.changes.clear()
+        for path in list(self._directories):
+            self.synced(path)
+
     # a power loss
 
     def power_loss(self, chance: random.Random) -> None:

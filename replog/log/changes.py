@@ -6,6 +6,7 @@ end, as after one behind it.
 """
 
 import errno
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,13 +15,16 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.errors import ReplogError
+from replog.log import filesystem
 from replog.log.epoch_cache import LeaderEpochCache, save_all
-from replog.log.errors import TooManyOpenFiles, no_way_back, storage_errors
-from replog.log.files import fsync_directory
+from replog.log.errors import LogStorageError, TooManyOpenFiles, no_way_back, storage_errors
+from replog.log.files import fsync_directory, fsync_path, has_records, open_fd
+from replog.log.loading import empty_log
 from replog.log.log import Log
-from replog.log.partition_metadata import begin_topic_id, finish_topic_id
+from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.topic import TopicPartition
 
+MANY = 20  # replicas to be created, from which on one wait for the whole file system is cheaper
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -62,25 +66,36 @@ class DirectoryChange:
                 fsync_directory(self.directory)
         try:
             self.forget_gone()
+            if self.new:
+                self._create()
+        except ReplogError as error:
+            if not is_passing(error):
+                raise
+            self.abandon()
+            self.failures = dict.fromkeys(self.new, error)
+
+    def _create(self) -> None:
+        """All is written before the disk is first waited for, which then has most of it."""
+        with storage_errors(self.directory):
+            fd = open_fd(self.directory, os.O_RDONLY)
+        try:
             for tp, replica in self.new.items():
                 try:
                     self.logs[tp] = begin_log(self.directory / tp.directory_name, replica)
                 except ReplogError as error:
                     self.failures[tp] = error
+            if len(self.logs) >= MANY and filesystem.sync_filesystem(fd):
+                return
             for tp, log in list(self.logs.items()):
                 try:
                     finish_log(log)
                 except ReplogError as error:
                     self.failures[tp] = error
                     del self.logs[tp]
-            if self.logs:
-                with storage_errors(self.directory):
-                    fsync_directory(self.directory)
-        except ReplogError as error:
-            if not is_passing(error):
-                raise
-            self.abandon()
-            self.failures = dict.fromkeys(self.new, error)
+            with storage_errors(self.directory):
+                os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def abandon(self) -> None:
         """Let go of the files that were created."""
@@ -126,36 +141,45 @@ def create_log(path: Path, replica: NewReplica) -> Log:
 
 
 def begin_log(path: Path, replica: NewReplica) -> Log:
-    """Write its files, without waiting for the disk. Raises as `create_log`."""
-    is_new, log = not path.exists(), None
+    """Write its files, without waiting for the disk. Raises as `create_log`.
+
+    They get their names at once: what a crash leaves of them before they are durable is a directory without records,
+    and maybe without a whole topic id, which the next start passes over.
+    """
+    with storage_errors(path):
+        _make_directory(path)
     try:
         with storage_errors(path):
-            path.mkdir(exist_ok=True)
-            begin_topic_id(path, replica.topic_id)
-            log = Log.open(path, replica.config, clean=True)
-            if replica.leads_in is not None:
-                log.assign_epoch_start(replica.leads_in, save=False)
-                log.epochs.begin_save()
+            write_topic_id(path, replica.topic_id)
+            epochs = [] if replica.leads_in is None else [(replica.leads_in, 0)]
+            return Log(path, replica.config, empty_log(path, epochs))
     except ReplogError:
-        if log is not None:
-            log.abandon()
-        if is_new:
-            shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
         raise
-    return log
+
+
+def _make_directory(path: Path) -> None:
+    """A new one, also where an earlier creation was interrupted."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if has_records(path):
+            raise LogStorageError(f"{path} is in the way, with records in it; move it away") from None
+        shutil.rmtree(path)
+        path.mkdir()
 
 
 def finish_log(log: Log) -> None:
-    """Make them durable. Raises as `create_log`."""
+    """Make them durable; empty files need no more than their names. Raises as `create_log`."""
     try:
-        finish_topic_id(log.directory)
-        log.epochs.finish_save()
         with storage_errors(log.directory):
+            fsync_path(log.directory / PARTITION_METADATA)
+            if log.epochs.entries:
+                fsync_path(log.epochs.path)
             fsync_directory(log.directory)
     except ReplogError:
         log.abandon()
-        if not log.log_end_offset:
-            shutil.rmtree(log.directory, ignore_errors=True)
+        shutil.rmtree(log.directory, ignore_errors=True)
         raise
 
 

@@ -15,17 +15,20 @@ from replog.log.open_file import OpenFile
 
 
 class EntryFile:
-    """Counts the entries that the file has, none if it is missing; it is opened when first used (IX-2, IX-8)."""
+    """Counts the entries that the file has, none if it is missing; it is opened when first used (IX-2, IX-8).
+
+    With `new` nobody has to look: there is no such file.
+    """
 
     layout: ClassVar[Struct]
     promised: ClassVar[bool] = False  # whether a write-back error of it is noticed (`open_files`)
 
-    def __init__(self, path: Path, base_offset: int) -> None:
+    def __init__(self, path: Path | str, base_offset: int, *, new: bool = False) -> None:
         self.file = OpenFile(path)
         self.base_offset = base_offset
-        self.missing = False
+        self.missing = new
         try:
-            length = os.stat(path).st_size
+            length = 0 if new else os.stat(path).st_size
         except FileNotFoundError:
             length, self.missing = 0, True
         self.count, self.surplus = divmod(length, self.layout.size)

@@ -43,7 +43,7 @@ def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
     return [(base, name) for base, name in named if base is not None]
 
 
-def open_fd(path: Path, flags: int) -> int:
+def open_fd(path: Path | str, flags: int) -> int:
     """A descriptor of one's own, for a short time: files of logs make room for it."""
     return with_room(path, lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
@@ -123,6 +123,21 @@ def fsync_path(path: Path) -> None:
         os.close(fd)
 
 
+def make_file(path: Path | str, content: bytes = b"") -> None:
+    """Write a file that nobody knows of yet, without waiting for the disk."""
+    fd = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        if content:
+            write_exactly(fd, content, 0)
+    finally:
+        os.close(fd)
+
+
+def has_records(directory: Path) -> bool:
+    """Whether there is a log with anything in it."""
+    return any(path.suffix == LOG_SUFFIX and path.stat().st_size for path in directory.iterdir())
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace `path` so that a crash leaves the old content or the new: `.tmp`, fsync, rename, fsync directory."""
     replace_file(path, content)
@@ -140,11 +155,7 @@ def write_beside(path: Path, content: bytes) -> None:
 
     Who replaces many files writes all of them first: the first fsync then takes most of what the others need along.
     """
-    fd = open_fd(_beside(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        write_exactly(fd, content, 0)
-    finally:
-        os.close(fd)
+    make_file(_beside(path), content)
 
 
 def put_in_place(path: Path) -> None:

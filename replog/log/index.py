@@ -42,8 +42,8 @@ class Index(EntryFile):
     fields: ClassVar[tuple[Unpack, ...]]
     offset_field: ClassVar[int]
 
-    def __init__(self, path: Path, base_offset: int) -> None:
-        super().__init__(path, base_offset)
+    def __init__(self, path: Path | str, base_offset: int, *, new: bool = False) -> None:
+        super().__init__(path, base_offset, new=new)
         self.warm = WARM_BYTES // self.layout.size  # entries
         self._last: tuple[int, ...] | None = None  # the last entry's fields, once they were asked for
 

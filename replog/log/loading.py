@@ -1,15 +1,15 @@
 """From the files of a partition directory to its log (LD-1 to LD-11)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from replog.config import TopicConfig
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, format_entries
 from replog.log.compaction.swap import finish_swaps
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
-from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_directory
+from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_directory, make_file
 from replog.log.offsets import NO_EPOCH
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.producers.state import ProducerStateManager
@@ -29,6 +29,23 @@ class LoadedLog(NamedTuple):
     snapshots: ProducerSnapshots
     log_start_offset: int
     lost_data: bool  # batches are missing, or unsound ones were dropped
+
+
+def empty_log(directory: Path, epochs: Sequence[EpochEntry]) -> LoadedLog:
+    """Make the files of an empty log in a new directory, which is to be made durable then."""
+    checkpoint = directory / LEADER_EPOCH_CHECKPOINT
+    if epochs:
+        make_file(checkpoint, format_entries(epochs))
+    segment = Segment(directory, 0, new=True)
+    segment.begin()
+    return LoadedLog(
+        Segments(directory, [segment]),
+        LeaderEpochCache(checkpoint, epochs),
+        ProducerStateManager(),
+        ProducerSnapshots(directory, lambda _: None, new=True),
+        0,
+        lost_data=False,
+    )
 
 
 def load_log(

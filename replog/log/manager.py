@@ -30,10 +30,10 @@ from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
 from replog.log.epoch_cache import save_all
 from replog.log.errors import InconsistentTopicId, LogStorageError, TooManyOpenFiles, storage_errors
-from replog.log.files import LOG_SUFFIX, fsync_directory
+from replog.log.files import fsync_directory, has_records
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
-from replog.log.partition_metadata import format_topic_id, read_topic_id
+from replog.log.partition_metadata import DamagedTopicId, format_topic_id, read_topic_id
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
 
 MAX_FILE_NAME = 255
@@ -147,9 +147,14 @@ class LogManager:
             directories = sorted(path for path in self.directory.iterdir() if path.is_dir())
 
         def opened(path: Path, tp: TopicPartition) -> FutureLog | None:
-            topic_id = read_topic_id(path)
+            try:
+                topic_id = read_topic_id(path)
+            except DamagedTopicId:
+                if has_records(path):
+                    raise
+                topic_id = None
             if topic_id is None:
-                if _has_data(path):
+                if has_records(path):
                     raise LogStorageError(f"{path} has records and no partition.metadata; move it away")
                 return None  # a creation that a crash interrupted
             log = Log.open(
@@ -442,7 +447,3 @@ def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> dict[TopicPa
     except DamagedCheckpoint as damage:
         report(f"{damage.message}; taking it as empty")
         return {}
-
-
-def _has_data(directory: Path) -> bool:
-    return any(path.suffix == LOG_SUFFIX and path.stat().st_size for path in directory.iterdir())

@@ -19,7 +19,7 @@ class OpenFile:
 
     __slots__ = ("_files", "_lock", "closing", "fd", "path", "recent", "unsynced", "users")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         """Nothing is opened yet."""
         self.path = str(path)
         self._files = OPEN_FILES.get()

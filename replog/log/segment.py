@@ -24,6 +24,7 @@ from replog.log.files import (
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    make_file,
     segment_file_name,
 )
 from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex
@@ -47,18 +48,19 @@ def _last_offset(batch: tuple[int, BatchHeader]) -> int:
 class Segment:
     """`size`, `next_offset` and the rest describe the whole batches that `add` has seen."""
 
-    def __init__(self, directory: Path, base_offset: int, suffix: str = "") -> None:
-        """Name the files, `suffix` behind each name; nothing is read. Follow with `create`, `restore` or `recover`."""
+    def __init__(self, directory: Path, base_offset: int, suffix: str = "", *, new: bool = False) -> None:
+        """Name the files, `suffix` behind each name; nothing is read. Follow with `create`, `restore` or `recover`, or
+        with `begin` if it is `new`, as its directory is."""
 
-        def named(kind: str) -> Path:
-            return directory / (segment_file_name(base_offset, kind) + suffix)
+        def named(kind: str) -> str:
+            return f"{directory}/{segment_file_name(base_offset, kind)}{suffix}"
 
         self.base_offset = base_offset
         self.file = OpenFile(named(LOG_SUFFIX))
-        self.index = OffsetIndex(named(INDEX_SUFFIX), base_offset)
-        self.time_index = TimeIndex(named(TIME_INDEX_SUFFIX), base_offset)
-        self.digest_index = DigestIndex(named(DIGEST_SUFFIX), base_offset)
-        self.transaction_index = TransactionIndex(named(TRANSACTION_INDEX_SUFFIX), base_offset)
+        self.index = OffsetIndex(named(INDEX_SUFFIX), base_offset, new=new)
+        self.time_index = TimeIndex(named(TIME_INDEX_SUFFIX), base_offset, new=new)
+        self.digest_index = DigestIndex(named(DIGEST_SUFFIX), base_offset, new=new)
+        self.transaction_index = TransactionIndex(named(TRANSACTION_INDEX_SUFFIX), base_offset, new=new)
         self.forget()
 
     def forget(self) -> None:
@@ -111,6 +113,13 @@ class Segment:
         for index in self.indexes:
             index.reset()
         self.transaction_index.reset()
+
+    def begin(self) -> None:
+        """Make empty files in a new directory; none stays open, for most of very many are not written to soon."""
+        for file in self.files:
+            make_file(file.path)
+        for index in self.indexes:
+            index.missing = False
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -18,10 +18,11 @@ Report = Callable[[str], None]
 class ProducerSnapshots:
     """The `.snapshot` files of one partition directory; the offset in a name is where its state ends, exclusive."""
 
-    def __init__(self, directory: Path, report: Report) -> None:
+    def __init__(self, directory: Path, report: Report, *, new: bool = False) -> None:
+        """`new`: the directory was just made, and is empty."""
         self.directory = directory
         self._report = report
-        self._latest = max(snapshot_offsets(directory), default=0)  # nothing is to be said of offset 0
+        self._latest = 0 if new else max(snapshot_offsets(directory), default=0)  # nothing is to be said of offset 0
 
     @property
     def exist(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 import os
 import shutil
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from cluster.metadata_image import partition_to_record
+from cluster.slices import SLICE
 from replog.errors import ErrorCode
 from replog.log.changes import LogChange
 from replog.log.epoch_cache import LeaderEpochCache
@@ -112,6 +114,27 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     leader.manager.touched(TP, high_watermark_advanced=True)
     error, _, _ = await waiting
     assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster: InProcessCluster) -> None:
+    """Else heartbeats and other topics' producers would wait for thousands; of the topic clients see all or nothing."""
+    broker = await cluster.start_broker(1)
+    seen = [(0, 0)]
+
+    async def watch() -> None:
+        while True:
+            seen.append((len(broker._image.partitions), len(broker.manager.hosted)))
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3 * SLICE, replication_factor=1)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await eventually(lambda: len(broker.manager.hosted) == 3 * SLICE)
+    await delete_topic(cluster, "t")
+    await eventually(lambda: not broker._image.partitions)
+    watching.cancel()
+    assert {partitions for partitions, _ in seen} == {0, 3 * SLICE}
+    assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) == SLICE
 
 
 @pytest.fixture

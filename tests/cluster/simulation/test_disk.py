@@ -13,6 +13,7 @@ import pytest
 
 from cluster.simulation.clocks import WALL_START_MS
 from cluster.simulation.process import DEAD, Killed, SimulatedProcess
+from replog.log import filesystem
 from replog.log.files import fsync_directory, write_atomically
 from tests.cluster.simulation.hosts import Host
 
@@ -344,3 +345,24 @@ def test_a_flipped_bit(host: Host) -> None:
     assert data[position or 0].bit_count() == 1
     append(host.home / "empty", b"")
     assert host.disk.flip_bit(host.home / "empty", random.Random(1)) is None
+
+
+def test_a_sync_of_the_whole_disk_makes_everything_durable_and_a_failing_disk_offers_none(tmp_path: Path) -> None:
+    """As `syncfs` does: contents and names, in every directory."""
+
+    def work(home: Path) -> None:
+        fd = os.open(home, os.O_RDONLY)
+        os.mkdir(home / "t-0")
+        append(home / "t-0" / "file", b"content")
+        append(home / "gone", b"")
+        os.rename(home / "gone", home / "renamed")
+        assert filesystem.sync_filesystem(fd)
+        os.close(fd)
+
+    for files in outcomes(tmp_path, work):
+        assert files == {"t-0/file": b"content", "renamed": b""}
+    failing = Host(tmp_path)
+    with failing.disk:
+        failing.disk.fail("broker-1", errno.EIO)
+        assert not failing.do(lambda: filesystem.sync_filesystem(os.open(failing.home, os.O_RDONLY)))
+        failing.loop.kill(failing.process)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from replog.log import filesystem
+from replog.log.changes import MANY as MANY_REPLICAS
 from replog.log.changes import LogChange, NewReplica, is_passing
 from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
@@ -74,7 +76,7 @@ def test_nothing_is_written_before_it_is_run_and_nothing_is_here_before_it_is_co
 
 
 def test_the_replicas_of_one_change_share_the_fsync_of_their_directory(directories: LogDirectories) -> None:
-    """A replica that follows costs two of its own, one that leads two more: the topic id, the epoch, the names."""
+    """A replica that follows costs two of its own, one that leads one more: the topic id, the names, the epoch."""
     disk = str(directories.managers[0].directory)
     with fsyncs() as synced:
         carried_out(directories, directories.plan([], {tp: NewReplica(ID, CONFIG) for tp in MANY}, {}))
@@ -85,6 +87,76 @@ def test_the_replicas_of_one_change_share_the_fsync_of_their_directory(directori
         carried_out(directories, directories.plan([], {}, dict.fromkeys(MANY, 3)))
     assert len(synced) == 2 * len(MANY)
     assert disk not in synced
+    others = {TopicPartition("u", number): NewReplica(ID, CONFIG, leads_in=0) for number in range(5)}
+    with fsyncs() as synced:
+        carried_out(directories, directories.plan([], others, {}))
+    assert len(synced) == 3 * len(MANY) + 1
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_very_many_replicas_share_one_wait_for_the_file_system_or_wait_for_each(
+    directories: LogDirectories, monkeypatch: pytest.MonkeyPatch, answer: bool
+) -> None:
+    """The system may not offer that, or something of another's may be lost: then every fsync tells."""
+    disk, there = directories.managers[0].directory, list[int]()
+
+    def sync(fd: int) -> bool:
+        assert os.readlink(f"/proc/self/fd/{fd}") == str(disk)
+        there.append(sum(path.stat().st_size > 0 for path in disk.glob("*/*")))
+        return answer
+
+    monkeypatch.setattr(filesystem, "sync_filesystem", sync)
+    many = {TopicPartition("t", number): NewReplica(ID, CONFIG, leads_in=0) for number in range(MANY_REPLICAS)}
+    with fsyncs() as synced:
+        carried_out(directories, directories.plan([], many, {}))
+    assert there == [2 * len(many)], "topic ids and epochs, written before anything is waited for"
+    assert len(synced) == (0 if answer else 3 * len(many) + 1)
+    assert len(directories.logs) == len(many)
+
+
+def test_linux_offers_one_wait_for_a_file_system_and_says_when_it_failed(tmp_path: Path) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert filesystem.sync_filesystem(fd)
+    finally:
+        os.close(fd)
+    assert not filesystem.sync_filesystem(-1)
+
+
+def test_what_a_crash_left_of_a_creation_is_passed_over_and_made_anew(directories: LogDirectories) -> None:
+    """Nothing was fsynced: of the topic id there may be anything, and there are no records."""
+    disk = directories.managers[0].directory
+    directories.abandon()
+    for tp, left in zip(MANY, (None, b"", b"version: 0\ntopic_id: AAAA", bytes(42)), strict=False):
+        (disk / tp.directory_name).mkdir()
+        (disk / tp.directory_name / "00000000000000000000.log").touch()
+        if left is not None:
+            (disk / tp.directory_name / "partition.metadata").write_bytes(left)
+    again = start(disk)
+    assert not again.logs
+    assert not again.failed
+    carried_out(again, again.plan([], {tp: NewReplica(ID, CONFIG, leads_in=1) for tp in MANY}, {}))
+    assert [again.topic_id(tp) for tp in MANY] == [ID] * len(MANY)
+
+
+def test_records_without_a_topic_id_are_neither_taken_for_a_new_replica_nor_removed(
+    directories: LogDirectories,
+) -> None:
+    disk = directories.managers[0].directory
+    append(directories.create(TP, ID, CONFIG), PAIR)
+    directories.abandon()
+    damaged = disk / TP.directory_name / "partition.metadata"
+    damaged.write_bytes(b"version: 0\n")
+    again = start(disk)
+    assert list(again.failed) == [TP]
+    again.abandon()
+    damaged.rename(disk / "elsewhere")
+    (disk / TP.directory_name).rename(disk / "another")
+    again = start(disk)
+    (disk / "another").rename(disk / TP.directory_name)
+    change = carried_out(again, again.plan([], {TP: NewReplica(ID, CONFIG)}, {}))
+    assert "in the way, with records in it; move it away" in change.failures[TP].message
+    assert (disk / TP.directory_name / "00000000000000000000.log").stat().st_size
 
 
 def test_a_replica_that_leads_from_the_beginning_has_its_epoch_before_it_is_here(directories: LogDirectories) -> None:
@@ -184,20 +256,20 @@ def test_a_replica_that_cannot_go_is_an_error(directories: LogDirectories) -> No
 
 def test_everything_is_written_before_the_disk_is_first_waited_for(directories: LogDirectories) -> None:
     """So one wait serves most of it: a disk that takes ten milliseconds would take half a minute for a thousand."""
-    disk, temporary = directories.managers[0].directory, []
+    disk, written = directories.managers[0].directory, list[int]()
     real = os.fsync
 
     def recorded(fd: int) -> None:
-        temporary.append(len(list(disk.glob("*/*.tmp"))))
+        written.append(sum(path.stat().st_size > 0 for path in disk.glob("*/*")))
         real(fd)
 
     os.fsync = recorded
     try:
         carried_out(directories, directories.plan([], {tp: NewReplica(ID, CONFIG, leads_in=0) for tp in MANY}, {}))
-        made = temporary[0]
-        temporary.clear()
+        made = written[0]
+        written.clear()
         carried_out(directories, directories.plan([], {}, dict.fromkeys(MANY, 3)))
     finally:
         os.fsync = real
     assert made == 2 * len(MANY), "topic ids and epochs"
-    assert temporary[0] == len(MANY), "epochs"
+    assert written[0] == 3 * len(MANY), "new epochs beside them"

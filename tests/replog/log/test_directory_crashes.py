@@ -99,7 +99,7 @@ def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path
 
         return work
 
-    every_crash(tmp_path, prepare, least=60, step=3)
+    every_crash(tmp_path, prepare, least=54, step=3)
 
 
 @pytest.mark.usefixtures("quick_disk")
