@@ -1,7 +1,8 @@
 """One cleaning of one log (section 8), apart from the log, so that another process can do it.
 
 It reads the sealed segments by descriptors of its own and writes `.cleaned` files; the log itself is touched only by
-the swap of each finished segment, which the log does (`swap`). Memory: the offset map, and one batch at a time.
+the swap of each finished segment, which the log does (`swap`). Memory: the offset map with the fates, and one batch at
+a time.
 """
 
 import os
@@ -15,6 +16,7 @@ from replog.config import TopicConfig
 from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, validate_crc
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.fates import GONE, LATEST, LATEST_TOMBSTONE, Fates
 from replog.log.compaction.offset_map import LOAD_FACTOR, SLOT_BYTES, OffsetMap
 from replog.log.compaction.record_slices import slice_records
 from replog.log.compaction.rewriting import Compaction, ProducerEnd
@@ -30,6 +32,7 @@ from replog.log.segment import Segment
 
 WRITE_BYTES = 1 << 20
 MAX_LOG_BYTES = 2**31 - 1
+NOTED_PART = 8  # one part in so many of the memory is for fates
 
 
 class Source(NamedTuple):
@@ -137,7 +140,9 @@ class Cleaning:
         self.task = task
         self.end_offset = task.first_dirty  # below it the log will be clean
         most_keys = task.first_uncleanable - task.first_dirty
-        self._keys = OffsetMap(min(task.map_bytes, (int(most_keys / LOAD_FACTOR) + 2) * SLOT_BYTES))
+        self._fates = Fates(task.first_dirty, min(most_keys, task.map_bytes // NOTED_PART))
+        map_bytes = min(task.map_bytes - self._fates.count, (int(most_keys / LOAD_FACTOR) + 2) * SLOT_BYTES)
+        self._keys = OffsetMap(map_bytes)
         self._retained: list[AbortedTxn] = []
         self._transactions = CleanedTransactions(self._retained.append)
 
@@ -168,12 +173,24 @@ class Cleaning:
 
     def _map_batch(self, header: BatchHeader, data: memoryview) -> bool:
         """False if the map is full before the last key."""
-        first_dirty, base_offset, put = self.task.first_dirty, header.base_offset, self._keys.put
+        first, codes, noted, put = self._fates.first, self._fates.codes, self._fates.count, self._keys.put
+        base, last = header.base_offset - first, -1
         raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
-        for _, _, _, _, offset_delta, key, _ in slice_records(raw, header.records_count):
-            offset = base_offset + offset_delta
-            if key is not None and offset >= first_dirty and not put(key, offset):
-                return False
+        for _, _, _, _, offset_delta, key, is_tombstone in slice_records(raw, header.records_count):
+            place = base + offset_delta
+            if place < 0:
+                continue  # of a batch that was cleaned to its middle
+            fate = GONE
+            if key is not None:
+                earlier = put(key, first + place)
+                if earlier is None:
+                    return False
+                if first <= earlier < first + noted and codes[earlier - first]:
+                    codes[earlier - first] = GONE
+                fate = LATEST_TOMBSTONE if is_tombstone else LATEST
+            if last < place < noted:  # in order: the second pass counts records, not offsets
+                codes[place] = fate
+            last = place
         return True
 
     # -- segments
@@ -202,6 +219,7 @@ class Cleaning:
         task = self.task
         compaction = Compaction(
             self._keys,
+            self._fates,
             self.end_offset,
             self._transactions,
             task.producers,

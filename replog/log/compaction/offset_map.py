@@ -4,7 +4,7 @@ from hashlib import blake2b
 from mmap import mmap
 from struct import Struct
 
-_DIGEST = Struct("=QQ")
+_DIGEST = Struct("=QQ").unpack_from  # the first 16 bytes
 _WORDS = 3  # of 8 bytes: the key's digest in two halves, the offset plus one; zeros in a free slot
 SLOT_BYTES = _WORDS * 8
 LOAD_FACTOR = 0.9
@@ -27,27 +27,28 @@ class OffsetMap:
     def __len__(self) -> int:
         return self.count
 
-    def put(self, key: bytes, offset: int) -> bool:
-        """Remember `offset` as the latest of `key`; False, and nothing happens, if there is no room for another key."""
-        high, low = _DIGEST.unpack(blake2b(key, digest_size=16).digest())
+    def put(self, key: bytes, offset: int) -> int | None:
+        """Remember `offset` as the latest of `key`, and return the one in whose place it is, -1 if the key is new.
+        None, and nothing happens, if there is no room for another key."""
+        high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS
-        while table[place + 2]:
+        while found := table[place + 2]:
             if table[place + 1] == low and table[place] == high:
                 table[place + 2] = offset + 1
-                return True
+                return int(found) - 1
             place += _WORDS
             if place == len(table):
                 place = 0
         if self.count >= self.capacity:
-            return False
+            return None
         self.count += 1
         table[place], table[place + 1], table[place + 2] = high, low, offset + 1
-        return True
+        return -1
 
     def get(self, key: bytes) -> int:
         """The latest offset of `key`; -1 if it is not known."""
-        high, low = _DIGEST.unpack(blake2b(key, digest_size=16).digest())
+        high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS
         while found := table[place + 2]:

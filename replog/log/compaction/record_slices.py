@@ -22,11 +22,12 @@ class RecordSlice(NamedTuple):
     is_tombstone: bool  # its value is null
 
 
-def slice_records(data: bytes, count: int) -> Iterator[RecordSlice]:
+def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iterator[RecordSlice]:
     """The `count` records that `data`, uncompressed, must hold. Raises InvalidRecord where they do not (RB-3).
 
-    The cleaner takes every record of a log through here. So what is a byte, nearly all that is, is read in place, and a
-    slice is made without the Python of a named tuple.
+    `wanted` has a byte for each; of one whose byte is zero only the length is looked at. The cleaner takes every record
+    of a log through here. So what is a byte, nearly all that is, is read in place, and a slice is made without the
+    Python of a named tuple.
     """
     start, size, new = 0, len(data), tuple.__new__
     for index in range(count):
@@ -35,6 +36,9 @@ def slice_records(data: bytes, count: int) -> Iterator[RecordSlice]:
             if length >= 0x80:
                 length, position = _longer(data, position, length)
             end = position + (length >> 1)
+            if wanted is not None and not wanted[index]:
+                start = end
+                continue
             time, after_timestamp = data[position + 1], position + 2
             if time >= 0x80:
                 time, after_timestamp = _longer(data, after_timestamp, time)

@@ -1,6 +1,6 @@
 """What the cleaner makes of a batch: which records stay, and the batch that then takes its place (CL-5 to CL-7)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from replog.log.batch import (
     with_crc,
 )
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.fates import LATEST_TOMBSTONE, STAYING, STAYING_WITHOUT_TOMBSTONES, Fates
 from replog.log.compaction.offset_map import OffsetMap
-from replog.log.compaction.record_slices import slice_records, with_timestamp
+from replog.log.compaction.record_slices import RecordSlice, slice_records, with_timestamp
 from replog.log.compression import compress, decompress
 from replog.log.errors import InvalidRecord
 from replog.log.offsets import NO_TIMESTAMP, Buffer
@@ -42,6 +43,7 @@ class Compaction:
     """One cleaning's decisions; give it the batches in the order of the log."""
 
     keys: OffsetMap
+    fates: Fates
     end_offset: int  # below it every key is in the map
     transactions: CleanedTransactions
     producers: Mapping[int, ProducerEnd]
@@ -73,11 +75,20 @@ class Compaction:
     def _records(self, header: BatchHeader, data: memoryview) -> CleanedBatch | None:
         horizon = delete_horizon(header)
         tombstones_stay = horizon is None or self.now_ms < horizon
-        raw, base_offset, latest_of = _uncompressed(header, data), header.base_offset, self.keys.get
+        fates, staying = self.fates.of(header), None
+        if fates is not None:
+            staying = fates.translate(STAYING if tombstones_stay else STAYING_WITHOUT_TOMBSTONES)
+            if not any(staying):
+                return None
+            if all(staying) and (horizon is not None or LATEST_TOMBSTONE not in fates):
+                return CleanedBatch(header, data)
+        raw = _uncompressed(header, data)
+        if staying is not None:
+            records = slice_records(raw, header.records_count, staying)
+        else:
+            records = self._looked_up(header, raw, tombstones_stay)
         body, count, newest_delta, has_tombstone = bytearray(), 0, NO_TIMESTAMP - header.base_timestamp, False
-        for start, end, timestamp_delta, _, offset_delta, key, is_tombstone in slice_records(raw, header.records_count):
-            if key is None or base_offset + offset_delta < latest_of(key) or (is_tombstone and not tombstones_stay):
-                continue
+        for start, end, timestamp_delta, _, _, _, is_tombstone in records:
             body += raw[start:end]
             count += 1
             newest_delta = timestamp_delta if timestamp_delta > newest_delta else newest_delta
@@ -91,6 +102,15 @@ class Compaction:
         log_append_time = header.attributes & LOG_APPEND_TIME
         newest = header.max_timestamp if log_append_time else header.base_timestamp + newest_delta
         return _rebuilt(header, body, count, newest)
+
+    def _looked_up(self, header: BatchHeader, raw: bytes, tombstones_stay: bool) -> Iterator[RecordSlice]:
+        """The records that stay of a batch whose fates were not noted: it was clean before, or there was no room."""
+        base_offset, latest_of = header.base_offset, self.keys.get
+        for record in slice_records(raw, header.records_count):
+            _, _, _, _, offset_delta, key, is_tombstone = record
+            if key is None or base_offset + offset_delta < latest_of(key) or (is_tombstone and not tombstones_stay):
+                continue
+            yield record
 
     def _starts_clock(self, header: BatchHeader, body: bytes | bytearray, count: int) -> CleanedBatch:
         """The batch with these records and a delete horizon, which becomes its base timestamp."""

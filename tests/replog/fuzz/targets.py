@@ -22,6 +22,7 @@ from replog.log.batch import iterate_batches, parse_header, validate_crc
 from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.fates import Fates
 from replog.log.compaction.offset_map import OffsetMap
 from replog.log.compaction.rewriting import Compaction
 from replog.log.compression import compress, decompress
@@ -150,7 +151,7 @@ def compact(data: bytes) -> None:
         keys = OffsetMap(240)
         keys.put(b"k", header.base_offset + 2)
         transactions = CleanedTransactions(lambda _: None)
-        compaction = Compaction(keys, 2**63 - 1, transactions, {}, 10**6, 500)
+        compaction = Compaction(keys, Fates(0, 0), 2**63 - 1, transactions, {}, 10**6, 500)
         cleaned = compaction.clean(header, memoryview(fixed), must_stay=True)
         assert cleaned is not None
         assert parse_header(cleaned.data) == cleaned.header

@@ -192,17 +192,17 @@ def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path: Path) -
 def test_cl_3_the_map_knows_the_latest_offset_of_as_many_keys_as_fit() -> None:
     keys = OffsetMap(100 * SLOT_BYTES)
     for offset in range(90):
-        assert keys.put(b"%d" % offset, offset)
-    assert not keys.put(b"one more", 90)
-    assert keys.put(b"7", 1000)
+        assert keys.put(b"%d" % offset, offset) == -1
+    assert keys.put(b"one more", 90) is None
+    assert keys.put(b"7", 1000) == 7
     assert (keys.get(b"7"), keys.get(b"8"), keys.get(b"one more"), len(keys)) == (1000, 8, -1, 90)
 
 
 def test_cl_3_a_map_of_one_slot() -> None:
     keys = OffsetMap(SLOT_BYTES)
     assert keys.get(b"a") == -1
-    assert keys.put(b"a", 0)
-    assert not keys.put(b"b", 1)
+    assert keys.put(b"a", 0) == -1
+    assert keys.put(b"b", 1) is None
     assert (keys.get(b"a"), keys.get(b"b")) == (0, -1)
 
 
@@ -210,7 +210,7 @@ def test_cl_3_a_full_map_ends_the_cleaning_at_the_last_batch_that_it_holds(tmp_p
     log = sealed(compacted(tmp_path), *[keyed(f"{n % 6}") for n in range(18)])
     end, ends = 0, []
     while end < 18:
-        end = clean(log, checkpoint=end, map_bytes=4 * SLOT_BYTES)  # three keys
+        end = clean(log, checkpoint=end, map_bytes=5 * SLOT_BYTES)  # three keys, and a byte for each offset
         ends.append(end)
     assert ends == [3, 6, 9, 12, 15, 18]
     assert latest_of(log) == {b"%d" % n: b"v" for n in range(6)}
@@ -220,7 +220,7 @@ def test_cl_3_a_full_map_ends_the_cleaning_at_the_last_batch_that_it_holds(tmp_p
 def test_cl_3_one_batch_with_more_keys_than_the_map_holds_is_refused(tmp_path: Path) -> None:
     log = sealed(compacted(tmp_path), keyed(*"abcdef"))
     with pytest.raises(LogUncleanable, match=r"batch 0 .* raise it"):
-        clean(log, map_bytes=4 * SLOT_BYTES)
+        clean(log, map_bytes=5 * SLOT_BYTES)
     assert offsets_of(log) == list(range(6))
 
 
@@ -237,7 +237,7 @@ def test_cl_3_what_lies_behind_the_map_is_copied_as_it_is(tmp_path: Path) -> Non
     log = compacted(tmp_path, delete_retention_ms=0)
     sealed(log, keyed("a", "b", "c"), keyed("a", "b", "c"), keyed("x"), keyed("a", value=None))
     for now in (T, T + 1):
-        assert clean(log, now, map_bytes=4 * SLOT_BYTES) == 6
+        assert clean(log, now, map_bytes=5 * SLOT_BYTES) == 6
     assert offsets_of(log) == [3, 4, 5, 6, 7]
     assert {header.attributes for header, _ in batches_of(log)} == {0}
 

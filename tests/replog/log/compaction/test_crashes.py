@@ -20,7 +20,7 @@ from tests.replog.log.compaction.compacting import clean, names_in, offsets_of, 
 from tests.replog.log.producers.writes import marker, produce
 
 SETTINGS = {"cleanup_policy": "compact", "segment_bytes": 600, "index_interval_bytes": 100}
-SMALL_MAP = 12 * SLOT_BYTES
+SMALL_MAP = 14 * SLOT_BYTES
 END = 14
 
 
