@@ -35,6 +35,10 @@ class Hearing:
             and all(self._brokers.get(broker_id, silent_ms - 1) < silent_ms for broker_id in followers)
         )
 
+    def is_up_to_date(self, now_ms: int) -> bool:
+        """Whether the metadata was all that the controller knew just now."""
+        return now_ms - self.controller_ms <= SIGNS_OF_LIFE_MS
+
     def misses_controller(self, now_ms: int) -> bool:
         """Whether the controller was not heard for a session."""
         return self.controller_ms < self._silent_ms(now_ms)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import producer_of
 from replog.log.offsets import Buffer
 from replog.topic import TopicPartition
 
@@ -66,9 +67,12 @@ def _append(
     leader = manager.leader(tp)
     if isinstance(leader, ErrorCode):
         return ProduceResult(leader, f"broker {manager.config.node_id} does not lead {tp}; refresh metadata"), None
+    now_ms, producer = manager.clock.monotonic_ms(), producer_of(records)
+    if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
+        message = f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
+        return ProduceResult(ErrorCode.UNKNOWN_PRODUCER_ID, message), None
     try:
-        clock = manager.clock
-        appended = leader.append(records, acks=acks, wall_ms=clock.wall_ms(), now_ms=clock.monotonic_ms())
+        appended = leader.append(records, acks=acks, wall_ms=manager.clock.wall_ms(), now_ms=now_ms)
     except ReplogError as error:
         return ProduceResult(error.code, error.message), None
     manager.touched(tp, appended.high_watermark_advanced)

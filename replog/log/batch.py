@@ -90,6 +90,11 @@ def is_transactional(batch: Buffer) -> bool:
     return len(batch) >= CRC_START + 2 and bool(batch[CRC_START + 1] & TRANSACTIONAL)
 
 
+def producer_of(batch: Buffer) -> int:
+    """The producer's id, whatever else is true of the batch; -1: it has none, or is no batch."""
+    return int.from_bytes(batch[43:51], signed=True) if len(batch) >= HEADER_SIZE else -1
+
+
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch, in order (2.5); a trailing part of a batch ends the walk.
 

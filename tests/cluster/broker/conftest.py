@@ -135,6 +135,12 @@ class InProcessCluster:
         for partition in range(partitions):
             await self.led(TopicPartition(topic, partition))
 
+    async def allocate_producer_ids(self) -> None:
+        """A block of them, 0 to 999 if it is the first, known to every broker."""
+        await self.any_channel().call(methods.Log["init_producer_id"], log_pb2.InitProducerIdRequest(), CALL_S)
+        given = self.controller.state.image.next_producer_id
+        await eventually(lambda: all(b.manager.image.next_producer_id == given for b in self.brokers.values()))
+
     def leader(self, tp: TopicPartition) -> int:
         return self.controller.state.image.partitions[tp].leader
 

@@ -6,11 +6,16 @@ import time
 import pytest
 
 from cluster.controller.cluster_state import ClusterState
+from replog.client import Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+from tests.replog.log.producers.writes import batch
 
 from .conftest import InProcessCluster
+
+TP = TopicPartition("t", 0)
 
 
 async def ids(cluster: InProcessCluster, broker_id: int, count: int) -> list[int]:
@@ -66,3 +71,46 @@ async def test_without_a_controller_the_error_names_it_and_may_pass(cluster: InP
     assert refused.value.retriable
     assert time.monotonic() - asked < 30
     await cluster.crash_broker(1)  # nobody would answer its controlled shutdown
+
+
+async def test_an_id_that_nobody_was_given_is_refused(cluster: InProcessCluster) -> None:
+    """Divergence 37: a later producer that is given it would be taken for the one that made it up."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.allocate_producer_ids()
+    assert await cluster.produce(TP, batch(0, 0, pid=999)) == (ErrorCode.NONE, 0, "")
+    error, _, message = await cluster.produce(TP, batch(0, 0, pid=1000))
+    assert error is ErrorCode.UNKNOWN_PRODUCER_ID
+    assert "nobody was given producer id 1000" in message
+    assert cluster.log(1, TP).log_end_offset == 1
+
+
+async def test_a_leader_that_may_not_have_heard_of_an_id_takes_it(cluster: InProcessCluster) -> None:
+    """Divergence 37: another broker may have given it away meanwhile. Without a controller it stays so."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster._server.stop(0)
+    refused = [await cluster.produce(TP, batch(0, 0, pid=5000))]
+    while refused[-1][0] is ErrorCode.UNKNOWN_PRODUCER_ID:
+        assert len(refused) < 600
+        await asyncio.sleep(0.05)
+        refused.append(await cluster.produce(TP, batch(0, 0, pid=5000)))
+    assert refused[-1] == (ErrorCode.NONE, 0, "")
+    await cluster.crash_broker(1)  # nobody would answer its controlled shutdown
+
+
+async def test_a_producer_whose_leader_has_yet_to_hear_of_its_id_goes_on_as_soon_as_it_has(
+    cluster: InProcessCluster,
+) -> None:
+    """Divergence 37: the refusal may pass, and says that nothing was appended."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    image = cluster.brokers[1].manager.image
+    async with Producer(cluster.brokers[1].address) as producer:
+        await (await producer.send("t", b"first"))
+        known, image.next_producer_id = image.next_producer_id, 0
+        late = await producer.send("t", b"second")
+        await asyncio.sleep(0.3)
+        assert cluster.log(1, TP).log_end_offset == 1
+        image.next_producer_id = known
+        assert (await late).offset == 1

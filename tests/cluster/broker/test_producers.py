@@ -71,6 +71,7 @@ async def test_transactions_outlive_their_leader(cluster: InProcessCluster) -> N
     """IX-19, PS-5: the follower that takes over has the same index and the same open transaction."""
     await cluster.start_brokers(1, 2, 3)
     await cluster.create_topic("t")
+    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
     old = cluster.leader(TP)
     fill(cluster.log(old, TP))
     cluster.brokers[old].manager.touched(TP, high_watermark_advanced=False)
@@ -91,6 +92,7 @@ async def test_a_retry_is_answered_with_its_first_offsets(cluster: InProcessClus
     """PS-3, W-P9: by the leader that took it, and by the next one; what leaves a gap is refused."""
     await cluster.start_brokers(1, 2, 3)
     await cluster.create_topic("t")
+    await cluster.allocate_producer_ids()
     for number in range(3):
         assert await cluster.produce(TP, batch(0, number)) == (ErrorCode.NONE, number, "")
     assert await cluster.produce(TP, batch(0, 1)) == (ErrorCode.NONE, 1, "")
@@ -109,6 +111,7 @@ async def test_transactional_batches_are_refused(cluster: InProcessCluster) -> N
     """There is no coordinator that could end their transaction."""
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
+    await cluster.allocate_producer_ids()
     error, _, message = await cluster.produce(TP, batch(0, 0, transactional=True))
     assert error is ErrorCode.INVALID_TXN_STATE
     assert "without a transactional id" in message
@@ -119,6 +122,7 @@ async def test_idle_producers_are_forgotten(cluster: InProcessCluster) -> None:
     """PS-11: by the broker's clock, however old their records are."""
     await cluster.start_broker(1, producer_id_expiration_check_interval_ms=50, producer_id_expiration_ms=600)
     await cluster.create_topic("t", replication_factor=1)
+    await cluster.allocate_producer_ids()
     await cluster.produce(TP, batch(0, 0, pid=1, timestamp=1))
     await cluster.produce(TP, batch(0, 0, pid=2, timestamp=1))
     log = cluster.log(1, TP)
