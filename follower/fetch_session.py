@@ -193,16 +193,17 @@ class FetchSession:
     # Answers
 
     def on_response(self, response: SessionResponse, now_ms: int) -> None:
-        """Act on what the leader says."""
+        """Act on what the leader says, at once or in several pieces."""
         if response.pushed:
             for row in response.rows:
                 replica = self.partitions.get(row.topic_partition)
                 if replica is not None and replica.topic_id == row.request.topic_id:
                     self._take_high_watermark(replica, row)
             return
-        self.outstanding -= 1
         for row in response.rows:
             self._take_row(row, now_ms)
+        if not response.more:
+            self.outstanding -= 1
 
     def _take_row(self, row: SessionRow, now_ms: int) -> None:
         tp, asked, answer = row

@@ -4,12 +4,14 @@ What is asked and what an answer means is for the session to say (`follower/fetc
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import structlog
 
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
+from cluster.logging import tell_each
+from cluster.slices import SLICE
 from follower.fetch_session import FetchSession, Replica
 from follower.partition import FollowerProgress
 from replog.backoff import Backoff
@@ -50,6 +52,7 @@ class Fetcher:
         self._on_followed = on_followed
         self.session = FetchSession(config, broker_epoch, quota, self._on_progress, self._on_defect)
         self._last_sent_ms = 0
+        self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken
         self._wake = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
@@ -126,20 +129,27 @@ class Fetcher:
     async def _read(self, stream: Stream) -> None:
         while (response := await stream.receive()) is not None:
             self._backoff.reset()
-            self.session.on_response(_session_response(response), self._clock.monotonic_ms())
+            async for part in _parts(_session_response(response)):
+                self.session.on_response(part, self._clock.monotonic_ms())
+            for event, rows in self._happened.items():
+                tell_each(log.info, event, rows)
+            self._happened.clear()
             if not response.head.pushed:
                 self._wake.set()
 
     def _on_progress(self, replica: Replica, progress: FollowerProgress) -> None:
         tp, leader = replica.topic_partition, self._channel.address
         if progress.truncated_to is not None:
-            log.info("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=leader)
+            self._note("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=leader)
         if progress.note:
             tell = log.error if progress.alarm else log.warning
             tell("replication", partition=str(tp), note=progress.note)
         elif progress.high_watermark_fell:
-            log.info("high watermark fell", partition=str(tp), leader=leader)  # HW-14
+            self._note("high watermark fell", partition=str(tp), leader=leader)  # HW-14
         self._on_followed(tp, progress.high_watermark_changed or progress.truncated_to is not None)
+
+    def _note(self, event: str, **row: object) -> None:
+        self._happened.setdefault(event, []).append(row)
 
     def _on_defect(self, replica: Replica, error: Exception) -> None:
         log.exception(
@@ -182,6 +192,16 @@ def _session_response(response: WithRecords[pb.ReplicaFetchResponse]) -> Session
         asked = FetchPartition(result.fetch_offset, 0, result.leader_epoch, topic_id=result.topic_id)
         rows.append(SessionRow(tp, asked, _answer(result, records)))
     return SessionResponse(rows, pushed=response.head.pushed)
+
+
+async def _parts(response: SessionResponse) -> AsyncIterator[SessionResponse]:
+    """The response in pieces, and whatever else there is to do between two of them: each row may be an append."""
+    rows = response.rows
+    for first in range(0, len(rows) or 1, SLICE):
+        more = first + SLICE < len(rows)
+        yield response._replace(rows=rows[first : first + SLICE], more=more)
+        if more:
+            await asyncio.sleep(0)
 
 
 def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:
