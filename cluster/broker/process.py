@@ -10,6 +10,7 @@ from cluster.broker.broker import Broker, check_address
 from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
 from cluster.descriptors import raise_limit
+from cluster.slow_steps import SlowSteps
 from replog.config import BrokerConfig
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.options import tune_allocator
@@ -22,6 +23,7 @@ def main(config: BrokerConfig) -> int:
     check_address(config)
     tune_allocator()
     raise_limit()
+    SlowSteps().watch()
     return asyncio.run(_run(config))
 
 

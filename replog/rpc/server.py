@@ -112,6 +112,7 @@ def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 
 def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve(_requests: Any, context: Any) -> None:
+        _name_task(method.path)
         stream = _ValidStream(context)
         try:
             with gate.passed():
@@ -126,6 +127,11 @@ def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable
             await _abort(context, error)
 
     return serve
+
+
+def _name_task(name: str) -> None:
+    if (task := asyncio.current_task()) is not None:
+        task.set_name(name)  # grpc runs each call in a task of its own
 
 
 async def _only_request(stream: GrpcServerStream) -> Any:
