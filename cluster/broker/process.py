@@ -10,6 +10,7 @@ from cluster.broker.broker import Broker, check_address
 from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
 from cluster.descriptors import raise_limit
+from cluster.garbage import search_what_is_new
 from cluster.slow_steps import SlowSteps
 from replog.config import BrokerConfig
 from replog.rpc.channel import GrpcTransport
@@ -24,6 +25,7 @@ def main(config: BrokerConfig) -> int:
     tune_allocator()
     raise_limit()
     SlowSteps().watch()
+    search_what_is_new()
     return asyncio.run(_run(config))
 
 

@@ -12,6 +12,7 @@ from cluster.controller.server import ControllerServer
 from cluster.controller.sqlite_store import SqliteStore
 from cluster.controller.store import VersionConflictError
 from cluster.descriptors import raise_limit
+from cluster.garbage import search_what_is_new
 from cluster.slow_steps import SlowSteps
 from replog.config import ControllerConfig
 from replog.rpc.channel import GrpcTransport
@@ -26,6 +27,7 @@ def main(config: ControllerConfig) -> int:
     """
     raise_limit()
     SlowSteps().watch()
+    search_what_is_new()
     try:
         asyncio.run(run_controller(config))
     except VersionConflictError as error:
