@@ -11,6 +11,7 @@ from cluster.broker.outbox import Outbox
 from cluster.broker.produce import ProduceResult, produce
 from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
+from cluster.slices import in_slices
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.partition import PartitionLeader
 from replog.config import BrokerConfig
@@ -234,7 +235,9 @@ class LogService:
                 f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one",
             )
         image = self._manager.image
+        version = image.version  # what is gathered later, in slices, may be newer
         names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
+        topics = [await self._topic_metadata(name) async for name in in_slices(names)]
         return pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
             controller=self._manager.config.controller_listener,
@@ -248,12 +251,12 @@ class LogService:
                 )
                 for _, broker in sorted(image.brokers.items())
             ],
-            topics=[self._topic_metadata(name) for name in names],
-            metadata_version=image.version,
+            topics=topics,
+            metadata_version=version,
             controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,
         )
 
-    def _topic_metadata(self, name: str) -> pb.TopicMetadata:
+    async def _topic_metadata(self, name: str) -> pb.TopicMetadata:
         topic = self._manager.image.topics.get(name)
         if topic is None:
             return pb.TopicMetadata(topic=name, error_code=wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -273,7 +276,7 @@ class LogService:
                     adding_replicas=state.adding,
                     removing_replicas=state.removing,
                 )
-                for number, state in self._manager.image.partitions_of(name).items()
+                async for number, state in in_slices(self._manager.image.partitions_of(name).items())
             ],
         )
 
