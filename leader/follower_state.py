@@ -44,6 +44,10 @@ class FollowerState:
         last_fetch_ms = max(self.last_fetch_ms, self.asker.asked_ms)
         return replace(self, last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, asker=None)
 
+    def withdrawn(self) -> "FollowerState":
+        """The state once the controller has taken it out of the ISR: nobody waits for it before it has asked again."""
+        return replace(self.settled(), last_caught_up_ms=NEVER_MS)
+
     def after_fetch(
         self, asker: Asker, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> "FollowerState":

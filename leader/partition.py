@@ -130,6 +130,8 @@ class PartitionLeader:
             for replica_id in state.replicas
             if replica_id != self.broker_id
         }
+        for replica_id in (self.isr - isr) & self.replicas.keys():
+            self.replicas[replica_id] = self.replicas[replica_id].withdrawn()
         self.state = Committed(isr)
         self.eligible_leaders = state.elr
         self._unsubmitted = None

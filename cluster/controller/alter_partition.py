@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
-from cluster.controller.broker_events import Rules, active_brokers, situation
+from cluster.controller.broker_events import Rules, active_brokers, situation, withdraw
 from cluster.controller.changes import PartitionChanges
 from cluster.controller.elections import Situation, change_isr
 from cluster.controller.records import Decision
+from cluster.controller.resignations import heirs
 from cluster.metadata_image import MetadataImage, partition_to_record
 from replog.errors import ErrorCode
 from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
@@ -41,9 +43,13 @@ class Proposal:
 def alter_partition(
     image: MetadataImage, rules: Rules, sender: Broker, items: Iterable[pb.AlterPartitionItem], resign: Resign
 ) -> Decision[list[pb.AlterPartitionResult]]:
-    """Each partition by itself, all that are accepted in one commit. The sender's broker epoch has been checked."""
+    """Each partition by itself, all that are accepted in one commit. The sender's broker epoch has been checked.
+
+    A sender that resigns hears its followers nowhere: it leaves the in-sync sets that they lead (CT-23).
+    """
     active = active_brokers(image)
     changes = PartitionChanges(image)
+    unheard: set[int] = set()  # whoever follows the sender, as far as that matters
     results = []
     for item in items:
         tp = TopicPartition(item.topic, item.partition)
@@ -61,6 +67,7 @@ def alter_partition(
                 error = accepted
             else:
                 changes.put(tp, accepted)
+                unheard.update(heirs(state) if proposal.resigns else ())
                 if accepted.leader == sender.broker_id:
                     answer = partition_to_record(tp, item.topic_id, accepted)
                 else:  # it resigned, or the change completed a reassignment that takes it out (CT-15)
@@ -68,7 +75,9 @@ def alter_partition(
         results.append(
             pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=error.name, state=answer)
         )
-    return Decision(changes.records, results)
+    if not unheard:
+        return Decision(changes.records, results)
+    return Decision(chain(changes.records, withdraw(image, rules, sender.broker_id, unheard)), results)
 
 
 def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, Broker]) -> ErrorCode:

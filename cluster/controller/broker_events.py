@@ -3,7 +3,7 @@
 There may be thousands of them: each record is made when it is taken, and the image must be the same until the last.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter
@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from cluster.controller.elections import Situation, elect, remove_from_isr
 from cluster.controller.records import broker_record, partition_record
 from cluster.metadata_image import MetadataImage
+from leader.resignation import LEAST_HEIRS
 from replog.metadata import NO_LEADER, Broker, PartitionState
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition
@@ -84,6 +85,17 @@ def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.M
     unfenced = replace(broker, fenced=False, in_controlled_shutdown=False)
     yield broker_record(unfenced)
     yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
+
+
+def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[pb.MetadataRecord]:
+    """`broker_id` does not hear those brokers: out of the ISRs that they lead, where enough members stay (CT-23)."""
+
+    def change(state: PartitionState, now: Situation) -> PartitionState:
+        follows = state.leader in unheard and broker_id in state.isr
+        enough = max(LEAST_HEIRS, min(now.min_insync_replicas, len(state.replicas)))
+        return remove_from_isr(state, broker_id, now) if follows and len(state.isr) > enough else state
+
+    return _changes(image, rules, active_brokers(image), image.index.on_broker(broker_id), change)
 
 
 def _remove(

@@ -95,3 +95,21 @@ def test_a_proposal_under_way_comes_first_isr_4(leader: PartitionLeader) -> None
     leader.resign()
     assert shrink is not None
     assert leader.take_proposal() is None
+
+
+def test_a_member_that_the_controller_took_out_is_not_waited_for_before_it_asks_again_ct_23_st_12(
+    tmp_path: Path,
+) -> None:
+    """Else it would be, as one that has just kept up (HW-3), for as long as a follower may lag."""
+    leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=2), state(epoch=4))
+    for follower in (2, 3):
+        fetch(leader, follower, 10, 4)
+    produce(leader)
+    fetch(leader, 2, 11, 4)
+    assert leader.high_watermark == 10
+    assert leader.become_leader(state(epoch=4, isr=(1, 2), partition_epoch=1), 101, NOW_MS)
+    assert leader.high_watermark == 11
+    fetch(leader, 3, 11, 4)
+    produce(leader)
+    fetch(leader, 2, 12, 4)
+    assert leader.high_watermark == 11, "it is back, and would never catch up with a leader that did not wait (HW-6)"

@@ -16,7 +16,7 @@ BOUND_S = 3.0
 def three(tmp_path: Path):
     pair = VirtualPair(tmp_path, replica_lag_time_max_ms=30_000)
     pair.start(3)
-    pair.create_topic(assignment=[(1, 2, 3)], min_insync_replicas="2")
+    pair.create_topic(assignment=[(1, 2, 3), (2, 1, 3)], min_insync_replicas="2")
     yield pair
     pair.dispose()
 
@@ -28,18 +28,21 @@ def cut_off(pair: VirtualPair, broker_id: int) -> None:
         pair.network.block(other, name)
 
 
-def test_its_producers_wait_three_seconds_at_most_isr_20_ct_22(three: VirtualPair) -> None:
+def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22_ct_23(three: VirtualPair) -> None:
     async def scenario() -> float:
         transport = three.network.transport(three.client)
         async with Producer(EVERYBODY, transport=transport, rng=three.chance.stream("a producer")) as producer:
-            await (await producer.send("t", b"before"))
+            for partition in (0, 1):
+                await (await producer.send("t", b"before", partition=partition))
             cut_off(three, 1)
             begun = three.loop.time()
-            await (await producer.send("t", b"after"))
+            for sent in [await producer.send("t", b"after", partition=partition) for partition in (0, 1)]:
+                await sent
             return three.loop.time() - begun
 
     assert three.run(scenario()) < BOUND_S
-    assert three.isr == {2, 3}
+    states = three.controller.state.image.partitions.values()
+    assert [(state.leader, state.isr) for state in states] == [(2, (2, 3)), (2, (2, 3))]
 
 
 def test_a_leader_that_is_idle_and_cut_off_stays_until_there_is_something_to_commit_isr_20(three: VirtualPair) -> None:

@@ -111,6 +111,28 @@ def test_ct_22_it_does_not_lead_again_before_it_is_in_sync(three):
     assert three.partition().leader == 11
 
 
+def test_ct_23_it_leaves_the_in_sync_sets_that_those_lead_whom_it_does_not_hear(make_cluster):
+    """CT-23: they would wait for it as long as a follower may lag; where no two would be left they do."""
+    five = make_cluster().start(11, 12, 13, 14, 15)
+    five.assigned("t", [11, 12, 13])
+    five.assigned("u", [12, 11, 13], [14, 11, 13], [12, 13, 14], [11, 14, 15])
+    five.assigned("v", [12, 11])
+    five.assigned("w", [12, 11, 13], configs={"min.insync.replicas": "3"})
+    others = [("u", 1), ("u", 2), ("u", 3), ("v", 0), ("w", 0)]
+    before = [five.partition(*other) for other in others]
+    five.alter(11, five.item([12, 13]), present=(12, 13))
+    changed = five.partition("u", 0)
+    assert (changed.isr, changed.leader, changed.leader_epoch, changed.partition_epoch) == ((12, 13), 12, 0, 1)
+    assert [five.partition(*other) for other in others] == before
+
+
+def test_ct_23_one_that_is_not_relieved_stays_where_it_follows(three):
+    """CT-23."""
+    three.assigned("u", [12, 11, 13])
+    three.alter(11, three.item([12, 13]), present=(12,))
+    assert three.partition("u").isr == (12, 11, 13)
+
+
 @pytest.mark.parametrize("alive", [(2, 3), (2,)])
 async def test_ct_22_those_who_would_lead_are_asked_on_real_connections(running, alive):
     """CT-22: their sessions last for ten minutes."""
