@@ -1,4 +1,4 @@
-"""Bytes that all of a broker's answers under way may hold together, and who gets how many of them.
+"""Bytes that all of a broker's answers under way may hold together, and who gets how many of them; and what waits.
 
 An answer is read only when there is room for it, and holds its room until its reader has taken it. So readers that do
 not read keep this much memory busy and no more, however many they are. As room gets scarce answers get smaller; who
@@ -78,3 +78,30 @@ class Budget:
         granted = min(wanted, max(SMALLEST_SHARE, (self.capacity - self.used) // LARGEST_PART))
         self.used += granted
         return granted
+
+
+class Held:
+    """Bytes that are held together. Who is to bring more first waits for room; what several bring at the same moment
+    may exceed `capacity`, by what each of them brings at once."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def has_room(self) -> bool:
+        return self._room.is_set()
+
+    async def room(self) -> None:
+        """At the latest it comes when what is held has timed out."""
+        if not self._room.is_set():
+            await self._room.wait()
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes < self.capacity:
+            self._room.set()
+        else:
+            self._room.clear()

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from cluster.broker.consume import ConsumerStream
 from cluster.broker.look_ups import LOOK_UP_S
 from cluster.broker.outbox import Outbox
-from cluster.broker.produce import ProduceResult, produce
+from cluster.broker.produce import Produce
 from cluster.broker.producer_ids import ProducerIds
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.slices import in_slices
@@ -50,69 +51,45 @@ class LogService:
         )
         sender = asyncio.create_task(outbox.run())
         under_way = asyncio.Semaphore(MAX_PRODUCES_UNDER_WAY)
+
+        def answered(produced: Produce) -> None:
+            under_way.release()
+            if produced.acks != 0:
+                outbox.put(produced.answer)
+            elif failed := [result for result in produced.answer.partitions if result.error_code]:
+                # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
+                raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
+
         try:
             while True:  # nothing is received that would then have to wait
                 await outbox.room()
                 await under_way.acquire()
+                await self._manager.waiting_produces.room()
                 request = await stream.receive()
                 if request is None:
                     return
-                self._produce(request, self._answer_to(request.head.acks, under_way, outbox))
+                self._produce(request, answered)
                 del request  # its records are in the logs
         finally:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
 
-    @staticmethod
-    def _answer_to(
-        acks: int, under_way: asyncio.Semaphore, outbox: Outbox[pb.ProduceAnswer]
-    ) -> Callable[[pb.ProduceAnswer], None]:
-        def answer(produced: pb.ProduceAnswer) -> None:
-            under_way.release()
-            if acks != 0:
-                outbox.put(produced)
-            elif failed := [result for result in produced.partitions if result.error_code]:
-                # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
-                raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
-
-        return answer
-
     async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
+        if not self._manager.waiting_produces.has_room:
+            raise ReplogError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"produces that wait for their replicas hold {self._manager.waiting_produces.capacity} bytes "
+                "(queued.max.request.bytes); try again",
+            )
         answered: asyncio.Future[pb.ProduceAnswer] = asyncio.get_running_loop().create_future()
-        self._produce(request, lambda answer: None if answered.done() else answered.set_result(answer))
+        self._produce(request, lambda produced: None if answered.done() else answered.set_result(produced.answer))
         del request
         return pb.ProduceResponse(answers=[await answered])
 
-    def _produce(self, request: WithRecords[pb.ProduceRequest], answer: Callable[[pb.ProduceAnswer], None]) -> None:
-        head = request.head
-        partitions = list(head.partitions)
-        _check_count(len(partitions))
-        names = [_topic_partition(partition) for partition in partitions]
-        entries = list(zip(names, _split_records(request), strict=True))
-
-        correlation_id = head.correlation_id
-
-        def respond(results: list[ProduceResult]) -> None:
-            answer(
-                pb.ProduceAnswer(
-                    correlation_id=correlation_id,
-                    partitions=[
-                        pb.ProducePartitionResult(
-                            topic=tp.topic,
-                            partition=tp.partition,
-                            error_code=wire_code(result.error),
-                            error_message=result.message,
-                            base_offset=result.base_offset,
-                            log_append_time_ms=result.log_append_time,
-                            log_start_offset=result.log_start_offset,
-                        )
-                        for tp, result in zip(names, results, strict=True)
-                    ],
-                )
-            )
-
-        timeout_ms = max(0, min(head.timeout_ms, self._manager.config.request_timeout_ms))
-        produce(self._manager, entries, acks=head.acks, timeout_ms=timeout_ms, respond=respond)
+    def _produce(self, request: WithRecords[pb.ProduceRequest], done: Callable[[Produce], None]) -> None:
+        _check_count(len(request.head.partitions))
+        names = map(_topic_partition, request.head.partitions)
+        Produce(self._manager, request.head, done).append(zip(names, _split_records(request), strict=True))
 
     async def init_producer_id(self, _request: pb.InitProducerIdRequest) -> pb.InitProducerIdResponse:
         """§7. Raises BROKER_NOT_AVAILABLE while the controller cannot be asked."""
@@ -319,7 +296,7 @@ def _isolation(level: int) -> Isolation:
     return isolation
 
 
-def _split_records(request: WithRecords[pb.ProduceRequest]) -> Iterator[Buffer]:
+def _split_records(request: WithRecords[pb.ProduceRequest]) -> list[Buffer]:
     """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
     payload = memoryview(request.records[0] if request.records else b"")
     sizes = [partition.records_size for partition in request.head.partitions]
@@ -328,10 +305,8 @@ def _split_records(request: WithRecords[pb.ProduceRequest]) -> Iterator[Buffer]:
             ErrorCode.INVALID_REQUEST,
             f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
         )
-    position = 0
-    for size in sizes:
-        yield payload[position : position + size]
-        position += size
+    ends = list(itertools.accumulate(sizes))
+    return [payload[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:

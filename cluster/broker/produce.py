@@ -1,86 +1,80 @@
 """Producing: append to every partition, then answer or wait for the in-sync replicas (§3)."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
 
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import producer_of
 from replog.log.offsets import Buffer
+from replog.rpc.status import wire_code
+from replog.rpc.v1 import log_pb2 as pb
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)
+BATCH_BYTES = 2500  # of memory that a batch takes while it waits for its replicas, its records not counted (measured)
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceResult:
-    """One partition's answer; offsets are -1 on error."""
+class Produce:
+    """One request, from its append to its answer (PR-1..PR-11). Of its records it keeps none.
 
-    error: ErrorCode
-    message: str = ""
-    base_offset: int = -1
-    log_append_time: int = -1
-    log_start_offset: int = -1
+    `done` is called once, with one result per batch in `answer`, in their order; offsets are -1 on error.
+    """
 
+    def __init__(self, manager: ReplicaManager, head: pb.ProduceRequest, done: Callable[["Produce"], None]) -> None:
+        self.acks = head.acks
+        self.answer = pb.ProduceAnswer(correlation_id=head.correlation_id)
+        self._manager = manager
+        self._timeout_ms = max(0, min(head.timeout_ms, manager.config.request_timeout_ms))
+        self._done = done
+        self._held = 0
 
-def produce(
-    manager: ReplicaManager,
-    entries: Sequence[tuple[TopicPartition, Buffer]],
-    *,
-    acks: int,
-    timeout_ms: int,
-    respond: Callable[[list[ProduceResult]], None],
-) -> None:
-    """Append each batch and call `respond` once, with one result per entry in their order (PR-1..PR-11)."""
-    if acks not in VALID_ACKS:
-        message = f"acks={acks}; it must be 0, 1 or -1 (all)"
-        respond([ProduceResult(ErrorCode.INVALID_REQUIRED_ACKS, message) for _ in entries])
-        return
-    results: list[ProduceResult] = []
-    pending: dict[int, PendingProduce] = {}
-    for index, (tp, records) in enumerate(entries):
-        result, waits = _append(manager, tp, records, acks)
-        results.append(result)
-        if waits is not None:
-            pending[index] = waits
-    if acks != -1 or not pending:  # PR-8
-        respond(results)
-        return
+    def append(self, batches: Iterable[tuple[TopicPartition, Buffer]]) -> None:
+        pending: dict[int, PendingProduce] = {}
+        for index, (tp, records) in enumerate(batches):
+            result = self.answer.partitions.add(
+                topic=tp.topic, partition=tp.partition, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
+            )
+            try:
+                pending[index] = self._append(tp, records, result)
+            except ReplogError as error:
+                result.error_code = wire_code(error.code)
+                result.error_message = error.message
+        if self.acks != -1 or not pending:  # PR-8
+            self._done(self)
+            return
+        self._held = len(self.answer.partitions) * BATCH_BYTES
+        self._manager.waiting_produces.add(self._held)
+        operation = DelayedProduce(pending, self._manager.leader, self._timeout_ms, self._settle)
+        self._manager.produces.complete_or_watch(operation, [waits.topic_partition for waits in pending.values()])
 
-    names = [tp for tp, _ in entries]  # the records are not kept while the request waits
+    def _append(self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult) -> PendingProduce:
+        manager, clock = self._manager, self._manager.clock
+        if self.acks not in VALID_ACKS:
+            message = f"acks={self.acks}; it must be 0, 1 or -1 (all)"
+            raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, message)
+        leader = manager.leader(tp)
+        if isinstance(leader, ErrorCode):
+            raise ReplogError(leader, f"broker {manager.config.node_id} does not lead {tp}; refresh metadata")
+        now_ms, producer = clock.monotonic_ms(), producer_of(records)
+        if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
+            raise ReplogError(
+                ErrorCode.UNKNOWN_PRODUCER_ID,
+                f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new",
+            )
+        appended = leader.append(records, acks=self.acks, wall_ms=clock.wall_ms(), now_ms=now_ms)
+        manager.touched(tp, appended.high_watermark_advanced)
+        result.base_offset = appended.info.first_offset
+        result.log_append_time_ms = appended.info.log_append_time
+        result.log_start_offset = appended.info.log_start_offset
+        return PendingProduce(tp, appended.required_offset, appended.leader_epoch)
 
-    def settle(errors: dict[int, ErrorCode]) -> None:
+    def _settle(self, errors: dict[int, ErrorCode]) -> None:
+        self._manager.waiting_produces.add(-self._held)
         for index, error in errors.items():
             if error is not ErrorCode.NONE:
-                message = f"appended to {names[index]}, but not known to be committed: it may be there (PR-12)"
-                results[index] = replace(results[index], error=error, message=message, base_offset=-1)
-        respond(results)
-
-    operation = DelayedProduce(pending, manager.leader, timeout_ms, settle)
-    manager.produces.complete_or_watch(operation, [waits.topic_partition for waits in pending.values()])
-
-
-def _append(
-    manager: ReplicaManager, tp: TopicPartition, records: Buffer, acks: int
-) -> tuple[ProduceResult, PendingProduce | None]:
-    leader = manager.leader(tp)
-    if isinstance(leader, ErrorCode):
-        return ProduceResult(leader, f"broker {manager.config.node_id} does not lead {tp}; refresh metadata"), None
-    now_ms, producer = manager.clock.monotonic_ms(), producer_of(records)
-    if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
-        message = f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
-        return ProduceResult(ErrorCode.UNKNOWN_PRODUCER_ID, message), None
-    try:
-        appended = leader.append(records, acks=acks, wall_ms=manager.clock.wall_ms(), now_ms=now_ms)
-    except ReplogError as error:
-        return ProduceResult(error.code, error.message), None
-    manager.touched(tp, appended.high_watermark_advanced)
-    info = appended.info
-    result = ProduceResult(
-        ErrorCode.NONE,
-        base_offset=info.first_offset,
-        log_append_time=info.log_append_time,
-        log_start_offset=info.log_start_offset,
-    )
-    return result, PendingProduce(tp, appended.required_offset, appended.leader_epoch)
+                result = self.answer.partitions[index]
+                tp = TopicPartition(result.topic, result.partition)
+                result.error_code, result.base_offset = wire_code(error), -1
+                result.error_message = f"appended to {tp}, but not known to be committed: it may be there (PR-12)"
+        self._done(self)

@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from cluster.broker.budget import Budget
+from cluster.broker.budget import Budget, Held
 from cluster.broker.delayed import DelayedOperations
 from cluster.broker.look_ups import LookUps
 from cluster.broker.partition import HostedPartition
@@ -55,6 +55,7 @@ class ReplicaManager:
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
+        self.waiting_produces = Held(config.queued_max_request_bytes)
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
         self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)

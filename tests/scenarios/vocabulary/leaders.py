@@ -2,9 +2,10 @@
 
 import re
 
-from cluster.broker.produce import ProduceResult, produce
+from cluster.broker.produce import Produce
 from leader.follower_state import NEVER_MS, FollowerState
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, record
 from tests.replog.log.batches import client_batch
@@ -43,17 +44,18 @@ def produces(world: World, names: str, **options: str) -> None:
         values = [f"{world.produced}:{i}".encode() for i in range(int(options.get("records", 1)))]
         sequence = {"producer_id": int(options["producer"]), "producer_epoch": 0} if "producer" in options else {}
         if sequence:
+            broker.image.next_producer_id = 1000  # it was given its id
             values = [b"same"] * len(values)
             sequence["base_sequence"] = int(options.get("sequence", 0))
         world.produced += 1
         entries.append((tp, client_batch(*values, **sequence)))
     answered: list[bool] = []
 
-    def respond(results: list[ProduceResult]) -> None:
+    def respond(produced: Produce) -> None:
         answered.append(True)
         shown = [
-            f"{letter_of(tp)}{f'offset {r.base_offset}' if r.error is ErrorCode.NONE else r.error.name}"
-            for (tp, _), r in zip(entries, results, strict=True)
+            f"{letter_of(tp)}{ErrorCode(r.error_code).name if r.error_code else f'offset {r.base_offset}'}"
+            for (tp, _), r in zip(entries, produced.answer.partitions, strict=True)
         ]
         world.say(f"{label}: {', '.join(shown)}")
 
@@ -61,7 +63,7 @@ def produces(world: World, names: str, **options: str) -> None:
         return f"{named('', tp)} " if len(entries) > 1 else ""
 
     acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
-    produce(broker, entries, acks=int(acks), timeout_ms=30_000, respond=respond)
+    Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond).append(entries)
     if not answered:
         world.say(f"{label}: waits")
 
