@@ -6,6 +6,7 @@ What is done every second looks only at logs that something has happened to, and
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import structlog
 
@@ -27,6 +28,7 @@ log = structlog.get_logger()
 FILES_INTERVAL_MS = 1000
 HEARING_INTERVAL_MS = 250
 RESIGN_AGAIN_S = 1.5  # whoever is not relieved may ask again, but not at every look
+REMOVED = 500  # deleted replicas and files at a time, or a tenth of what waits
 EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
 Chore = Callable[[], Awaitable[None]]
@@ -38,6 +40,7 @@ class Housekeeping:
     def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
         self._manager = manager
         self._logs = logs
+        self._expired: list[Path] = []  # to be removed
         self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs to look at, and since when
         self._unsaved = asyncio.Event()
         self._unsaved.set()  # perhaps
@@ -150,13 +153,16 @@ class Housekeeping:
             await in_thread(lambda: sync_all(files))
 
     async def _delete_expired(self) -> None:
-        """LG-15, LG-17. Of a log with nothing more to come no more is looked at."""
+        """LG-15, LG-17; of very many some each time, so that they leave disk and processor to others. Of a log with
+        nothing more to come no more is looked at."""
         now_ms = self._manager.clock.wall_ms()
-        expired = self._logs.take_expired(now_ms)
+        self._expired += self._logs.take_expired(now_ms)
         for tp, log in list(self._restless):
-            expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
+            self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
             if not _has_something_due(log):
                 del self._restless[tp, log]
+        count = max(REMOVED, len(self._expired) // 10)
+        expired, self._expired = self._expired[:count], self._expired[count:]
         if expired:
             await in_thread(partial(remove, expired))
 

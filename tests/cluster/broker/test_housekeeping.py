@@ -1,9 +1,14 @@
 """What a broker does on its own clock."""
 
+import pytest
+
+from cluster.broker import housekeeping
 from cluster.broker.housekeeping import Housekeeping
+from replog.config import TopicConfig
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
+from tests.replog.log.moving import ID, start
 
 from .conftest import CALL_S, InProcessCluster, batch, eventually
 
@@ -82,6 +87,26 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCl
     await eventually(lambda: TP not in broker.manager.hosted)
     await chores._flush()
     assert not chores._restless
+
+
+async def test_very_many_deleted_replicas_are_removed_some_at_a_time(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = await cluster.start_broker(1)
+    disk = cluster.directory / "another"
+    directories = start(disk)
+    gone = [TopicPartition("gone", number) for number in range(50)]
+    for tp in gone:
+        directories.create(tp, ID, TopicConfig(file_delete_delay_ms=0))
+    change = directories.plan(gone, {}, {})
+    change.run()
+    directories.commit(change, 0)
+    monkeypatch.setattr(housekeeping, "REMOVED", 2)
+    chores, left = Housekeeping(broker.manager, directories), []
+    for _ in range(3):
+        await chores._delete_expired()
+        left.append(len(list(disk.glob("*-delete"))))
+    assert left == [45, 41, 37], "the more wait, the more go"
 
 
 async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_something_is_due(
