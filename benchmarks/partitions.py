@@ -18,11 +18,11 @@ import argparse
 import asyncio
 import json
 import logging
-import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -40,15 +40,14 @@ from tests.interop.kafka import NoKafka
 CONTENDERS: dict[str, Callable[[Path], Contender]] = {"replog": Replog, "kafka": Kafka}
 
 
-def measure(name: str, partitions: int, options: argparse.Namespace, note: Callable[[str], None]) -> dict[str, Figures]:
-    """One contender with one number of partitions, from an empty directory that is gone afterwards."""
-    home = Path(tempfile.mkdtemp(prefix="replog-bench-"))
-    try:
-        cell = Cell(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
-        with asyncio.Runner(loop_factory=precise_loop) as runner:
-            return runner.run(cell.run(options.limit))
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+def measure(
+    name: str, homes: str, partitions: int, options: argparse.Namespace, note: Callable[[str], None]
+) -> dict[str, Figures]:
+    """One contender with one number of partitions, in a directory of its own."""
+    home = Path(tempfile.mkdtemp(dir=homes))
+    cell = Cell(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
+    with asyncio.Runner(loop_factory=precise_loop) as runner:
+        return runner.run(cell.run(options.limit))
 
 
 def main() -> int:
@@ -69,17 +68,21 @@ def main() -> int:
     names = [options.only] if options.only else list(CONTENDERS)
     counts = [int(count) for count in options.partitions.split(",")]
     report: dict[str, dict[str, list[dict[str, Figures]]]] = {name: {str(c): [] for c in counts} for name in names}
-    for number in range(options.rounds):
-        for count in counts:
-            for name in list(report):
-                console.print(f"round {number + 1} of {options.rounds}: {name}, {count} partitions", highlight=False)
-                try:
-                    found = measure(name, count, options, lambda line: console.print(f"  {line}", highlight=False))
-                except NoKafka as error:
-                    console.print(f"Without Kafka: {error}", highlight=False)
-                    del report[name]
-                    continue
-                report[name][str(count)].append(found)
+    note = partial(console.print, highlight=False)
+    # Removed at the end: ext4 looks for room past every inode that was freed in the last minutes, which made the same
+    # files cost two to five times the CPU after the contender before had been removed.
+    with tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes:
+        for number in range(options.rounds):
+            for count in counts:
+                for name in list(report):
+                    note(f"round {number + 1} of {options.rounds}: {name}, {count} partitions")
+                    try:
+                        found = measure(name, homes, count, options, note)
+                    except NoKafka as error:
+                        note(f"Without Kafka: {error}")
+                        del report[name]
+                        continue
+                    report[name][str(count)].append(found)
     shown = f"{table(report)}\n\n{environment()}"
     if options.json:
         options.json.write_text(json.dumps({"environment": environment(), "rounds": report}, indent=2) + "\n")
