@@ -25,13 +25,23 @@ def create_topic(
 
     Its min.insync.replicas is written down even when it is the default: brokers commit by it and elections
     rely on it (ISR-16), so the two must never read it from different places.
+    A request that names the topic's id is the one that made it, sent again: it is answered as it was then.
     Raises INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST.
     """
     name = validate_topic_name(request.topic)
     if name in image.topics:
+        if request.topic_id != image.topics[name].topic_id:
+            raise ReplogError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
+            )
+        return Decision([], _made(image, name))
+    if request.topic_id and (
+        len(request.topic_id) != 16 or any(topic.topic_id == request.topic_id for topic in image.topics.values())
+    ):
         raise ReplogError(
-            ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
+            ErrorCode.INVALID_REQUEST,
+            f"topic id {request.topic_id.hex()}: it must be 16 bytes that no topic has; name none, or random ones",
         )
     configs = dict(request.configs)
     check_configs(configs, TopicConfig, f"topic {name}")
@@ -39,7 +49,7 @@ def create_topic(
     active = {broker.broker_id for broker in image.brokers.values() if broker.active}
     factor = len(assignment[0])
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
-    topic = Topic(name, chance.randbytes(16), configs)
+    topic = Topic(name, request.topic_id or chance.randbytes(16), configs)
 
     def records() -> Iterator[MetadataRecord]:
         yield topic_record(topic)
@@ -55,6 +65,16 @@ def create_topic(
     response.topic_id = topic.topic_id
     response.metadata_version = image.version + 1 + len(assignment)
     return Decision(records(), response)
+
+
+def _made(image: MetadataImage, name: str) -> pb.CreateTopicResponse:
+    partitions = image.partitions_of(name)
+    return pb.CreateTopicResponse(
+        topic_id=image.topics[name].topic_id,
+        partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        metadata_version=image.version,
+    )
 
 
 def delete_topic(image: MetadataImage, request: pb.DeleteTopicRequest) -> Decision[pb.DeleteTopicResponse]:

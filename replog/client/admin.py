@@ -74,9 +74,9 @@ class Admin:
         if timeout_ms <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"timeout_ms={timeout_ms} is not greater than 0")
         self._timeout_s = timeout_ms / 1000
-        rng = rng or random.Random()
-        self._backoff = Backoff(rng)
-        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
+        self._rng = rng or random.Random()
+        self._backoff = Backoff(self._rng)
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), self._rng)
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,7 +100,8 @@ class Admin:
     ) -> None:
         """Create it (0: the controller's defaults) and wait until a broker knows all of its leaders.
 
-        Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle.
+        Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle. While too few brokers are up that
+        is INVALID_REPLICATION_FACTOR, at once: nobody waits for brokers, as in Kafka.
         """
         request = controller_pb2.CreateTopicRequest(
             topic=validate_topic_name(topic),
@@ -109,6 +110,7 @@ class Admin:
             configs=configs or {},
             assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
             validate_only=validate_only,
+            topic_id=self._rng.randbytes(16),  # by which the controller knows this request when it comes again
         )
         response: controller_pb2.CreateTopicResponse = await self._ask_controller(Controller["create_topic"], request)
         if validate_only:

@@ -143,7 +143,7 @@ class MetadataDelta(_message.Message):
     def __init__(self, version: _Optional[int] = ..., records: _Optional[_Iterable[_Union[_metadata_pb2.MetadataRecord, _Mapping]]] = ..., latest_version: _Optional[int] = ..., reset: _Optional[bool] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
-    __slots__ = ("topic", "partitions", "replication_factor", "configs", "assignment", "validate_only")
+    __slots__ = ("topic", "partitions", "replication_factor", "configs", "assignment", "validate_only", "topic_id")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -157,13 +157,15 @@ class CreateTopicRequest(_message.Message):
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partitions: int
     replication_factor: int
     configs: _containers.ScalarMap[str, str]
     assignment: _containers.RepeatedCompositeFieldContainer[ReplicaAssignment]
     validate_only: bool
-    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ..., assignment: _Optional[_Iterable[_Union[ReplicaAssignment, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    topic_id: bytes
+    def __init__(self, topic: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ..., assignment: _Optional[_Iterable[_Union[ReplicaAssignment, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class ReplicaAssignment(_message.Message):
     __slots__ = ("broker_ids",)

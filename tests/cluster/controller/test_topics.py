@@ -49,6 +49,21 @@ def test_a_topic_id_is_new_every_time_so_a_name_reused_never_mixes_data(three):
     assert three.create("new").topic_id != first
 
 
+def test_a_request_that_comes_again_is_answered_as_it_was(three, refused):
+    """Its answer was lost. Another request for that name is another matter, and so is another name with that id."""
+    mine = b"0123456789abcdef"
+    first = three.create("new", partitions=3, replication_factor=2, topic_id=mine)
+    assert first.topic_id == mine
+    version = three.image.version
+    assert three.create("new", partitions=3, replication_factor=2, topic_id=mine) == first
+    assert three.image.version == version, "nothing is written"
+    with refused(ErrorCode.TOPIC_ALREADY_EXISTS):
+        three.create("new", topic_id=b"another's id ...")
+    for taken in (mine, b"short"):
+        with refused(ErrorCode.INVALID_REQUEST, "16 bytes that no topic has"):
+            three.create("other", topic_id=taken)
+
+
 def test_isr_16_the_minimum_is_written_into_the_topic_so_brokers_and_elections_agree(make_cluster):
     """ISR-16."""
     cluster = make_cluster(min_insync_replicas=3).start(1, 2, 3)

@@ -1,10 +1,14 @@
 """The admin client against a real controller."""
 
+from typing import Any
+
 import pytest
 
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.channel import GrpcChannel, GrpcTransport
+from replog.rpc.methods import Controller, Method
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch, eventually
 
@@ -51,6 +55,38 @@ async def test_what_cannot_be_created_is_refused_at_once(cluster: InProcessClust
             assert refused.value.code is code, arguments
         await admin.create_topic("only-checked", replication_factor=1, validate_only=True)
         assert await admin.list_topics() == ["t"]
+
+
+class LosesAnAnswer(GrpcTransport):
+    """The first topic is made, and nobody hears of it."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+
+    def connect(self, address: str) -> GrpcChannel:
+        transport = self
+
+        class Losing(GrpcChannel):
+            async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
+                answer = await super().call(method, request, timeout_s)
+                if method is Controller["create_topic"] and not transport.lost:
+                    transport.lost += 1
+                    raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "the answer was lost")
+                return answer
+
+        return Losing(address)
+
+
+async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster: InProcessCluster) -> None:
+    """The request comes again, and its topic is not taken for somebody else's."""
+    await cluster.start_broker(1)
+    transport = LosesAnAnswer()
+    async with Admin(bootstrap(cluster), transport=transport) as admin:
+        await admin.create_topic("t", partitions=2, replication_factor=1)
+        assert transport.lost == 1
+        with pytest.raises(ReplogError) as refused:
+            await admin.create_topic("t", partitions=2, replication_factor=1)
+    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 async def test_a_deleted_topic_is_gone(cluster: InProcessCluster) -> None:
