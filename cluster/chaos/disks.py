@@ -2,8 +2,9 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 
-from cluster.chaos.deck import fault
+from cluster.chaos.deck import Deed, fault
 from cluster.chaos.world import BROKERS, CONTROLLER, World
 
 
@@ -16,24 +17,23 @@ async def fill(world: World, chance: random.Random) -> str:
     return f"{broker}'s disk full for {seconds:.1f} s"
 
 
-@fault("freeze a disk", on_a_volume=True)
-async def freeze(world: World, chance: random.Random) -> str:
-    return await _freeze(world, chance, chance.choice(BROKERS))
+def _frozen(names: Sequence[str]) -> Deed:
+    """The disk of one of them."""
+
+    async def deed(world: World, chance: random.Random) -> str:
+        name, seconds = chance.choice(names), world.hold(chance)
+        await asyncio.to_thread(world.volumes[name].freeze)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            world.volumes[name].thaw()
+        return f"{name}'s disk frozen for {seconds:.1f} s"
+
+    return deed
 
 
-@fault("freeze the controller's disk", on_a_volume=True)
-async def freeze_controller(world: World, chance: random.Random) -> str:
-    return await _freeze(world, chance, CONTROLLER)
-
-
-async def _freeze(world: World, chance: random.Random, name: str) -> str:
-    seconds = world.hold(chance)
-    await asyncio.to_thread(world.volumes[name].freeze)
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        world.volumes[name].thaw()
-    return f"{name}'s disk frozen for {seconds:.1f} s"
+fault("freeze a disk", on_a_volume=True)(_frozen(BROKERS))
+fault("freeze the controller's disk", on_a_volume=True)(_frozen([CONTROLLER]))
 
 
 @fault("make a disk fail", on_a_volume=True)
@@ -43,8 +43,7 @@ async def fail(world: World, chance: random.Random) -> str:
     world.may_end.add(broker)
     await asyncio.to_thread(world.volumes[broker].break_down)
     await asyncio.sleep(seconds)
-    await asyncio.to_thread(world.kill, broker)
-    await asyncio.to_thread(world.volumes[broker].remount)
+    await _lost(world, broker)
     return f"{broker}'s disk failed, replaced {seconds:.1f} s later"
 
 
@@ -52,7 +51,12 @@ async def fail(world: World, chance: random.Random) -> str:
 async def lose_power(world: World, chance: random.Random) -> str:
     broker, seconds = chance.choice(BROKERS), world.hold(chance)
     await asyncio.to_thread(world.volumes[broker].break_down)
-    await asyncio.to_thread(world.kill, broker)
-    await asyncio.to_thread(world.volumes[broker].remount)
+    await _lost(world, broker)
     await asyncio.sleep(seconds)
     return f"{broker} without power for {seconds:.1f} s"
+
+
+async def _lost(world: World, broker: str) -> None:
+    """The process, and what it had not flushed."""
+    await asyncio.to_thread(world.kill, broker)
+    await asyncio.to_thread(world.volumes[broker].remount)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 from cluster.chaos.client import ASSIGNED
-from cluster.chaos.deck import fault
+from cluster.chaos.deck import Deed, fault
 from cluster.chaos.network import Link, both_ways
 from cluster.chaos.switch import Rule
 from cluster.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, MACHINES, SERVERS, World
@@ -20,14 +20,35 @@ async def _hold(world: World, chance: random.Random, links: Iterable[Link], rule
     return f"{story} for {seconds:.1f} s"
 
 
+async def _around(world: World, chance: random.Random, broker: str, rule: Rule, story: str) -> str:
+    return await _hold(world, chance, both_ways([broker], MACHINES), rule, story)
+
+
 async def _a_leader(world: World, chance: random.Random) -> str:
     return await world.leader(chance.choice(ASSIGNED)) or chance.choice(BROKERS)
 
 
-@fault("cut a link")
-async def cut_link(world: World, chance: random.Random) -> str:
-    a, b = chance.sample(SERVERS, 2)
-    return await _hold(world, chance, both_ways([a], [b]), SILENT, f"nothing between {a} and {b}")
+def _between_two(rule: Rule, story: str) -> Deed:
+    """The link of two of them, both ways."""
+
+    async def deed(world: World, chance: random.Random) -> str:
+        a, b = chance.sample(SERVERS, 2)
+        return await _hold(world, chance, both_ways([a], [b]), rule, story.format(a, b))
+
+    return deed
+
+
+def _apart_from(others: Iterable[str], rule: Rule, story: str) -> Deed:
+    """A leader's links to those, both ways."""
+
+    async def deed(world: World, chance: random.Random) -> str:
+        broker = await _a_leader(world, chance)
+        return await _hold(world, chance, both_ways([broker], others), rule, story.format(broker))
+
+    return deed
+
+
+fault("cut a link")(_between_two(SILENT, "nothing between {} and {}"))
 
 
 @fault("cut one direction of a link")
@@ -36,22 +57,9 @@ async def cut_one_way(world: World, chance: random.Random) -> str:
     return await _hold(world, chance, [(a, b)], SILENT, f"nothing from {a} to {b}")
 
 
-@fault("cut a link with resets")
-async def reset_link(world: World, chance: random.Random) -> str:
-    a, b = chance.sample(SERVERS, 2)
-    return await _hold(world, chance, both_ways([a], [b]), REFUSED, f"resets between {a} and {b}")
-
-
-@fault("isolate a broker")
-async def isolate_broker(world: World, chance: random.Random) -> str:
-    broker = await _a_leader(world, chance)
-    return await _hold(world, chance, both_ways([broker], MACHINES), SILENT, f"nobody hears {broker}")
-
-
-@fault("isolate a broker with resets")
-async def refuse_broker(world: World, chance: random.Random) -> str:
-    broker = await _a_leader(world, chance)
-    return await _hold(world, chance, both_ways([broker], MACHINES), REFUSED, f"{broker} gets resets only")
+fault("cut a link with resets")(_between_two(REFUSED, "resets between {} and {}"))
+fault("isolate a broker")(_apart_from(MACHINES, SILENT, "nobody hears {}"))
+fault("isolate a broker with resets")(_apart_from(MACHINES, REFUSED, "{} gets resets only"))
 
 
 @fault("isolate a broker in one direction")
@@ -63,16 +71,8 @@ async def isolate_one_way(world: World, chance: random.Random) -> str:
     return await _hold(world, chance, [(o, broker) for o in others], SILENT, f"{broker} is heard, and hears nobody")
 
 
-@fault("isolate a broker from the controller")
-async def isolate_from_controller(world: World, chance: random.Random) -> str:
-    broker = await _a_leader(world, chance)
-    return await _hold(world, chance, both_ways([broker], [CONTROLLER]), SILENT, f"{broker} without the controller")
-
-
-@fault("isolate a leader from its followers")
-async def isolate_from_followers(world: World, chance: random.Random) -> str:
-    broker = await _a_leader(world, chance)
-    return await _hold(world, chance, both_ways([broker], BROKERS), SILENT, f"{broker} without the other brokers")
+fault("isolate a broker from the controller")(_apart_from([CONTROLLER], SILENT, "{} without the controller"))
+fault("isolate a leader from its followers")(_apart_from(BROKERS, SILENT, "{} without the other brokers"))
 
 
 @fault("isolate the controller")
@@ -116,19 +116,19 @@ async def isolate_client(world: World, chance: random.Random) -> str:
 async def slow(world: World, chance: random.Random) -> str:
     broker, delay_s = chance.choice(SERVERS), chance.uniform(0.02, 0.4)
     rule = Rule(delay_s=delay_s, jitter_s=delay_s)
-    return await _hold(world, chance, both_ways([broker], MACHINES), rule, f"{broker} {delay_s * 1000:.0f} ms away")
+    return await _around(world, chance, broker, rule, f"{broker} {delay_s * 1000:.0f} ms away")
 
 
 @fault("lose frames of a broker")
 async def lossy(world: World, chance: random.Random) -> str:
     broker, share = chance.choice(SERVERS), chance.uniform(0.02, 0.3)
-    links = both_ways([broker], MACHINES)
-    return await _hold(world, chance, links, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost")
+    return await _around(
+        world, chance, broker, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost"
+    )
 
 
 @fault("narrow a broker's links")
 async def narrow(world: World, chance: random.Random) -> str:
     broker, rate = chance.choice(BROKERS), chance.uniform(5_000, 100_000)
-    rule = Rule(bytes_per_s=rate)
-    links = both_ways([broker], MACHINES)
-    return await _hold(world, chance, links, rule, f"{rate / 1000:.0f} kB/s from and to {broker} on each link")
+    story = f"{rate / 1000:.0f} kB/s from and to {broker} on each link"
+    return await _around(world, chance, broker, Rule(bytes_per_s=rate), story)
