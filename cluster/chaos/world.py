@@ -190,6 +190,7 @@ class World:
                 if not self.runs(name):
                     assert name in self.may_end, f"{name} has ended by itself:\n{log_tail(self.log(name))}"
                     self.launch(name)
+            for name in (*BROKERS, BYSTANDER):
                 metadata = probe.metadata_of(self.address(name))
                 if metadata is None:
                     return f"{name} does not answer"
