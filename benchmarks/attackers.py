@@ -25,7 +25,7 @@ from replog.client import Admin, Producer
 from replog.errors import ReplogError
 from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
-from replog.rpc.limits import LIMITS, MAX_MESSAGE_BYTES, MAX_STREAMS, MIB
+from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import inspection_pb2, log_pb2
@@ -150,7 +150,7 @@ async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list
     """The largest that a server takes, each on a connection of its own."""
     async with contextlib.AsyncExitStack() as stack:
         opened = [
-            await stack.enter_async_context(UnfinishedMessage(address, Log["produce"].path, MAX_MESSAGE_BYTES))
+            await stack.enter_async_context(UnfinishedMessage(address, Log["produce"].path, MAX_REQUEST_BYTES))
             for _ in range(messages)
         ]
         await asyncio.gather(*(message.send_all_but_the_end() for message in opened))
@@ -236,7 +236,7 @@ ATTACKS = {
     "unfinished": Attack(
         "30 messages that never end",
         functools.partial(unfinished_messages, messages=30),
-        30 * MAX_MESSAGE_BYTES + SLACK,
+        30 * MAX_REQUEST_BYTES + SLACK,
     ),
     "files": Attack("3,000 ReadFile streams", functools.partial(file_readers, streams=3000), READERS_BUDGET),
     "look-up": Attack("look-ups by time in a batch of 250 MiB", _looked_up[1], SLACK),

@@ -16,6 +16,7 @@ from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_b
 from replog.client.sender import Sender
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcTransport
+from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.rpc.transport import Transport
 
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
@@ -62,6 +63,11 @@ class Producer:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"enable_idempotence needs acks='all', not acks={acks!r}")
         if not 0 < batch_size <= MAX_BATCH_SIZE:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"batch_size={batch_size}: choose 1 to {MAX_BATCH_SIZE} bytes")
+        if max_request_bytes > MAX_BATCH_BYTES:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"max_request_bytes={max_request_bytes}: a request carries {MAX_BATCH_BYTES} bytes of records at most",
+            )
         if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a producer are greater than 0")
         rng = rng or random.Random()

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from replog.errors import ErrorCode, ReplogError
 
 KIB, MIB = 1 << 10, 1 << 20
-MAX_MESSAGE_BYTES = 64 * MIB  # what gRPC takes and sends as one message
-MAX_BATCH_BYTES = MAX_MESSAGE_BYTES - 8 * MIB  # what fits beside the largest head
+MAX_REQUEST_BYTES = 16 * MIB  # what a server takes as one message: gRPC holds it until it ends, and it may never end
+MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one message
+MAX_BATCH_BYTES = MAX_REQUEST_BYTES - 2 * MIB  # what fits beside the largest head of a produce
 MAX_CONNECTIONS = 5000  # to one server; a further one is closed
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have

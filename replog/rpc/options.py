@@ -2,11 +2,11 @@
 
 import ctypes
 
-from replog.rpc.limits import MAX_CONNECTIONS, MAX_MESSAGE_BYTES, MAX_STREAMS
+from replog.rpc.limits import MAX_ANSWER_BYTES, MAX_CONNECTIONS, MAX_REQUEST_BYTES, MAX_STREAMS
 
 SERVER_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
     ("grpc.max_concurrent_streams", MAX_STREAMS),
     ("grpc.so_reuseport", 0),  # two brokers must never share a port
@@ -14,8 +14,8 @@ SERVER_OPTIONS = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_send_message_length", MAX_REQUEST_BYTES),
     ("grpc.use_local_subchannel_pool", 1),  # a lost connection is this channel's own
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 3000),  # gRPC's name for how long an attempt to connect may take

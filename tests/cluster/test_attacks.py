@@ -24,11 +24,12 @@ from benchmarks.attackers import (
     unfinished_messages,
 )
 from benchmarks.measure import peak_bytes, reset_peak, rss_bytes
+from benchmarks.unfinished import UnfinishedMessage
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcChannel
-from replog.rpc.limits import MAX_MESSAGE_BYTES, MIB
+from replog.rpc.limits import MAX_REQUEST_BYTES, MIB
 from replog.rpc.methods import Controller, Log
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
@@ -121,7 +122,16 @@ async def test_messages_that_never_end(cluster: LocalCluster, broker: str) -> No
     async with attacked(cluster) as victim, unfinished_messages(broker, 5) as messages:
         await victim.outlast(100)
         assert not any(message.refused for message in messages)
-        victim.kept_within(5 * MAX_MESSAGE_BYTES + SLACK)
+        victim.kept_within(5 * MAX_REQUEST_BYTES + SLACK)
+
+
+async def test_a_message_larger_than_any_request_is_refused_when_it_begins(cluster: LocalCluster, broker: str) -> None:
+    """Not when it ends, which it never does."""
+    message = UnfinishedMessage(broker, Log["produce"].path, 20 * MAX_REQUEST_BYTES)
+    async with attacked(cluster) as victim, asyncio.timeout(DEADLINE_S), message:
+        await message.send_all_but_the_end()
+        assert message.refused
+        victim.kept_within(SLACK)
 
 
 async def test_file_readers_that_do_not_read(cluster: LocalCluster, broker: str) -> None:

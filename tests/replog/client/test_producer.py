@@ -9,6 +9,7 @@ import pytest
 from replog.client import Admin, Consumer, DeliveryFailed, Producer, produce_stream
 from replog.client.partitioner import partition_for_key
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster, eventually
 
@@ -270,7 +271,15 @@ async def test_a_topic_deleted_under_the_producer_fails_its_records_in_time(clus
 
 
 @pytest.mark.parametrize(
-    "bad", [{"acks": 2}, {"batch_size": 0}, {"batch_size": 1 << 21}, {"compression": "rar"}, {"buffer_memory": 0}]
+    "bad",
+    [
+        {"acks": 2},
+        {"batch_size": 0},
+        {"batch_size": 1 << 21},
+        {"max_request_bytes": MAX_BATCH_BYTES + 1},
+        {"compression": "rar"},
+        {"buffer_memory": 0},
+    ],
 )
 def test_a_bad_setting_is_refused_by_name(bad: dict[str, object]) -> None:
     with pytest.raises(ReplogError) as refused:
