@@ -24,7 +24,7 @@ from replog.log.log import Log
 from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.topic import TopicPartition
 
-MANY = 20  # replicas to be created, from which on one wait for the whole file system is cheaper
+MANY = 300  # replicas from which on one wait is cheaper, though it may be for seconds of what others have written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
