@@ -86,12 +86,12 @@ class LogCleaner:
     def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
         candidates = []
         now_ms = self._manager.clock.wall_ms()
-        for tp in self._manager.hosted:
-            found = self._logs.get(tp)
-            if found is None or self._logs.future(tp) is not None:  # one that is being moved waits (7.7)
+        for tp, hosted in self._manager.hosted.items():
+            found = hosted.log
+            if not found.config.compacted or found.failure or found in self._uncleanable:
                 continue
-            if found.failure or not found.config.compacted or found in self._uncleanable:
-                continue
+            if self._logs.get(tp) is not found or self._logs.future(tp) is not None:
+                continue  # one that is being moved waits (7.7)
             cleanable = found.compaction.cleanable(self._logs.cleaned_offsets(tp).get(tp), now_ms)
             if cleanable.is_worth_it(found.config):
                 candidates.append((tp, found, cleanable))
