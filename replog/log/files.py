@@ -134,8 +134,8 @@ def make_file(path: Path | str, content: bytes = b"") -> None:
 
 
 def has_records(directory: Path) -> bool:
-    """Whether there is a log with anything in it."""
-    return any(path.suffix == LOG_SUFFIX and path.stat().st_size for path in directory.iterdir())
+    """Whether there is a log with anything in it, or with anything before it."""
+    return any(base or (directory / name).stat().st_size for base, name in files_by_offset(directory, LOG_SUFFIX))
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -139,6 +139,15 @@ def test_what_a_crash_left_of_a_creation_is_passed_over_and_made_anew(directorie
     assert [again.topic_id(tp) for tp in MANY] == [ID] * len(MANY)
 
 
+def test_a_log_whose_records_are_all_gone_is_no_interrupted_creation(directories: LogDirectories) -> None:
+    """Its offsets were given to records: they must not be given again."""
+    log = append(directories.create(TP, ID, CONFIG), PAIR)
+    log.truncate_fully_and_start_at(log.log_end_offset)
+    directories.abandon()
+    (log.directory / "partition.metadata").write_bytes(b"version: 0\n")
+    assert list(start(directories.managers[0].directory).failed) == [TP]
+
+
 def test_records_without_a_topic_id_are_neither_taken_for_a_new_replica_nor_removed(
     directories: LogDirectories,
 ) -> None:
