@@ -57,25 +57,25 @@ def leads_something(image: MetadataImage, broker_id: int) -> bool:
     return bool(image.index.led_by(broker_id))
 
 
-def fence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord]:
+def fence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord | None]:
     """The broker's session ended, or it is told to stop: out of every ISR, no leadership (CT-6, §9.2)."""
     fenced = replace(broker, fenced=True, in_controlled_shutdown=False)
     yield broker_record(fenced)
     yield from _remove(image, rules, broker.broker_id)
 
 
-def begin_controlled_shutdown(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord]:
+def begin_controlled_shutdown(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord | None]:
     """As fencing, but the broker stays and serves its followers until they know (CT-13)."""
     yield broker_record(replace(broker, in_controlled_shutdown=True))
     yield from _remove(image, rules, broker.broker_id)
 
 
-def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> Iterator[pb.MetadataRecord]:
+def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> Iterator[pb.MetadataRecord | None]:
     """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18)."""
     return _remove(image, rules, broker_id, unclean=unclean and rules.eligible_leader_replicas)
 
 
-def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord]:
+def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.MetadataRecord | None]:
     """The broker may lead again: elections where there is no leader. It joins no ISR by this (§9.2)."""
     active = active_brokers(image) | {broker.broker_id}
 
@@ -87,7 +87,9 @@ def unfence(image: MetadataImage, rules: Rules, broker: Broker) -> Iterator[pb.M
     yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
 
 
-def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[pb.MetadataRecord]:
+def withdraw(
+    image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]
+) -> Iterator[pb.MetadataRecord | None]:
     """`broker_id` does not hear those brokers: out of the ISRs that they lead, where enough members stay (CT-23)."""
 
     def change(state: PartitionState, now: Situation) -> PartitionState:
@@ -100,7 +102,7 @@ def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[in
 
 def _remove(
     image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False
-) -> Iterator[pb.MetadataRecord]:
+) -> Iterator[pb.MetadataRecord | None]:
     return _changes(
         image,
         rules,
@@ -116,13 +118,12 @@ def _changes(
     active: frozenset[int],
     candidates: Iterable[TopicPartition],
     change: Callable[[PartitionState, Situation], PartitionState],
-) -> Iterator[pb.MetadataRecord]:
-    """The records of those `candidates` that `change` changes."""
+) -> Iterator[pb.MetadataRecord | None]:
+    """The records of those `candidates` that `change` changes, None of each other."""
     situations: dict[str, Situation] = {}
     for tp in candidates:
         if tp.topic not in situations:
             situations[tp.topic] = situation(image, rules, tp.topic, active)
         state = image.partitions[tp]
         changed = change(state, situations[tp.topic])
-        if changed is not state:
-            yield partition_record(tp, image.topics[tp.topic].topic_id, changed)
+        yield None if changed is state else partition_record(tp, image.topics[tp.topic].topic_id, changed)

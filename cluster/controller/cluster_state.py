@@ -1,7 +1,7 @@
 """The controller's mind: metadata, sessions, and every decision. Pure: time and chance are handed in.
 
-A decision changes nothing here but sessions, and when leaders have resigned. Its records are to be made durable first
-and then given to `apply`.
+A decision changes nothing here but sessions, and when leaders have resigned. Its records are to be made durable first,
+then given to `apply`, and then put into `records`, where watchers find them.
 """
 
 import random
@@ -53,7 +53,9 @@ class ClusterState:
 
         A fenced one has none until its first heartbeat, so that a cluster that was stopped starts without delay (CT-6).
         """
-        self._take([Change.of(record) for record in records])
+        for record in records:
+            self.image.apply(record)
+        self.records.put(records)
         for broker in self.image.brokers.values():
             if not broker.fenced:
                 self._sessions.touch(broker.broker_id, now_ms)
@@ -61,18 +63,14 @@ class ClusterState:
 
     def apply(self, changes: Sequence[Change], now_ms: int) -> None:
         """Take in what has been committed, in version order. A registration starts a session (CT-1)."""
-        self._take(changes)
+        for change in changes:
+            self.image.put(change)
         for change in changes:
             if change.kind == "broker":
                 broker = self.image.brokers[change.name]
                 if change.version == broker.broker_epoch:
                     self._sessions.touch(broker.broker_id, now_ms)
                 self._note_shutdown(broker)
-
-    def _take(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            self.image.put(change)
-        self.records.put(change.record for change in changes)
 
     def _note_shutdown(self, broker: Broker) -> None:
         begun = self.image.version if broker.in_controlled_shutdown else None
@@ -129,7 +127,7 @@ class ClusterState:
 
     def _transition(
         self, broker: Broker, current: BrokerControlState, following: BrokerControlState
-    ) -> Iterable[metadata_pb2.MetadataRecord]:
+    ) -> Iterable[metadata_pb2.MetadataRecord | None]:
         if following is current:
             return []
         match following:

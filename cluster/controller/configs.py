@@ -50,10 +50,10 @@ def alter_topic_configs(
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
     answer = pb.AlterConfigsResponse(configs=configs, metadata_version=image.version)
 
-    def records() -> Iterator[metadata_pb2.MetadataRecord]:
+    def records() -> Iterator[metadata_pb2.MetadataRecord | None]:
         written = [topic_record(replace(topic, configs=configs))] if configs != topic.configs else []
         for record in chain(_settle(image, rules, topic, configs), written):
-            answer.metadata_version += 1
+            answer.metadata_version += record is not None
             yield record
 
     return Decision([] if request.validate_only else records(), answer)
@@ -135,10 +135,9 @@ def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) ->
 
 def _settle(
     image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str]
-) -> Iterator[metadata_pb2.MetadataRecord]:
-    """What the new settings make of the topic's partitions."""
+) -> Iterator[metadata_pb2.MetadataRecord | None]:
+    """What the new settings make of the topic's partitions; None of each that stays as it is."""
     situation = situation_under(configs, rules, active_brokers(image))
     for number, state in image.partitions_of(topic.name).items():
-        changed = elect(state, situation)
-        if changed is not state:
-            yield partition_record(TopicPartition(topic.name, number), topic.topic_id, changed)
+        changed, tp = elect(state, situation), TopicPartition(topic.name, number)
+        yield None if changed is state else partition_record(tp, topic.topic_id, changed)

@@ -145,15 +145,15 @@ class Controller:
             await asyncio.shield(carried_through)
         return decided.answer
 
-    async def _carry_through(self, records: Iterable[metadata_pb2.MetadataRecord]) -> None:
+    async def _carry_through(self, records: Iterable[metadata_pb2.MetadataRecord | None]) -> None:
         try:
             await self._commit(records)
         finally:
             self._deciding.release()
 
-    async def _commit(self, wanted: Iterable[metadata_pb2.MetadataRecord]) -> None:
+    async def _commit(self, wanted: Iterable[metadata_pb2.MetadataRecord | None]) -> None:
         version = self.state.image.version
-        changes = [change async for change in in_slices(numbered(wanted, version))]
+        changes = [change async for change in in_slices(numbered(wanted, version)) if change is not None]
         if not changes:
             return
         records = [change.record for change in changes]
@@ -161,6 +161,8 @@ class Controller:
         try:
             await self._in_store(self._store.commit, version, records, self.state.forgotten_by(changes))
             self.state.apply(changes, self._clock.monotonic_ms())
+            await asyncio.sleep(0)  # of 10,000 partitions this is 40 ms, and what comes next 20
+            self.state.records.put(records)
         except ReplogError:
             raise  # nothing was written
         except Exception as error:

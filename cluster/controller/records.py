@@ -27,11 +27,11 @@ A = TypeVar("A")
 class Decision(Generic[A]):
     """The records to commit in one piece, not yet numbered, and the answer that holds once they are.
 
-    Where there may be thousands they are made one by one as they are taken, and nothing else may be decided meanwhile;
-    the answer is whole once all were.
+    Where there may be thousands they are made one by one as they are taken, None of each partition that stays as it is,
+    and nothing else may be decided meanwhile; the answer is whole once all were.
     """
 
-    records: Iterable[pb.MetadataRecord]  # a sequence without any: nothing is to be committed
+    records: Iterable[pb.MetadataRecord | None]  # a sequence without any: nothing is to be committed
     answer: A
 
 
@@ -70,8 +70,13 @@ def tombstone(key: str) -> pb.MetadataRecord:
     return pb.MetadataRecord(key=key)
 
 
-def numbered(records: Iterable[pb.MetadataRecord], after_version: int) -> Iterator[Change]:
-    """The records with their versions, each one more than the last."""
-    for version, record in enumerate(records, after_version + 1):
+def numbered(records: Iterable[pb.MetadataRecord | None], after_version: int) -> Iterator[Change | None]:
+    """The records with their versions, each one more than the last; None for None."""
+    version = after_version
+    for record in records:
+        if record is None:
+            yield None
+            continue
+        version += 1
         record.version = version
         yield Change.of(record)

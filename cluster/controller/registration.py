@@ -48,7 +48,8 @@ def register(
     changes: list[MetadataRecord] = []
     if known is not None:
         unclean = request.previous_broker_epoch != known.broker_epoch  # ISR-18
-        changes = list(restart(image, rules, request.broker_id, unclean=unclean))
+        changed = restart(image, rules, request.broker_id, unclean=unclean)
+        changes = [record for record in changed if record is not None]
     broker = Broker(
         broker_id=request.broker_id,
         broker_epoch=image.version + len(changes) + 1,

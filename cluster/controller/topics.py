@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from cluster.controller.broker_events import MIN_INSYNC_REPLICAS
 from cluster.controller.configs import check_configs
@@ -45,9 +46,8 @@ def create_topic(
         )
     configs = dict(request.configs)
     check_configs(configs, TopicConfig, f"topic {name}")
-    assignment = _assignment(image, config, request, chance)
     active = {broker.broker_id for broker in image.brokers.values() if broker.active}
-    factor = len(assignment[0])
+    count, factor, assignment = _assignment(image, config, request, chance)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
     topic = Topic(name, request.topic_id or chance.randbytes(16), configs)
 
@@ -58,12 +58,12 @@ def create_topic(
             state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
             yield partition_record(TopicPartition(name, partition), topic.topic_id, state)
 
-    response = pb.CreateTopicResponse(partitions=len(assignment), replication_factor=factor)
+    response = pb.CreateTopicResponse(partitions=count, replication_factor=factor)
     if request.validate_only:
         response.metadata_version = image.version
         return Decision([], response)
     response.topic_id = topic.topic_id
-    response.metadata_version = image.version + 1 + len(assignment)
+    response.metadata_version = image.version + 1 + count
     return Decision(records(), response)
 
 
@@ -82,15 +82,15 @@ def delete_topic(image: MetadataImage, request: pb.DeleteTopicRequest) -> Decisi
     name = validate_topic_name(request.topic)
     if name not in image.topics:
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-    records = [tombstone(partition_key(TopicPartition(name, p))) for p in image.partitions_of(name)]
-    records.append(tombstone(topic_key(name)))
-    return Decision(records, pb.DeleteTopicResponse(metadata_version=image.version + len(records)))
+    partitions = image.partitions_of(name)
+    keys = chain((partition_key(TopicPartition(name, partition)) for partition in partitions), [topic_key(name)])
+    return Decision(map(tombstone, keys), pb.DeleteTopicResponse(metadata_version=image.version + len(partitions) + 1))
 
 
 def _assignment(
     image: MetadataImage, config: ControllerConfig, request: pb.CreateTopicRequest, chance: random.Random
-) -> list[tuple[int, ...]]:
-    """Each partition's replicas, at least one of them active."""
+) -> tuple[int, int, Iterable[tuple[int, ...]]]:
+    """How many partitions, how many replicas each, and which, at least one of them active."""
     if request.assignment:
         if request.partitions or request.replication_factor:
             raise ReplogError(
@@ -99,7 +99,8 @@ def _assignment(
                 "leave both numbers 0",
             )
         _check_partition_count(image, len(request.assignment))
-        return _manual(image, [tuple(replicas.broker_ids) for replicas in request.assignment])
+        assignment = _manual(image, [tuple(replicas.broker_ids) for replicas in request.assignment])
+        return len(assignment), len(assignment[0]), assignment
     partitions = request.partitions or config.num_partitions
     factor = request.replication_factor or config.default_replication_factor
     _check_partition_count(image, partitions)
@@ -117,7 +118,7 @@ def _assignment(
             f"none of the {len(image.brokers)} registered brokers is active; wait until one is",
         )
     placer = ReplicaPlacer(image.brokers.values(), chance)
-    return [placer.place(factor) for _ in range(partitions)]
+    return partitions, factor, (placer.place(factor) for _ in range(partitions))
 
 
 def _check_partition_count(image: MetadataImage, partitions: int) -> None:

@@ -248,9 +248,9 @@ class World:
     def rules(self) -> broker_events.Rules:
         return self.controller._rules
 
-    def commit(self, records: Iterable[metadata_pb2.MetadataRecord]) -> None:
+    def commit(self, records: Iterable[metadata_pb2.MetadataRecord | None]) -> None:
         """Make a decision of the controller true, and let the brokers that hear it act on it."""
-        changes = list(numbered(records, self.controller.image.version))
+        changes = [change for change in numbered(records, self.controller.image.version) if change is not None]
         self.controller.apply(changes, self.clock.monotonic_ms())
         for change in changes:
             if change.kind == "partition":
@@ -333,7 +333,7 @@ class World:
         if not broker.sent:
             raise ScenarioError(f"{broker.id} has asked the controller for nothing")
         decided: Decided = {}
-        records: Iterable[metadata_pb2.MetadataRecord] = []
+        records: Iterable[metadata_pb2.MetadataRecord | None] = []
         if error is not None:
             decided = dict.fromkeys(broker.sent, (error, None))
         else:

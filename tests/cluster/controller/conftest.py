@@ -78,9 +78,11 @@ class Cluster:
         return self.state.image
 
     def apply(self, records):
-        changes = list(numbered(records, self.image.version))
+        changes = [change for change in numbered(records, self.image.version) if change is not None]
         self.state.apply(changes, self.now_ms)
-        self.history.extend(change.record for change in changes)
+        made = [change.record for change in changes]
+        self.state.records.put(made)
+        self.history.extend(made)
 
     def do(self, decision):
         self.apply(decision.records)

@@ -129,11 +129,11 @@ def test_which_records_are_unclean_elections_can_be_told_before_they_are_applied
     three.expire(12)
     three.expire(11)
     decision = three.state.elect_leaders(Election.UNCLEAN, [T])
-    changes = list(numbered(decision.records, three.image.version))
+    changes = [change for change in numbered(decision.records, three.image.version) if change is not None]
     assert three.state.unclean_elections(changes) == [(T, 13)]
-    three.state.apply(changes, three.now_ms)
+    three.apply(change.record for change in changes)
     three.come_back(11, clean=True)
     decision = three.state.fence_next_expired(three.now_ms + 9000)
-    changes = list(numbered(decision.records, three.image.version))
+    changes = [change for change in numbered(decision.records, three.image.version) if change is not None]
     assert changes
     assert three.state.unclean_elections(changes) == [], "13 leads no more: no election"

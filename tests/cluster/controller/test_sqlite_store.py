@@ -23,7 +23,7 @@ def records(*values, after=0):
             made.append(broker_record(Broker(value, value, b"i" * 16, f"h{value}:1", "", True, False)))
         else:
             made.append(tombstone(value[1:]) if value.startswith("-") else cluster_record(value))
-    return [change.record for change in numbered(made, after)]
+    return [change.record for change in numbered(made, after) if change is not None]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ from cluster.controller.records import cluster_record, numbered
 from cluster.controller.sqlite_store import SqliteStore
 store = SqliteStore(Path(sys.argv[1]))
 for i in range(20):
-    made = [change.record for change in numbered([cluster_record(f"c{i}")], i)]
+    made = [change.record for change in numbered([cluster_record(f"c{i}")], i) if change is not None]
     store.commit(i, made)
 store._db.execute("BEGIN IMMEDIATE")
 store._db.execute("DELETE FROM metadata")

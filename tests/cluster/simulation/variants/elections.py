@@ -119,8 +119,9 @@ def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | 
 
 async def _announce_then_store(self: Controller, records: Iterable[Any]) -> None:
     version = self.state.image.version
-    changes = list(numbered(records, version))
+    changes = [change for change in numbered(records, version) if change is not None]
     self.state.apply(changes, self._clock.monotonic_ms())
+    self.state.records.put(change.record for change in changes)
     self._watchers.wake()
     try:
         await self._in_store(self._store.commit, version, [change.record for change in changes])
