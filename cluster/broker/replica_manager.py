@@ -19,6 +19,7 @@ from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
+from leader.consumer_session import ConsumerSession
 from leader.fetch_session import FetchSession
 from leader.hearing import Hearing
 from leader.isr import IsrProposal
@@ -32,6 +33,8 @@ from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
+
+MAX_CONSUMED = 200_000  # partitions that all sessions of consumers fetch together, at 0.6 KiB each
 
 
 class ReplicaManager:
@@ -64,6 +67,7 @@ class ReplicaManager:
         self._submit_proposal = submit_proposal
         self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
         self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}  # who fetches each partition
+        self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # those with a partition that was touched since the last drain
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs, for whoever takes them
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may yet put somebody out of the ISR
@@ -118,12 +122,24 @@ class ReplicaManager:
         return self.leader_quota if self.hosted[tp].leader_throttled else None
 
     def watch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
-        """Whatever happens to `tp` marks it in this session."""
+        """Whatever happens to `tp` marks it in this session.
+
+        Raises THROTTLING_QUOTA_EXCEEDED when consumers fetch too many; a follower always finds room.
+        """
+        if isinstance(session, ConsumerSession):
+            if self._consumed >= MAX_CONSUMED:
+                raise ReplogError(
+                    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                    f"broker {self.config.node_id} serves consumers of {MAX_CONSUMED} partitions together, no more; "
+                    "close some, or try again",
+                )
+            self._consumed += 1
         self._sessions.setdefault(tp, {})[session] = None
 
     def unwatch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
         sessions = self._sessions[tp]
         del sessions[session]
+        self._consumed -= isinstance(session, ConsumerSession)
         if not sessions:
             del self._sessions[tp]
 

@@ -328,3 +328,12 @@ def test_a_session_is_one_followers(host: Host) -> None:
     level(host)
     with pytest.raises(ReplogError, match="a fetch session of broker 2 in epoch 102 is continued by 2 in 103"):
         host.session.on_request(SessionRequest(2, 103, 0, 1, 1, {}), host.now_ms)
+
+
+def test_a_session_holds_so_many_partitions_and_no_more(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leader.fetch_session.MAX_SESSION_PARTITIONS", 2)
+    host.ask({0: 10, 1: 10})
+    with pytest.raises(ReplogError, match="at most 2 partitions") as refused:
+        host.ask({2: 10})
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    host.ask({2: 10}, 0)

@@ -12,10 +12,12 @@ from cluster.broker.replica_service import ReplicaStream
 from cluster.clock import SystemClock
 from cluster.metadata_image import MetadataImage
 from follower.partition import PartitionFollower
+from leader.consumer_session import ConsumerSession
 from replog.config import BrokerConfig
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.log import Log
-from replog.metadata import Broker, PartitionState
+from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
 from replog.purgatory.operation import DelayedOperation
 from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import replica_pb2 as pb
@@ -194,3 +196,32 @@ async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader:
     assert not any(operation.completed for operation in waiting.values()), "not in the middle of what happened (ST-5)"
     await asyncio.sleep(0)
     assert all(operation.completed for operation in waiting.values())
+
+
+async def test_consumers_beyond_their_bound_are_refused_and_followers_are_not(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one of them lets go of another may have."""
+    monkeypatch.setattr("cluster.broker.replica_manager.MAX_CONSUMED", 2)
+
+    def consume(*partitions: TopicPartition) -> ConsumerSession:
+        session = ConsumerSession(leader.manager, lambda: None, max_bytes=ONE_MIB, max_wait_ms=1000)
+        wanted = {tp: FetchPartition(5, ONE_MIB) for tp in partitions}
+        try:
+            session.on_request(SessionRequest(CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, wanted), 0, ONE_MIB)
+        except ReplogError:
+            session.close()
+            raise
+        return session
+
+    first = consume(LED, BROKEN)
+    for partitions in ((LED,), (ELSEWHERE, UNKNOWN)):
+        with pytest.raises(ReplogError, match="consumers of 2 partitions together") as refused:
+            consume(*partitions)
+        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
+    first.close()
+    consume(LED).close()
+    with pytest.raises(ReplogError):
+        consume(LED, BROKEN, FOLLOWED)
+    consume(LED, BROKEN)
