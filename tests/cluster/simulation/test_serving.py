@@ -8,6 +8,7 @@ import pytest
 from cluster.simulation import serving
 from cluster.simulation.profiles import PROFILES, Fault
 from cluster.simulation.simulation import Outcome, simulate
+from tests.cluster.simulation.variants import VARIANTS
 
 
 def _simulated(directory: Path, seed: int) -> Outcome:
@@ -31,3 +32,14 @@ def test_a_wait_beyond_the_bound_is_told_with_who_could_have_served(
     else:
         pytest.fail("\n".join(tried))
     assert "have reached each other, the controller and producer-" in outcome.text
+
+
+@pytest.mark.processes
+def test_isr_20_a_leader_that_stays_though_it_hears_none_of_those_who_could_lead_is_noticed(tmp_path: Path) -> None:
+    """ISR-20: its controller hears it, so nobody but itself can tell that it had better lead no more."""
+    faults = {Fault.ISOLATE_FROM_BROKERS: 4.0}
+    profile = replace(PROFILES["serving"], faults=faults, trouble_s=(60.0, 60.0), long_s=60.0)
+    with VARIANTS["nobody-resigns"].applied():
+        outcome = simulate(4, profile, tmp_path / "stays")
+    assert outcome.invariant == "live", outcome.text
+    assert not simulate(4, profile, tmp_path / "resigns").failed

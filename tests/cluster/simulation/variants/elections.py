@@ -8,12 +8,15 @@ import cluster.controller.alter_partition
 import cluster.controller.broker_events
 import cluster.controller.elections
 import cluster.controller.registration
+from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.role_changes import RoleChanges
 from cluster.controller.alter_partition import Proposal
 from cluster.controller.cluster_state import ClusterState
 from cluster.controller.controller import Controller
 from cluster.controller.records import Decision, broker_record, numbered
 from leader.alter_partition_queue import AlterPartitionQueue
+from leader.isr import Committed, PendingShrink
+from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata import NO_BROKER_EPOCH, Broker, PartitionState
 from tests.cluster.simulation.variants.variant import Variant
@@ -135,7 +138,37 @@ def _fence_all_but_isr(image: Any, rules: Any, broker: Broker) -> Any:
     return [broker_record(fenced)]
 
 
+def _resign_and_wait_for_nobody(self: PartitionLeader) -> None:
+    _resign(self)
+    if isinstance(self.state, PendingShrink) and self.broker_id in self.state.out_of_sync:
+        self.state = replace(self.state, last=Committed(frozenset({self.broker_id})))
+
+
+_resign = PartitionLeader.resign
+
+
+def _stay(self: ReplicaManager) -> bool:
+    return False
+
+
 VARIANTS = [
+    Variant(
+        "nobody-resigns",
+        "a leader that hears none of those who could lead in its place stays, and they wait",
+        "ISR-20",
+        "serving",
+        ((ReplicaManager, "resign_where_unheard", _stay),),
+    ),
+    Variant(
+        "resigns-and-goes-on-alone",
+        "a leader that has asked to lead no more waits for nobody when it commits",
+        "ISR-20, ST-2",
+        "network",
+        (
+            (PartitionLeader, "resign", _resign_and_wait_for_nobody),
+            (PartitionLeader, "min_insync_replicas", property(lambda self: 1)),
+        ),
+    ),
     Variant(
         "any-incarnation-joins",
         "the controller takes fenced and reborn replicas into the ISR",
