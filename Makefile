@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants chaos check format proto bench bench-partitions bench-attacks bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants nightly chaos check format proto bench bench-partitions bench-attacks bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,8 @@ sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are
 	@$(BIN)/python -m tests.cluster.simulation.catch --report docs/simulator.md
 
 SECONDS := 600
+
+nightly: chaos  ## What every night should run: ten minutes of chaos, a seed by chance; needs root
 
 chaos: $(SETUP_DONE)  ## Real processes in network namespaces, hurt as a seed decides; needs root (SECONDS=600 SEED=…)
 	@$(PYTHON) -m cluster.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
