@@ -38,7 +38,7 @@ OnDefect = Callable[[Replica, Exception], None]
 class FetchSession:
     """All partitions that are copied from one leader, over one stream after the other. Times are monotonic ms.
 
-    One request is outstanding at a time, or two, when partitions were added while the first one waits. Answers are
+    One request is outstanding at a time, or two, when there is something to say while the first one waits. Answers are
     matched by offset and epoch (FT-8), so their order does not matter.
     """
 
@@ -60,7 +60,7 @@ class FetchSession:
         self._unsettled: dict[TopicPartition, None] = {}
         self._named: dict[TopicPartition, FetchPartition] = {}  # as the leader knows it
         self._forgotten: dict[TopicPartition, None] = {}  # as the leader does not know yet
-        self._added = False
+        self._pressing = False  # a partition was added, or flushed
         self._delayed: list[tuple[int, TopicPartition]] = []  # a heap: when to try again
         self._throttled: dict[TopicPartition, None] = {}
         self._throttled_until_ms = 0
@@ -71,7 +71,7 @@ class FetchSession:
     def add(self, replica: Replica) -> None:
         self.partitions[replica.topic_partition] = replica
         self._unsettled[replica.topic_partition] = None
-        self._added = True
+        self._pressing = True
         replica.fetched_by = self
 
     def remove(self, tp: TopicPartition) -> bool:
@@ -90,6 +90,11 @@ class FetchSession:
         if tp in self.partitions:
             self._unsettled[tp] = None
 
+    def flushed(self, tp: TopicPartition) -> None:
+        """More of what this broker has of it counts now, and the request that waits does not say so."""
+        self.mark(tp)
+        self._pressing = True
+
     def lost(self, now_ms: int) -> None:
         """The stream has failed, and with it every fetch (FT-11); the next one's leader knows nothing."""
         for tp, fetch in self._named.items():
@@ -105,7 +110,7 @@ class FetchSession:
 
     def next_request(self, now_ms: int) -> SessionRequest | None:
         """What changed since the last request; None while that waits for its answer, or when nothing is to be asked."""
-        if self.outstanding > (1 if self._added else 0):
+        if self.outstanding > (1 if self._pressing else 0):
             return None
         while self._delayed and self._delayed[0][0] <= now_ms:
             self.mark(heapq.heappop(self._delayed)[1])
@@ -119,7 +124,7 @@ class FetchSession:
             elif self._named.get(tp) != fetch:
                 named[tp] = self._named[tp] = fetch
         forgotten, self._forgotten = tuple(self._forgotten), {}
-        self._added = False
+        self._pressing = False
         if not self._named and not forgotten:
             self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
             return None

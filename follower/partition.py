@@ -100,7 +100,8 @@ class PartitionFollower:
         return self._delayed_until_ms
 
     def next_fetch(self, now_ms: int, max_bytes: int) -> FetchPartition | None:
-        """The fetch to send (FT-6), or None without a leader, after a failure, or during a delay.
+        """The fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a truncation is
+        being settled (LG-10).
 
         Raises KAFKA_STORAGE_ERROR, and the partition has failed then.
         """
@@ -119,12 +120,15 @@ class PartitionFollower:
                 self._fail(str(error))
                 raise
             self.fetch_state = FetchState.FETCHING
+        if not self.log.durability.settled:
+            return None
         return FetchPartition(
             fetch_offset=self.log.log_end_offset,
             max_bytes=max_bytes,
             current_leader_epoch=self.leader_epoch,
             last_fetched_epoch=self.log.latest_epoch,
             log_start_offset=self.log.log_start_offset,
+            unflushed=self.log.log_end_offset - self.log.durability.promised_offset,
         )
 
     def check_leader_only(self, current_leader_epoch: int | None) -> ErrorCode:
@@ -222,6 +226,8 @@ class PartitionFollower:
                 self._delay(now_ms)
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
                 return FollowerProgress(note=note)
+            if not self.log.durability.settled:  # what there was had to go first; it is fetched again
+                return FollowerProgress(high_watermark_changed=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
         before = self.log.high_watermark
         changed = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
@@ -231,15 +237,16 @@ class PartitionFollower:
         return FollowerProgress(len(answer.records), high_watermark_changed=changed, high_watermark_fell=fell)
 
     def _append(self, records: Buffer, leader_log_start: int) -> None:
-        end = self.log.log_end_offset
-        if end == leader_log_start and self.log.size and parse_header(records).leader_epoch != self.log.latest_epoch:
+        """Nothing where something is to be settled first."""
+        end, durability = self.log.log_end_offset, self.log.durability
+        other_epoch = self.log.size and parse_header(records).leader_epoch != self.log.latest_epoch
+        if end == leader_log_start and other_epoch and not durability.hides_all:
             # The leader has nothing, no epoch either, from before this offset: it cannot tell whether this log is the
             # same there. So nobody may read that any more, after a crash neither (INV-13).
-            self.log.update_high_watermark(end)
-            self.log.maybe_increment_log_start_offset(end)
-            self.log.on_recovery_point_lowered()  # which makes the log start durable, too
+            self.log.hide_all()
         try:
-            self.log.append_as_follower(records)
+            if durability.settled:
+                self.log.append_as_follower(records)
         except UnexpectedAppendOffset as error:
             # The leader's log start lies inside of a batch, and this log begins or ends there: it is empty, or has
             # nothing that the leader still has (FT-13).
@@ -248,7 +255,8 @@ class PartitionFollower:
             if not (begins_here and error.first_offset < end <= error.last_offset):
                 raise
             self.log.truncate_fully_and_start_at(error.first_offset)
-            self.log.append_as_follower(records)
+            if durability.settled:
+                self.log.append_as_follower(records)
 
     def _update_high_watermark(self, offset: int) -> bool:
         before = self.log.high_watermark

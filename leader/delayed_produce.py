@@ -1,4 +1,4 @@
-"""A produce request with acks=all that waits for its records to be committed (PR-8 to PR-15)."""
+"""A produce request that waits for its records to be committed, or flushed (PR-8 to PR-15)."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
@@ -13,11 +13,13 @@ LeaderLookup = Callable[[TopicPartition], PartitionLeader | ErrorCode]
 
 
 class PendingProduce(NamedTuple):
-    """One appended partition of the request: answered when the high watermark reaches `required_offset` (PR-9)."""
+    """One appended partition of the request: answered when the high watermark reaches `required_offset` (PR-9), or,
+    with acks=1, when the leader's flush setting counts what is below it (LG-18)."""
 
     topic_partition: TopicPartition
     required_offset: int
     leader_epoch: int  # of the append: another one may have rewritten these offsets (PR-13)
+    acks: int = -1
 
 
 class DelayedProduce(DelayedOperation[TopicPartition]):
@@ -64,6 +66,8 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
             return leader  # A, B
         if leader.leader_epoch != produce.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # PR-13
+        if produce.acks == 1:
+            return ErrorCode.NONE if leader.log.durability.promised_offset >= produce.required_offset else None
         if leader.high_watermark < produce.required_offset:
             return None  # C1
         if len(leader.maximal_isr) >= leader.min_insync_replicas:

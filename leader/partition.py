@@ -163,7 +163,8 @@ class PartitionLeader:
         could end its transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what
         the log refuses; nothing is appended then.
         """
-        if (self.log.latest_epoch or 0) > self.leader_epoch:  # its start is noted, and must stay the log end (ST-13)
+        if (self.log.latest_epoch or 0) > self.leader_epoch or not self.log.durability.settled:
+            # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
             raise ReplogError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is about to begin another epoch; retry"
             )
@@ -255,7 +256,7 @@ class PartitionLeader:
         before = self.replicas[asker.replica_id]
         after = before.after_fetch(
             asker,
-            fetch_offset=request.fetch_offset,
+            fetch_offset=request.fetch_offset - request.unflushed,
             log_start_offset=request.log_start_offset,
             leader_end_offset=answer.log_end_offset,
             now_ms=now_ms,
@@ -377,7 +378,7 @@ class PartitionLeader:
         if self.eligible_leaders:
             return False
         candidate = high_watermark_candidate(
-            self.log.log_end_offset,
+            self.log.durability.promised_offset,
             self.replicas,
             self.state,
             min_insync_replicas=self.min_insync_replicas,

@@ -22,6 +22,7 @@ class FetchPartition:
     last_fetched_epoch: int | None = None  # None: not validated (FE-5)
     log_start_offset: int = -1  # the follower's own (ST-7)
     topic_id: bytes = b""  # empty: any topic of that name (FE-1)
+    unflushed: int = 0  # a follower's last records that its flush setting does not count yet (LG-18)
 
 
 @dataclass(frozen=True, slots=True)

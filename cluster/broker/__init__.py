@@ -13,7 +13,7 @@
 | replication, the leader's side and the followers' | `replica_service.py`, `fetcher.py`, `fetcher_manager.py` |
 | ISR proposals on their way to the controller (ISR-8) | `alter_partition.py` |
 | log directories, and moves between them (7.7) | `log_dirs_service.py`, `moves.py` |
-| retention, checkpoints | `housekeeping.py` |
+| retention, checkpoints; flushes and truncations, one for all that ask | `housekeeping.py`, `log_flusher.py` |
 | compaction, by a process of its own | `cleaning.py`, `cleaning_process.py`, `cleaning_child.py` |
 | what that process is asked | `cleaning_requests.py` |
 | producer ids for clients | `producer_ids.py` |

@@ -22,6 +22,7 @@ from cluster.broker.housekeeping import Housekeeping
 from cluster.broker.inspection_service import InspectionService
 from cluster.broker.lifecycle import BrokerLifecycle, BrokerState
 from cluster.broker.log_dirs_service import LogDirsService
+from cluster.broker.log_flusher import LogFlusher
 from cluster.broker.log_service import LogService
 from cluster.broker.metadata_watch import MetadataWatch
 from cluster.broker.moves import ReplicaMoves
@@ -153,13 +154,15 @@ class Broker:
             self._backoff(),
         )
         self._inspection.serve(logs)
+        flusher = LogFlusher(self.manager, logs, self._fetchers)
+        self._spawn(flusher.run())
         await self._roles.apply_image()
         self._spawn(self._roles.retry())
         moves = ReplicaMoves(self.manager, logs)
         self._log_dirs.serve(logs, moves)
         self.manager.started = True
         self._spawn(self._alter_partition.run())
-        self._spawn(Housekeeping(self.manager, logs).run())
+        self._spawn(Housekeeping(self.manager, logs, flusher).run())
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         self._lifecycle.become(BrokerState.RUNNING)

@@ -60,6 +60,11 @@ class Fetcher:
         self.session.add(hosted)
         self._wake.set()
 
+    def flushed(self, tp: TopicPartition) -> None:
+        """More of what it has counts now: the leader hears of it at once."""
+        self.session.flushed(tp)
+        self._wake.set()
+
     def remove(self, tp: TopicPartition) -> None:
         """From here on nothing that arrives for `tp` is looked at."""
         if self.session.remove(tp):
@@ -179,6 +184,7 @@ def _wire_partition(tp: TopicPartition, fetch: FetchPartition) -> pb.ReplicaFetc
         last_fetched_epoch=fetch.last_fetched_epoch if fetch.last_fetched_epoch is not None else -1,
         log_start_offset=fetch.log_start_offset,
         partition_max_bytes=fetch.max_bytes,
+        unflushed=fetch.unflushed,
     )
 
 

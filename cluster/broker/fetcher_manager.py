@@ -30,6 +30,11 @@ class FetcherManager:
     def is_fetching(self, tp: TopicPartition, leader: Broker) -> bool:
         return self._places.get(tp) == leader.address
 
+    def flushed(self, tp: TopicPartition) -> None:
+        """A flush of this partition's log is done."""
+        if tp in self._places:
+            self._fetchers[self._places[tp]].flushed(tp)
+
     def stop(self, tp: TopicPartition) -> None:
         """Nothing is appended to this partition by a fetch once this returns."""
         address = self._places.pop(tp, None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import structlog
 
+from cluster.broker.log_flusher import LogFlusher
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
@@ -37,9 +38,10 @@ Chore = Callable[[], Awaitable[None]]
 class Housekeeping:
     """One task per interval. What waits for the disk does so in a thread; the logs' state is touched on the loop."""
 
-    def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
+    def __init__(self, manager: ReplicaManager, logs: LogDirectories, flusher: LogFlusher) -> None:
         self._manager = manager
         self._logs = logs
+        self._flusher = flusher
         self._expired: list[Path] = []  # to be removed
         self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs to look at, and since when
         self._unsaved = asyncio.Event()
@@ -97,11 +99,13 @@ class Housekeeping:
         await in_thread(self._logs.checkpoint_log_starts)
 
     async def _enforce_retention(self) -> None:
-        """One log in a step of the loop (LG-13, LG-14)."""
+        """One log in a step of the loop, and so many of its segments (LG-13, LG-14)."""
         for tp, log in self._logs.logs.items():
             works = self._logs.get(tp) is log and log.failure is None
-            if works and log.delete_old_segments(self._manager.clock.wall_ms()):
+            while works and log.delete_old_segments(self._manager.clock.wall_ms()):
                 self._manager.log_start_moved(tp)
+                await asyncio.sleep(0)
+                works = self._logs.get(tp) is log and log.failure is None
             await asyncio.sleep(0)
 
     async def _expire_producers(self) -> None:
@@ -134,16 +138,9 @@ class Housekeeping:
                 del self._restless[tp, log]
                 continue
             due = now_ms - since_ms >= log.config.flush_ms
-            task = log.flush_task(None if due else log.bases[1])
-            if task is None:
-                continue
-            try:
-                await in_thread(task.run)
-            except ReplogError:
-                if self._logs.get(tp) is log:
-                    raise
-                continue  # deleted or moved meanwhile, its directory renamed (LG-17): the disk is not to blame
-            log.flushed(task)
+            up_to = log.log_end_offset if due else log.bases[1]
+            if up_to > log.recovery_point:
+                self._flusher.ask(tp, log, up_to)
             if due:
                 self._restless[tp, log] = now_ms
 

@@ -18,7 +18,7 @@ from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.digest import sealed_digest
 from replog.log.directories import LogDirectories
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, read_exactly
+from replog.log.files import DIGEST_SUFFIX, open_fd, read_exactly
 from replog.log.scan import BatchReader
 from replog.log.segments import SegmentView
 from replog.rpc.codec import WithRecords
@@ -173,7 +173,7 @@ def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
 @contextlib.asynccontextmanager
 async def _opened(path: Path) -> AsyncIterator[tuple[int, int]]:
     """Descriptor and size of a file."""
-    file = await _disk(path, lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    file = await _disk(path, partial(open_fd, path, os.O_RDONLY))
     try:
         yield file, (await _disk(path, lambda: os.fstat(file))).st_size
     finally:
@@ -184,7 +184,8 @@ T = TypeVar("T")
 
 
 async def _disk(path: Path, work: Callable[[], T]) -> T:
-    """`work` in a thread. Raises OFFSET_OUT_OF_RANGE if the file is gone, KAFKA_STORAGE_ERROR if the disk fails."""
+    """`work` in a thread. Raises OFFSET_OUT_OF_RANGE if the file is gone, KAFKA_STORAGE_ERROR if the disk fails, and
+    TooManyOpenFiles, which may pass."""
     try:
         return await in_thread(work)
     except OSError as error:

@@ -16,6 +16,7 @@ from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import LogDirectories
 from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.log import Log
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -72,9 +73,9 @@ class ReplicaMoves:
         self._wake.set()
         log.info("moving", partition=str(tp), to=str(future.directory.parent), from_offset=future.log_end_offset)
 
-    def _on_truncated(self, tp: TopicPartition, offset: int) -> None:
-        if tp in self._moves:
-            self._moves[tp].replica.current_truncated(offset)
+    def _on_truncated(self, tp: TopicPartition, truncated: Log) -> None:
+        if tp in self._moves and self._logs.get(tp) is truncated:
+            self._moves[tp].replica.current_truncated(truncated.log_end_offset)
 
     async def run(self) -> None:
         """Until cancelled. Where the copy's directory has no room, or fails, the move is called off; a storage failure
@@ -162,10 +163,11 @@ class ReplicaMoves:
     async def _flush(self, move: _Move) -> None:
         move.unflushed_bytes = 0
         move.flushed |= move.replica.caught_up
-        task = move.replica.log.flush_task()
+        durability = move.replica.log.durability
+        task = durability.task() if durability.settled else None  # else the flusher is at it
         if task is not None:
             await in_thread(task.run)
-            move.replica.log.flushed(task)
+            durability.done(task)
 
     def _swap(self, tp: TopicPartition) -> None:
         """One step: no event finds the replica without its log, or with two."""

@@ -28,6 +28,7 @@ class HostedPartition:
         """Go by these settings of the topic from now on."""
         partition = self.topic_partition.partition
         self.log.config = config
+        self.log.durability.ask()
         self.leader_throttled = is_listed(config.leader_replication_throttled_replicas, partition, broker_id)
         self.follower_throttled = is_listed(config.follower_replication_throttled_replicas, partition, broker_id)
 
@@ -35,6 +36,7 @@ class HostedPartition:
         """Play the role on this log, which has what the old one had (7.7)."""
         log.on_failure = self.log.on_failure
         self.log = log
+        log.durability.ask()
         for role in (self.leader, self.follower):
             if role is not None:
                 role.log = log

@@ -36,11 +36,12 @@ class Produce:
                 topic=tp.topic, partition=tp.partition, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
             )
             try:
-                pending[index] = self._append(tp, records, result)
+                if (waits := self._append(tp, records, result)) is not None:
+                    pending[index] = waits
             except ReplogError as error:
                 result.error_code = wire_code(error.code)
                 result.error_message = error.message
-        if self.acks != -1 or not pending:  # PR-8
+        if not pending:  # PR-8
             self._done(self)
             return
         self._held = len(self.answer.partitions) * BATCH_BYTES
@@ -48,7 +49,7 @@ class Produce:
         operation = DelayedProduce(pending, self._manager.leader, self._timeout_ms, self._settle)
         self._manager.produces.complete_or_watch(operation, [waits.topic_partition for waits in pending.values()])
 
-    def _append(self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult) -> PendingProduce:
+    def _append(self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult) -> PendingProduce | None:
         manager, clock = self._manager, self._manager.clock
         if self.acks not in VALID_ACKS:
             message = f"acks={self.acks}; it must be 0, 1 or -1 (all)"
@@ -67,7 +68,10 @@ class Produce:
         result.base_offset = appended.info.first_offset
         result.log_append_time_ms = appended.info.log_append_time
         result.log_start_offset = appended.info.log_start_offset
-        return PendingProduce(tp, appended.required_offset, appended.leader_epoch)
+        promised = self.acks == 1 and leader.log.durability.promised_offset >= appended.required_offset
+        if promised or self.acks == 0:
+            return None
+        return PendingProduce(tp, appended.required_offset, appended.leader_epoch, self.acks)
 
     def _settle(self, errors: dict[int, ErrorCode]) -> None:
         self._manager.waiting_produces.add(-self._held)
@@ -76,5 +80,5 @@ class Produce:
                 result = self.answer.partitions[index]
                 tp = TopicPartition(result.topic, result.partition)
                 result.error_code, result.base_offset = wire_code(error), -1
-                result.error_message = f"appended to {tp}, but not known to be committed: it may be there (PR-12)"
+                result.error_message = f"appended to {tp}, but not known to be safe: it may be there (PR-12)"
         self._done(self)

@@ -72,11 +72,11 @@ def _session_request(request: pb.ReplicaFetchRequest) -> SessionRequest:
 
 
 def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:
-    if named.fetch_offset < 0 or named.partition_max_bytes < 0:
+    if min(named.fetch_offset, named.partition_max_bytes) < 0 or not 0 <= named.unflushed <= named.fetch_offset:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
-            f"{named.topic}-{named.partition}: fetch offset {named.fetch_offset}, {named.partition_max_bytes} bytes; "
-            "neither may be negative",
+            f"{named.topic}-{named.partition}: fetch offset {named.fetch_offset}, {named.unflushed} before it not "
+            f"flushed, {named.partition_max_bytes} bytes; none may be negative, nor more unflushed than there are",
         )
     return FetchPartition(
         fetch_offset=named.fetch_offset,
@@ -85,6 +85,7 @@ def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:
         last_fetched_epoch=named.last_fetched_epoch if named.last_fetched_epoch >= 0 else None,
         log_start_offset=named.log_start_offset,
         topic_id=named.topic_id,
+        unflushed=named.unflushed,
     )
 
 

@@ -17,8 +17,8 @@ from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log import filesystem
 from replog.log.epoch_cache import LeaderEpochCache, save_all
-from replog.log.errors import LogStorageError, TooManyOpenFiles, no_way_back, storage_errors
-from replog.log.files import fsync_directory, fsync_path, has_records, open_fd
+from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.files import fsync_directory, fsync_path, has_records
 from replog.log.loading import empty_log
 from replog.log.log import Log
 from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
@@ -50,6 +50,7 @@ class DirectoryChange:
     """What happens in one log directory: names go, durably, before any comes that might be the same."""
 
     directory: Path
+    fd: int  # of the directory: that a name is gone can be made durable, whatever descriptors are left
     forget_gone: Callable[[], None]  # writes the checkpoints: a replica that comes must not inherit
     doomed: list[Doomed] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
@@ -58,12 +59,12 @@ class DirectoryChange:
 
     def run(self) -> None:
         """LogStorageError if something cannot go; what cannot come is left out, with the reason."""
-        with no_way_back(self.directory), storage_errors(self.directory):
+        with storage_errors(self.directory):
             for doomed in self.doomed:
                 doomed.epochs.close()
                 doomed.path.rename(doomed.renamed)
             if self.doomed:
-                fsync_directory(self.directory)
+                os.fsync(self.fd)
         try:
             self.forget_gone()
             if self.new:
@@ -76,26 +77,21 @@ class DirectoryChange:
 
     def _create(self) -> None:
         """All is written before the disk is first waited for, which then has most of it."""
+        for tp, replica in self.new.items():
+            try:
+                self.logs[tp] = begin_log(self.directory / tp.directory_name, replica)
+            except ReplogError as error:
+                self.failures[tp] = error
+        if len(self.logs) >= MANY and filesystem.sync_filesystem(self.fd):
+            return
+        for tp, log in list(self.logs.items()):
+            try:
+                finish_log(log)
+            except ReplogError as error:
+                self.failures[tp] = error
+                del self.logs[tp]
         with storage_errors(self.directory):
-            fd = open_fd(self.directory, os.O_RDONLY)
-        try:
-            for tp, replica in self.new.items():
-                try:
-                    self.logs[tp] = begin_log(self.directory / tp.directory_name, replica)
-                except ReplogError as error:
-                    self.failures[tp] = error
-            if len(self.logs) >= MANY and filesystem.sync_filesystem(fd):
-                return
-            for tp, log in list(self.logs.items()):
-                try:
-                    finish_log(log)
-                except ReplogError as error:
-                    self.failures[tp] = error
-                    del self.logs[tp]
-            with storage_errors(self.directory):
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+            os.fsync(self.fd)
 
     def abandon(self) -> None:
         """Let go of the files that were created."""

@@ -35,7 +35,7 @@ class LogDirectories:
     def __init__(self, directories: Sequence[Path], *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
         """Take every directory, or none: raises what `LogManager` does."""
         self.managers: list[LogManager] = []
-        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None
+        self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
         self.on_unsaved: Callable[[], None] = lambda: None
         self._wishes: dict[TopicPartition, LogManager] = {}  # where replicas to come are to be created
         try:
@@ -47,7 +47,7 @@ class LogDirectories:
                     randbytes=randbytes,
                     log_dirs=len(directories),
                 )
-                manager.on_truncated = lambda tp, offset: self.on_truncated(tp, offset)
+                manager.on_truncated = lambda tp, log: self.on_truncated(tp, log)
                 manager.on_unsaved = lambda: self.on_unsaved()
                 self.managers.append(manager)
         except ReplogError:
@@ -258,8 +258,7 @@ class LogDirectories:
         current, future = home.logs[tp], target.futures[tp]
         future.log.update_high_watermark(current.high_watermark)
         future.log.maybe_increment_log_start_offset(current.log_start_offset)
-        if future.log.epochs.entries != current.epochs.entries:
-            future.log.epochs.replace(current.epochs.entries)
+        future.log.epochs.replace(current.epochs.entries)
         future.log.epochs.save()
         future.log.take_producers(current)
         future.log.flush(current.recovery_point)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from replog.errors import ReplogError
-from replog.log.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries, write_entries
+from replog.log.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries
 from replog.log.errors import storage_errors
 from replog.log.files import fsync_directory, put_in_place, write_beside
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
@@ -25,8 +25,8 @@ _start = itemgetter(1)
 class LeaderEpochCache:
     """Epochs and their start offsets, both strictly increasing (EP-1).
 
-    `note` and `truncate_from_start` change memory alone, and `save` makes that durable, in any thread; every other
-    change is durable when it returns.
+    Changes are in memory alone, and `save` makes them durable, in any thread. A file that was not saved in time has too
+    many entries, or lacks what the batches say: both is mended when the log is opened (LD-10).
     """
 
     def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
@@ -52,23 +52,17 @@ class LeaderEpochCache:
     def entries(self) -> tuple[EpochEntry, ...]:
         return tuple(self._entries)
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` begins at `start_offset`, unless it began earlier (EP-2). ValueError if either is < 0."""
-        if not self._entries or epoch != self._entries[-1][0] or start_offset < self._entries[-1][1]:
-            self.assign_all([(epoch, start_offset)])
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset`, unless it began earlier (EP-2): False then. ValueError if either
+        is negative."""
+        if self._entries and epoch == self._entries[-1][0] and start_offset >= self._entries[-1][1]:
+            return False
+        self.assign_all([(epoch, start_offset)])
+        return True
 
     def assign_all(self, starts: Iterable[EpochEntry]) -> None:
-        """`assign` each, with one write at most; nothing is noted if that fails."""
-        entries = self._with(starts)
-        if entries != self._entries:
-            self.replace(entries)
-
-    def note(self, starts: Iterable[EpochEntry]) -> None:
-        """`assign` each, in memory."""
-        entries = self._with(starts)
-        if entries != self._entries:
-            self._entries = entries
-            self.on_unsaved()
+        """`assign` each."""
+        self.replace(self._with(starts))
 
     def save(self) -> None:
         """Make durable what was noted."""
@@ -112,12 +106,11 @@ class LeaderEpochCache:
         return entries
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
-        """Take `entries` in place of all others, durably; the others stay if that fails."""
+        """Take `entries` in place of all others."""
         taken = list(entries)
-        with self._saving:
-            self._begun = None
-            write_entries(self.path, taken)
-            self._entries = self._saved = taken
+        if taken != self._entries:
+            self._entries = taken
+            self.on_unsaved()
 
     def truncate_from_end(self, offset: int) -> None:
         """Forget the epochs that begin at or after `offset` (EP-4); nothing for a negative one."""
@@ -128,11 +121,10 @@ class LeaderEpochCache:
     def truncate_from_start(self, offset: int) -> None:
         """Forget the epochs that end at or before `offset`; the one it lies in now begins there (EP-5)."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
-        if slot >= 0 and (slot > 0 or self._entries[0][1] != offset):
-            self._entries = [(self._entries[slot][0], offset), *self._entries[slot + 1 :]]
-            self.on_unsaved()
+        if slot >= 0:
+            self.replace([(self._entries[slot][0], offset), *self._entries[slot + 1 :]])
 
-    def clear_and_flush(self) -> None:
+    def clear(self) -> None:
         self.replace(())
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:

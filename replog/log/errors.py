@@ -140,15 +140,6 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise storage_error(path, error) from error
 
 
-@contextmanager
-def no_way_back(path: Path) -> Iterator[None]:
-    """What began before cannot be undone: a want of descriptors in here is a LogStorageError."""
-    try:
-        yield
-    except TooManyOpenFiles as error:
-        raise LogStorageError(f"{path} was left half changed: {error.message}; then restart the broker") from error
-
-
 class DiskWork:
     """Entered around a log's work on its files: refused after a failure, and a disk error in it is one, and reported.
 
@@ -167,19 +158,22 @@ class DiskWork:
     @contextmanager
     def no_way_back(self) -> Iterator[None]:
         """What has begun cannot be undone: a want of descriptors is a failure from here on."""
-        with no_way_back(self.directory):
+        try:
             yield
+        except TooManyOpenFiles as error:
+            trouble = f"{self.directory} was left half changed: {error.message}"
+            raise LogStorageError(f"{trouble}; then restart the broker") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, LogStorageError):
-            self._fail(error)
+            self.fail(error)
         elif isinstance(error, OSError):
             failure = storage_error(self.directory, error)
             if isinstance(failure, LogStorageError):
-                self._fail(failure)
+                self.fail(failure)
             raise failure from error
 
-    def _fail(self, failure: LogStorageError) -> None:
+    def fail(self, failure: LogStorageError) -> None:
         self.failure = failure
         self._on_failure(failure)
 

@@ -17,6 +17,7 @@ DIGEST_SUFFIX = ".digest"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
+NEW_SUFFIX = ".tmp"  # of what is to take a name that is not free yet
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:

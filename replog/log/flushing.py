@@ -1,20 +1,24 @@
 """The fsyncs that make a stretch of a log durable, apart from the log, so that another thread can wait for the disk."""
 
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from replog.log.epoch_cache import LeaderEpochCache
-from replog.log.errors import storage_errors
+from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import fsync_directory, fsync_path
 from replog.log.open_file import OpenFile, sync_all
 from replog.log.producers.recovery import ProducerSnapshots
+from replog.log.producers.state import ProducerStateManager
 from replog.log.segments import Segments
+from replog.topic import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FlushTask:
-    """Files to fsync, in order, and the offset below which everything is durable then.
+    """Files to fsync, in order, and the offset below which everything is durable then; after a truncation also what is
+    left to be done of that.
 
     Those of segments are fsynced through the descriptors that wrote them: `open_files` says what that is good for.
     """
@@ -22,9 +26,17 @@ class FlushTask:
     directory: Path
     files: list[OpenFile]
     paths: list[Path]
+    new_names: bool  # files were created, or removed
     up_to: int
     generation: int  # of the log: a truncation makes older tasks void
     epochs: LeaderEpochCache
+    remains: Callable[[], ProducerStateManager] | None
+    producers: ProducerStateManager | None = None  # once it was run, if it `settles`
+
+    @property
+    def settles(self) -> bool:
+        """Whether offsets became lower, and what follows must not be appended before a checkpoint says so."""
+        return self.remains is not None
 
     @classmethod
     def of(
@@ -35,20 +47,54 @@ class FlushTask:
         epochs: LeaderEpochCache,
         recovery_point: int,
         up_to: int,
+        remains: Callable[[], ProducerStateManager] | None,
     ) -> "FlushTask":
-        """What a log has written since its recovery point, up to an offset."""
-        unflushed = segments.since(recovery_point)
-        files = [file for segment in unflushed if segment.base_offset < up_to for file in segment.files]
+        """What a log has written since its recovery point, up to an offset.
+
+        Of the active segment the `.log` is enough: a recovery makes its indexes anew (LD-5). Those of a segment that
+        was sealed at the recovery point are not durable yet.
+        """
+        unflushed = segments.since(recovery_point - 1)
+        files: list[OpenFile] = []
+        for segment in unflushed:
+            if segment.base_offset < up_to or remains is not None:
+                files += [segment.file] if segment is segments.active else segment.files
         begun = [segment.base_offset for segment in unflushed if recovery_point <= segment.base_offset <= up_to]
-        return cls(directory, files, [snapshots.path(base) for base in begun], up_to, segments.generation, epochs)
+        paths = [snapshots.path(base) for base in begun]
+        if remains is not None:
+            paths.append(snapshots.path(up_to))
+        new_names = bool(begun) or remains is not None
+        return cls(directory, files, paths, new_names, up_to, segments.generation, epochs, remains)
 
     def run(self) -> None:
-        """Save the epochs that came with the batches (EP-9), fsync the files, then the directory (LG-18); files that
-        were removed meanwhile are skipped."""
-        self.epochs.save()
+        """Save the epochs that came with the batches (EP-9), fsync the files, then the directory if there are new ones
+        (LG-18); files that were removed meanwhile are skipped."""
         with storage_errors(self.directory):
+            if self.remains is not None:
+                self.producers = self.remains()
+            self.epochs.save()
             sync_all(self.files)
             for path in self.paths:
                 with suppress(FileNotFoundError):
                     fsync_path(path)
-            fsync_directory(self.directory)
+            if self.new_names:
+                fsync_directory(self.directory)
+
+
+def run_all(
+    tasks: Mapping[TopicPartition, FlushTask], checkpoint: Callable[[Collection[TopicPartition]], None]
+) -> dict[TopicPartition, LogStorageError | TooManyOpenFiles]:
+    """Run them all, then `checkpoint` those that settle, at once. Those that could not be run, and why."""
+    failures: dict[TopicPartition, LogStorageError | TooManyOpenFiles] = {}
+    for tp, task in tasks.items():
+        try:
+            task.run()
+        except (LogStorageError, TooManyOpenFiles) as error:
+            failures[tp] = error
+    settled = [tp for tp, task in tasks.items() if task.settles and tp not in failures]
+    if settled:
+        try:
+            checkpoint(settled)
+        except (LogStorageError, TooManyOpenFiles) as error:
+            failures.update(dict.fromkeys(settled, error))
+    return failures

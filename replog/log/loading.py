@@ -127,6 +127,7 @@ class SegmentLoader:
                         f"{last.path}: its last batch has leader epoch {epoch}, and {first} follows: cutting it"
                     )
                     last.truncate_to(suspect)
+                    last.file.sync()  # what a crash brought back might pass for what was appended since
                     self._end_before(bases[slot:])
                     return
                 doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"

@@ -7,12 +7,14 @@ log unusable until it is opened again.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.compaction.keys import check_keys
 from replog.log.compaction.log_compaction import LogCompaction
+from replog.log.durability import LogDurability
 from replog.log.errors import (
     CorruptIndex,
     CorruptRecord,
@@ -22,7 +24,6 @@ from replog.log.errors import (
     TooManyOpenFiles,
     storage_errors,
 )
-from replog.log.flushing import FlushTask
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
@@ -36,7 +37,8 @@ from replog.log.offsets import (
     OffsetSnapshot,
 )
 from replog.log.producers.control import end_transaction_marker
-from replog.log.producers.recovery import cut_back
+from replog.log.producers.recovery import cut_back, start_over
+from replog.log.producers.state import ProducerStateManager
 from replog.log.reading import aborted_transactions, read_below
 from replog.log.recovery import cut_epochs
 from replog.log.retention import expired_segments
@@ -58,7 +60,8 @@ class Log:
         self.log_end_offset = loaded.segments.active.next_offset
         self.log_start_offset = loaded.log_start_offset
         self.recovery_point = 0
-        self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable (truncation)
+        self.on_truncated: Callable[[], None] = lambda: None
+        self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable, and the log start
         self.deleted = loaded.segments.deleted  # files that wait for `file.delete.delay.ms` (LG-15)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
@@ -67,6 +70,7 @@ class Log:
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
         self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # is told of disk errors, whoever met them
         self._working = DiskWork(directory, lambda failure: self.on_failure(failure))
+        self.durability = LogDurability(self, self._segments, self._snapshots, self._working)
         self.compaction = LogCompaction(self, self._segments, self._working)
 
     @classmethod
@@ -158,7 +162,7 @@ class Log:
     def assign_epoch_start(self, epoch: int, *, save: bool = True) -> None:
         """Note that `epoch` begins at the log end: durably, or `epochs.save` follows before a leader serves (EP-3)."""
         with self._working:
-            self.epochs.note([(epoch, self.log_end_offset)])
+            self.epochs.assign(epoch, self.log_end_offset)
             if save:
                 self.epochs.save()
 
@@ -231,9 +235,7 @@ class Log:
 
     def _appended(self, last: BatchHeader) -> None:
         self.log_end_offset = last.next_offset
-        if self.log_end_offset - self.recovery_point >= self.config.flush_messages:
-            with self._working.no_way_back():  # what is in the log is not refused, nor is it flushed
-                self.flush()
+        self.durability.ask()
 
     # -- reading
 
@@ -303,27 +305,25 @@ class Log:
         """Remove everything from `offset` on (LG-10); False if that is nothing.
 
         Whole batches go: inside a batch the log then ends at that batch's base offset, so that no hole can arise
-        (unlike Kafka, LG-11). The lowered recovery point is made durable by `on_recovery_point_lowered`.
+        (unlike Kafka, LG-11). Nothing is appended before `durability` has settled that.
         Where damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
         """
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")
         if offset >= self.log_end_offset:
-            with self._working:
-                cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
+            cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
             return False
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
         with self._working:
             self._truncate_segments(offset)
-            self._ended_at(self._segments.active.next_offset)
-            with self._working.no_way_back():
-                cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
-                start = self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
-                cut_back(self.producers, self._snapshots, self._segments.all(), start, self.log_end_offset)
-                self.producers.replicated_to(self.high_watermark)
-                self.on_recovery_point_lowered()
+        self._ended_at(self._segments.active.next_offset)
+        cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
+        self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        producers, bounds = self.producers.cut_to(self.log_end_offset), (self.log_start_offset, self.log_end_offset)
+        cut = partial(cut_back, producers, self._snapshots, self._segments.all(), *bounds)
+        self.durability.cut(partial(cut, none_known=self.producers.empty))
         return True
 
     def _truncate_segments(self, offset: int) -> None:
@@ -336,16 +336,27 @@ class Log:
             raise LogStorageError(f"{trouble}; restart the broker, which then recovers that segment") from damage
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything and go on with an empty log at `offset` (LG-12)."""
-        with self._working, self._working.no_way_back():
+        """Remove everything, go on empty at `offset` (LG-12): at once if nothing was there that a crash brings back."""
+        was_empty = not self.size and self.durability.settled
+        with self._working:
+            if was_empty:
+                self._snapshots.clear()
             self._segments.replace_all(offset)
-            self.log_start_offset = offset if log_start_offset is None else log_start_offset
-            self._ended_at(offset)
-            self._high_watermark = self._segments.end()
-            self.epochs.clear_and_flush()
-            self._snapshots.clear()
-            self.producers.clear()
-            self.on_recovery_point_lowered()
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._ended_at(offset)
+        self._high_watermark = self._segments.end()
+        self.epochs.clear()
+        self.producers.clear()
+        if was_empty:
+            self.on_truncated()
+        else:
+            self.durability.cut(partial(start_over, self._snapshots))
+
+    def hide_all(self) -> None:
+        """Nobody may read any more what it has, after a crash neither, once that is settled."""
+        self.update_high_watermark(self.log_end_offset)
+        self.maybe_increment_log_start_offset(self.log_end_offset)
+        self.durability.cut(lambda: self.producers)
 
     def _ended_at(self, offset: int) -> None:
         self.log_end_offset = offset
@@ -366,8 +377,10 @@ class Log:
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
 
-        Their files are renamed, and are in `deleted` from then on.
+        Their files are renamed, and are in `deleted` from then on. None while a truncation is being settled.
         """
+        if not self.durability.settled:
+            return 0
         with self._working:
             bounds = (self.log_start_offset, self.high_watermark, self.log_end_offset)
             expired = expired_segments(self._segments.all(), self.config, *bounds, now_ms)
@@ -384,25 +397,9 @@ class Log:
 
     # -- flushing, closing
 
-    def flush_task(self, up_to: int | None = None) -> FlushTask | None:
-        """What makes the log durable below `up_to` (the log end if None): run it anywhere, then `flushed` it (LG-18).
-        None if that is durable already."""
-        up_to = self.log_end_offset if up_to is None else min(up_to, self.log_end_offset)
-        if up_to <= self.recovery_point:
-            return None
-        return FlushTask.of(self.directory, self._segments, self._snapshots, self.epochs, self.recovery_point, up_to)
-
-    def flushed(self, task: FlushTask) -> None:
-        """The task has run: raise the recovery point, unless a truncation came in between."""
-        if task.generation == self._segments.generation:
-            self.recovery_point = max(self.recovery_point, task.up_to)
-
     def flush(self, up_to: int | None = None) -> None:
         """fsync everything below `up_to` (the log end if None), now (LG-18)."""
-        if (task := self.flush_task(up_to)) is not None:
-            with self._working:
-                task.run()
-            self.flushed(task)
+        self.durability.flush(up_to)
 
     def close(self) -> None:
         """An orderly stop: everything is fsynced, an empty active segment too (FN-3)."""
@@ -410,7 +407,8 @@ class Log:
             self.flush()
             with self._working:
                 self.epochs.save()
-                self._segments.active.flush()
+                for segment in self._segments.since(self.recovery_point - 1):
+                    segment.flush()
                 self._snapshots.take(self.log_end_offset, self.producers)
         self.abandon()
 
@@ -418,6 +416,11 @@ class Log:
         """Let go of the files without writing anything: for a failed disk (SG-12)."""
         self._segments.close()
         self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
+
+    def replace_producers(self, producers: ProducerStateManager) -> None:
+        """This is what is known of them."""
+        self.producers = self._writer.producers = producers
+        producers.replicated_to(self.high_watermark)
 
     def take_producers(self, of: "Log") -> None:
         """Know the producers that a log of the same batches knows, those of whom no batch is left too (PS-11)."""

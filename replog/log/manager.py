@@ -30,7 +30,7 @@ from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
 from replog.log.epoch_cache import save_all
 from replog.log.errors import InconsistentTopicId, LogStorageError, TooManyOpenFiles, storage_errors
-from replog.log.files import fsync_directory, has_records
+from replog.log.files import fsync_directory, has_records, open_fd
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
 from replog.log.partition_metadata import DamagedTopicId, format_topic_id, read_topic_id
@@ -71,7 +71,8 @@ class LogManager:
         """
         self.directory = directory
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
-        self.on_truncated: Callable[[TopicPartition, int], None] = lambda _tp, _offset: None  # not of future logs
+        self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
+        self.on_flush_due: Callable[[TopicPartition, Log], None] = lambda _tp, log: log.durability.flush_now()
         self.cleaned_offsets = CleanedOffsets(directory / CLEANER_CHECKPOINT, threading.Lock())
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
@@ -92,13 +93,14 @@ class LogManager:
             directory.mkdir(parents=True, exist_ok=True)
             for made in missing:
                 fsync_directory(made.parent)  # or all that is flushed below would be nowhere after a crash
-            self._lock = lock(directory)
+            self._held = [lock(directory)]
         try:
             verify_or_create(directory, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
             with storage_errors(directory):
+                self._held.append(open_fd(directory, os.O_RDONLY))  # to make names durable, whatever is left then
                 self.clean, self.previous_broker_epoch = take_marker(directory, log_dirs)
         except ReplogError:
-            os.close(self._lock)
+            self.abandon()
             raise
 
     @property
@@ -227,21 +229,21 @@ class LogManager:
         self._futures[tp] = future
 
     def _attend(self, tp: TopicPartition, log: Log) -> None:
-        log.on_recovery_point_lowered = partial(self._truncated, tp, log)
+        log.on_truncated = lambda: self.on_truncated(tp, log)
+        log.on_recovery_point_lowered = partial(self.checkpoint_truncated, {tp: log})
+        log.durability.on_due = lambda: self.on_flush_due(tp, log)
         log.epochs.on_unsaved = partial(self._note_unsaved, log)
 
     def _note_unsaved(self, log: Log) -> None:
         self._unsaved[log] = None
         self.on_unsaved()
 
-    def _truncated(self, tp: TopicPartition, log: Log) -> None:
-        """What has become lower must be so after a crash too."""
+    def checkpoint_truncated(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """What has become lower must be so after a crash too; in any thread."""
         self.checkpoint_recovery_points()
-        if log.log_start_offset == log.log_end_offset:  # else it did not move
-            self.checkpoint_log_starts()
-        self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)
-        if self._logs.get(tp) is log:
-            self.on_truncated(tp, log.log_end_offset)
+        self.checkpoint_log_starts()
+        for tp, log in logs.items():
+            self.cleaned_offsets.lower_to(tp, log.bases[1])
 
     # -- replicas
 
@@ -269,10 +271,8 @@ class LogManager:
         return self._logs[tp]
 
     def delete(self, tp: TopicPartition, now_ms: int, deletion_id: str | None = None) -> None:
-        """Take a replica away: its directory is renamed at once, and removed after `file.delete.delay.ms` (LG-17).
-
-        `deletion_id` is for its new name, if that matters.
-        """
+        """Take a replica away: its directory is renamed at once, by `deletion_id` if that matters, and removed after
+        `file.delete.delay.ms` (LG-17)."""
         change = self.change()
         self.plan_deletion(tp, change, deletion_id)
         change.run()
@@ -280,7 +280,7 @@ class LogManager:
 
     def change(self) -> DirectoryChange:
         """Nothing yet: to be filled, run in any thread, and committed."""
-        return DirectoryChange(self.directory, self._forget_gone)
+        return DirectoryChange(self.directory, self._held[1], self._forget_gone)
 
     def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
         """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1)."""
@@ -436,9 +436,8 @@ class LogManager:
         self._loaded = False  # no checkpoint is written any more, by a thread that is late either
         for log in self._all().values():
             log.abandon()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        while self._held:
+            os.close(self._held.pop())
 
 
 def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> dict[TopicPartition, int]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from replog.config import TopicConfig
 from replog.log.segment import Segment
 
+AT_ONCE = 64  # segments, whose files are renamed, five each
+
 Predicate = Callable[[int], bool]  # of a slot in the segment list
 
 
@@ -16,8 +18,8 @@ def expired_segments(
     log_end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments may go: those below the log start, then, unless the topic is only compacted, by
-    size and by time (LG-13)."""
+    """How many of the oldest segments may go now: those below the log start, then, unless the topic is only compacted,
+    by size and by time (LG-13)."""
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
 
     def walk(first: int, predicate: Predicate) -> int:
@@ -33,7 +35,7 @@ def expired_segments(
 
     count = walk(0, lambda slot: slot + 1 < len(segments) and ends[slot] <= log_start_offset)
     if not config.deletes_by_retention:
-        return count
+        return min(count, AT_ONCE)
     if config.retention_bytes >= 0:
         excess = sum(segment.size for segment in segments[count:]) - config.retention_bytes
 
@@ -46,4 +48,4 @@ def expired_segments(
             count = walk(count, too_much)
     if config.retention_ms >= 0:
         count = walk(count, lambda slot: now_ms - segments[slot].largest_timestamp() > config.retention_ms)
-    return count
+    return min(count, AT_ONCE)

@@ -106,6 +106,17 @@ class Segment:
         for index in (*self.indexes, self.transaction_index):
             index.path = directory / index.path.name
 
+    def rename(self, suffix: str) -> None:
+        """Let its files have their plain names and `suffix`, the log first."""
+        before = self.paths
+        log, *others = (segment_file_name(self.base_offset, kind) + suffix for kind in SEGMENT_SUFFIXES)
+        self.path = self.path.with_name(log)
+        for index, name in zip((*self.indexes, self.transaction_index), others, strict=True):
+            index.path = index.path.with_name(name)
+        for path, renamed in zip(before, self.paths, strict=True):
+            if path.exists():
+                path.rename(renamed)
+
     def create(self) -> None:
         """Begin with empty files, whatever stood there."""
         self.forget()
@@ -397,10 +408,7 @@ class Segment:
             raise CorruptIndex(f"{times.path} does not have the greatest timestamp up to offset {offset}")
 
     def truncate_to(self, offset: int) -> int:
-        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed.
-
-        Durably: what a crash brought back might fit before later segments, and pass for what was appended since.
-        """
+        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed."""
         found = self.translate(offset)
         if found is None:  # a hole follows
             self.unseal()
@@ -408,7 +416,6 @@ class Segment:
         position, header = found
         removed = self.size - position
         self.file.truncate(position)
-        self.file.sync()
         self.index.truncate_to(header.base_offset)
         self.transaction_index.truncate_to(header.base_offset)
         self.unseal()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from replog.log.compaction.swap import Swap
 from replog.log.deletion import DeletedFiles
 from replog.log.errors import TooManyOpenFiles
-from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, segment_file_name
+from replog.log.files import NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import OffsetMetadata
 from replog.log.segment import Segment
 
@@ -99,25 +99,24 @@ class Segments:
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active.
 
-        Durably: what a crash brought back might fit behind what is appended since.
+        Nothing may be appended before that is durable: what a crash brought back might fit behind it.
         """
         kept = bisect_right(self._segments, offset, key=_base)
         with self._segments[kept - 1].held():
             self._cancel_swap()
             self.generation += 1
-            removed = self._segments[kept:]
-            self._set_aside(reversed(removed))
+            self._set_aside(reversed(self._segments[kept:]))
             del self._segments[kept:]
             self.active.truncate_to(offset)
-            if removed:
-                fsync_directory(self._directory)
 
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""
+        new = new_segment(self._directory, base_offset, NEW_SUFFIX)  # while nothing has happened yet
         self._cancel_swap()
         self.generation += 1
         self._set_aside(reversed(self._segments))
-        self._segments = [new_segment(self._directory, base_offset)]
+        new.rename("")
+        self._segments = [new]
 
     def remove_first(self, count: int) -> None:
         """Remove the oldest segments; at least one must stay."""
@@ -181,9 +180,9 @@ class Segments:
             self.deleted.set_aside((*segment.paths, snapshot))  # PS-8
 
 
-def new_segment(directory: Path, base_offset: int) -> Segment:
+def new_segment(directory: Path, base_offset: int, suffix: str = "") -> Segment:
     """An empty segment, its files created; none of them is left if there are no descriptors for them."""
-    segment = Segment(directory, base_offset)
+    segment = Segment(directory, base_offset, suffix)
     try:
         segment.create()
     except TooManyOpenFiles:

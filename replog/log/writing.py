@@ -28,14 +28,15 @@ class LogWriter:
     ) -> None:
         self._segments = segments
         self._epochs = epochs
-        self._producers = producers
+        self.producers = producers
         self._snapshots = snapshots
 
     def write(
         self, config: TopicConfig, header: BatchHeader, buffers: Sequence[Buffer], marker: EndTransactionMarker | None
     ) -> None:
         """Add one batch, whose bytes are those of `buffers`; `marker` is what it is if it ends a transaction."""
-        self._epochs.assign(header.leader_epoch, header.base_offset)
+        if self._epochs.assign(header.leader_epoch, header.base_offset):
+            self._epochs.save()
         if self._segments.active.should_roll(header, config):
             self.start_segment(header.base_offset)
         active = self._segments.active
@@ -45,12 +46,14 @@ class LogWriter:
 
     def write_all(self, config: TopicConfig, records: Buffer, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that lie in `records` one behind the other, with few writes."""
-        self._epochs.note(epoch_starts(batches, self._segments.active.next_offset))
-        view, slot = memoryview(records), 0
-        while slot < len(batches):
-            if self._segments.active.should_roll(batches[slot][1], config):
-                self.start_segment(batches[slot][1].base_offset)
-            slot = self._fill(config, view, batches, slot)
+        view, slot, log_end = memoryview(records), 0, self._segments.active.next_offset
+        try:
+            while slot < len(batches):
+                if self._segments.active.should_roll(batches[slot][1], config):
+                    self.start_segment(batches[slot][1].base_offset)
+                slot = self._fill(config, view, batches, slot)
+        finally:
+            self._epochs.assign_all(epoch_starts(batches[:slot], log_end))
 
     def _fill(
         self, config: TopicConfig, view: memoryview, batches: Sequence[tuple[int, BatchHeader]], slot: int
@@ -68,12 +71,12 @@ class LogWriter:
     def start_segment(self, base_offset: int) -> None:
         """Go on in a new segment; what is known of the producers by then lies beside it (LG-5)."""
         self._segments.start(base_offset)
-        self._snapshots.take(base_offset, self._producers, fsync=False)  # the next flush does it
+        self._snapshots.take(base_offset, self.producers, fsync=False)  # the next flush does it
 
     def _add(self, config: TopicConfig, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
         """An aborted transaction is noted in the segment that holds its marker (IX-19)."""
         self._segments.active.add(header, config.index_interval_bytes)
         if header.producer_id >= 0:
-            aborted = self._producers.update(header, marker)
+            aborted = self.producers.update(header, marker)
             if aborted is not None:
                 self._segments.active.transaction_index.append(aborted)

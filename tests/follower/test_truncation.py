@@ -16,7 +16,7 @@ OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 
 def test_a_leader_without_its_epoch_cache_raises_an_alarm_w_t15(tmp_path: Path) -> None:
     pair = pair_of(log_of(tmp_path / "l", "5:0-9"), log_of(tmp_path / "f", "5:0-7", high_watermark=6), 5)
-    pair.leader.log.epochs.clear_and_flush()
+    pair.leader.log.epochs.clear()
     rounds = [pair.round() for _ in range(6)]
     notes = [progress.note for progress in rounds]
     assert [progress.alarm for progress in rounds] == [False, False, True] * 2

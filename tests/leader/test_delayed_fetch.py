@@ -105,7 +105,7 @@ def test_a_log_whose_disk_has_failed_completes_fe_12_d(leader: PartitionLeader) 
 
 def test_divergence_completes_fe_12_h(leader: PartitionLeader) -> None:
     parked = Parked({TP: leader}, last_epoch=3)
-    leader.log.epochs.clear_and_flush()
+    leader.log.epochs.clear()
     assert parked.completes()
 
 

@@ -19,6 +19,7 @@ from replog.log.deletion import DeletedFiles
 from replog.log.files import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    NEW_SUFFIX,
     SNAPSHOT_SUFFIX,
     files_by_offset,
     fsync_directory,
@@ -64,7 +65,7 @@ class Swap:
 
     def begin(self) -> None:
         """`.cleaned` to `.swap`; fsync the directory before `finish`."""
-        _rename(self.new, SWAP_SUFFIX)
+        self.new.rename(SWAP_SUFFIX)
 
     def finish(self, old: Sequence[Segment], deleted: DeletedFiles) -> None:
         """The old files to `.deleted`, producer snapshots inside of their range too; the new ones to their names."""
@@ -73,7 +74,7 @@ class Swap:
             deleted.set_aside(segment.paths)
         directory = self.new.path.parent
         deleted.set_aside(directory / segment_file_name(base, SNAPSHOT_SUFFIX) for base in self.replaced[1:])
-        _rename(self.new, "")
+        self.new.rename("")
 
     def cancel(self) -> None:
         """Remove the new files, the log last: as long as it is there, a crash completes the swap."""
@@ -83,21 +84,6 @@ class Swap:
             path.unlink(missing_ok=True)
 
 
-def _rename(segment: Segment, suffix: str) -> None:
-    before = segment.paths
-    _name(segment, suffix)
-    for path, renamed in zip(before, segment.paths, strict=True):
-        if path.exists():
-            path.rename(renamed)
-
-
-def _name(segment: Segment, suffix: str) -> None:
-    """Let the segment's files have their plain names and `suffix`; nothing on disk changes."""
-    for part in (segment, *segment.indexes, segment.transaction_index):
-        name = part.path.name.removesuffix(CLEANED_SUFFIX).removesuffix(SWAP_SUFFIX)
-        part.path = part.path.with_name(name + suffix)
-
-
 def finish_swaps(directory: Path) -> None:
     """Undo or complete what a crash interrupted: deletions, and replacements by a cleaner (LD-1, LD-2)."""
     files = files_by_offset(directory)
@@ -105,7 +91,7 @@ def finish_swaps(directory: Path) -> None:
     swaps = []
     for base, name in sorted(files, key=lambda file: file[1].endswith(CLEANED_SUFFIX)):  # they tell of a crash: last
         undone = name.endswith(SWAP_SUFFIX) and undo_from is not None and base >= undo_from
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)) or undone:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, NEW_SUFFIX)) or undone:
             (directory / name).unlink()
         elif name.endswith(SWAP_SUFFIX):
             swaps.append((directory / name, base))

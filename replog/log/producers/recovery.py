@@ -167,6 +167,8 @@ def rebuild(
     segments: Sequence[Segment],
     log_start_offset: int,
     end_offset: int,
+    *,
+    fsync: bool = True,
 ) -> None:
     """Set the state to that at `end_offset`: from the newest usable snapshot up to there, and the batches behind it
     (PS-10).
@@ -181,22 +183,34 @@ def rebuild(
         if segment.next_offset <= start or segment.base_offset >= end_offset:
             continue
         if segment.base_offset in last_two and segment.base_offset > start:
-            snapshots.take(segment.base_offset, producers)
+            snapshots.take(segment.base_offset, producers, fsync=fsync)
         replay(segment, producers, start, end_offset)
 
 
 def cut_back(
-    producers: ProducerStateManager,
+    cut: ProducerStateManager,
     snapshots: ProducerSnapshots,
     segments: Sequence[Segment],
     log_start_offset: int,
     end_offset: int,
-) -> None:
-    """After a truncation: the state as of the new log end, and no snapshots beyond it (PS-8, PS-10)."""
+    *,
+    none_known: bool,
+) -> ProducerStateManager:
+    """After a truncation: the state as of the new log end, and no snapshots beyond it (PS-8, PS-10).
+
+    `cut` is filled, in any thread, while nothing is appended; where no producer was known there is none to be found.
+    """
     snapshots.keep_only(log_start_offset, end_offset)
-    if not producers.empty:
-        rebuild(producers, snapshots, segments, log_start_offset, end_offset)
-    snapshots.take(end_offset, producers)
+    if not none_known:
+        rebuild(cut, snapshots, segments, log_start_offset, end_offset, fsync=False)
+    snapshots.take(end_offset, cut, fsync=False)  # the flush that this is part of does it
+    return cut
+
+
+def start_over(snapshots: ProducerSnapshots) -> ProducerStateManager:
+    """After a truncation of everything (LG-12)."""
+    snapshots.clear()
+    return ProducerStateManager()
 
 
 def replay(segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int) -> None:

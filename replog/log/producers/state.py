@@ -262,6 +262,13 @@ class ProducerStateManager:
         self._find_first_unstable()
         return unknown
 
+    def cut_to(self, end_offset: int) -> "ProducerStateManager":
+        """Another, which knows of the transactions whose unreplicated end lies below `end_offset`, and of no more."""
+        cut = ProducerStateManager()
+        cut._unreplicated = dict(self._unreplicated)
+        cut.clear(end_offset)
+        return cut
+
     def clear(self, end_offset: int = 0) -> None:
         """Forget everything, but for the transactions whose unreplicated end lies below `end_offset`."""
         self._producers.clear()

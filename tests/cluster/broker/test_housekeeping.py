@@ -1,9 +1,12 @@
 """What a broker does on its own clock."""
 
+import asyncio
+
 import pytest
 
 from cluster.broker import housekeeping
 from cluster.broker.housekeeping import Housekeeping
+from cluster.broker.log_flusher import LogFlusher
 from replog.config import TopicConfig
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
@@ -76,7 +79,7 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCl
     broker = await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1, flush_ms="60000")
     assert broker._logs is not None
-    chores = Housekeeping(broker.manager, broker._logs)
+    chores = Housekeeping(broker.manager, broker._logs, LogFlusher(broker.manager, broker._logs, broker._fetchers))
     await cluster.produce(TP, batch(b"one"))
     broker.manager.stirred[TP] = None  # the broker's own chores may have taken it
     await chores._flush()
@@ -102,7 +105,8 @@ async def test_very_many_deleted_replicas_are_removed_some_at_a_time(
     change.run()
     directories.commit(change, 0)
     monkeypatch.setattr(housekeeping, "REMOVED", 2)
-    chores, left = Housekeeping(broker.manager, directories), []
+    flusher, left = LogFlusher(broker.manager, directories, broker._fetchers), []
+    chores = Housekeeping(broker.manager, directories, flusher)
     for _ in range(3):
         await chores._delete_expired()
         left.append(len(list(disk.glob("*-delete"))))
@@ -117,7 +121,8 @@ async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_so
     for _ in range(10):
         await cluster.produce(TP, batch(b"x" * 500))
     assert broker._logs is not None
-    chores, log = Housekeeping(broker.manager, broker._logs), cluster.log(1, TP)
+    flusher, log = LogFlusher(broker.manager, broker._logs, broker._fetchers), cluster.log(1, TP)
+    chores = Housekeeping(broker.manager, broker._logs, flusher)
     log.recovery_point = 0  # whatever the broker's own chores have done by now
     broker.manager.stirred = {}
     await chores._flush()
@@ -125,7 +130,9 @@ async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_so
     assert (log.recovery_point, chores._restless) == (0, {})
     broker.manager.stirred = {TP: None}
     await chores._flush()
-    assert log.recovery_point == log.segments[-1].base_offset
+    flushing = asyncio.create_task(flusher.run())
+    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset)
+    flushing.cancel()
     log.maybe_increment_log_start_offset(log.recovery_point)
     log.delete_old_segments(0)
     assert log.deleted

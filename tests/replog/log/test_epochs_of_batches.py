@@ -24,7 +24,7 @@ def test_a_followers_append_waits_for_no_disk_and_a_flush_saves_the_epoch_first(
         follow(log, 5)
     assert not synced
     assert log.epochs.entries == ((3, 0), (5, 2))
-    task = log.flush_task()
+    task = log.durability.task()
     assert task is not None
     with fsyncs() as synced:
         task.run()

@@ -163,7 +163,9 @@ def test_epochs_are_read_back_and_searched_right(epochs: dict[int, int], epoch: 
     end = start + 5
     with TemporaryDirectory() as name:
         path = Path(name) / "leader-epoch-checkpoint"
-        LeaderEpochCache(path).assign_all(entries)
+        written = LeaderEpochCache(path)
+        written.assign_all(entries)
+        written.save()
         cache = LeaderEpochCache.load(path)
     assert cache.entries == tuple(entries)
     starts = [start for _, start in entries] + [end]

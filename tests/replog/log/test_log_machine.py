@@ -195,6 +195,7 @@ class Histories(RuleBasedStateMachine):
 
     def truncated(self) -> None:
         self.forget_durable()
+        self.flushed_to(self.model.log_end)
 
     def forget_durable(self) -> None:
         """What is cut off is not durable any more, whatever is written there later."""
@@ -263,9 +264,14 @@ class Histories(RuleBasedStateMachine):
     def flushed_to(self, offset: int) -> None:
         """The log has fsynced the files of these segments."""
         bases = self.bases
-        first = max((base for base in bases if base <= self.model.recovery_point), default=bases[0])
+        first = max((base for base in bases if base < self.model.recovery_point), default=bases[0])
         for path in self.directory.iterdir():
-            if path.name[:20].isdigit() and first <= int(path.name[:20]) < offset:
+            base = int(path.name[:20]) if path.name[:20].isdigit() else -1
+            whole = base < bases[-1] or path.suffix in (
+                ".log",
+                ".snapshot",
+            )  # a recovery makes the active one's indexes
+            if first <= base < offset and whole:
                 self.durable[path.name] = path.stat().st_size
         self.model.recovery_point = offset
 

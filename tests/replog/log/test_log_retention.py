@@ -162,6 +162,6 @@ def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tm
     log.update_high_watermark(20)
     assert log.maybe_increment_log_start_offset(13)
     assert log.recovery_point == 0
-    task = log.flush_task()
+    task = log.durability.task()
     assert task is not None
-    assert {Path(file.path).name for file in task.files} >= set(files_of(tmp_path))
+    assert {Path(file.path).name for file in task.files} >= {path.name for path in tmp_path.glob("*.log")}

@@ -120,12 +120,12 @@ def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
 
 def test_a_flush_that_a_truncation_overtook_does_not_count(log: Log) -> None:
     """LG-18."""
-    task = log.flush_task()
+    task = log.durability.task()
     assert task is not None
     log.truncate_to(6)
     log.append_as_follower(b"".join(leader_batch(6 + i, 5, b"x") for i in range(20)))
     task.run()
-    log.flushed(task)
-    assert log.recovery_point == 0
+    log.durability.done(task)
+    assert log.recovery_point == 6
     log.flush(8)
     assert log.recovery_point == 8

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -15,11 +16,13 @@ import pytest
 
 from replog.log.errors import LogStorageError, TooManyOpenFiles
 from replog.log.log import Log
+from replog.log.manager import LogManager
 from replog.log.offsets import Isolation
 from replog.log.open_file import OpenFile, sync_all
 from replog.log.open_files import OPEN_FILES, OpenFiles, with_room
 from replog.log.timestamps import offset_for_timestamp
-from tests.replog.log.batches import NO_LIMIT, append, client_batch, files_of, open_log
+from replog.topic import TopicPartition
+from tests.replog.log.batches import NO_LIMIT, append, client_batch, config, files_of, open_log
 
 SEGMENTS = 30
 SETTINGS: dict[str, Any] = {"segment_bytes": 300, "index_interval_bytes": 50}
@@ -125,7 +128,7 @@ def test_a_write_error_is_reported_through_the_descriptor_that_wrote(tmp_path: P
     full = os.open("/dev/full", os.O_RDWR)  # which refuses fsync
     os.dup2(full, written)
     os.close(full)
-    task = log.flush_task(log._segments.active.base_offset)
+    task = log.durability.task(log._segments.active.base_offset)
     assert task is not None
     with pytest.raises(Exception, match="Invalid argument"):
         task.run()
@@ -270,6 +273,20 @@ def test_what_is_in_the_log_and_cannot_be_flushed_for_want_of_a_descriptor_is_no
     assert log.failure is not None
 
 
+def test_a_replica_goes_although_no_descriptor_is_left(tmp_path: Path) -> None:
+    """Its name is gone durably; the checkpoints forget it the next time."""
+    manager = LogManager(tmp_path / "logs", cluster_id="c", node_id=1, randbytes=random.Random(1).randbytes)
+    manager.load(lambda _: config())
+    tp = TopicPartition("t", 0)
+    manager.create(tp, b"1" * 16, config())
+    with no_descriptors_left():
+        manager.delete(tp, 0)
+    assert tp not in manager.logs
+    assert not (tmp_path / "logs" / "t-0").exists()
+    assert manager.create(tp, b"2" * 16, config()).log_end_offset == 0
+    manager.close(1)
+
+
 MANY_LOGS = """
 import resource, sys
 from pathlib import Path
@@ -304,9 +321,9 @@ for tp in tps:
     assert log.log_end_offset == 9
     assert len(log.segments) >= 3
     assert log.read(0, NO_LIMIT, Isolation.LOG_END, min_one_message=True).records
-    task = log.flush_task(log.segments[-1].base_offset)
+    task = log.durability.task(log.segments[-1].base_offset)
     task.run()
-    log.flushed(task)
+    log.durability.done(task)
 manager.close(1)
 manager = opened(True)
 assert len(manager.logs) == 300

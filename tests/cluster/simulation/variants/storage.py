@@ -1,12 +1,16 @@
 """Wrong ways to keep a log on disk, seen from the cluster."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import replog.log.clean_shutdown
 import replog.log.manager
 import replog.log.recovery
+from follower.partition import PartitionFollower
+from replog.fetch import FetchPartition
 from replog.log.checkpoint import OffsetCheckpoint
+from replog.log.durability import LogDurability
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.log import Log
 from replog.log.manager import LogManager
@@ -79,20 +83,25 @@ def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
 _take_marker = replog.log.manager.take_marker
 
 
-def _append_unflushed(self: Log, last: Any) -> None:
-    self.log_end_offset = last.next_offset
+def _all_counts(self: LogDurability) -> int:
+    return self._log.log_end_offset
 
 
-def _flush_before_the_next(self: Log, last: Any) -> None:
-    if self.config.flush_messages == 1:
-        self.flush()
-    self.log_end_offset = last.next_offset
+def _ask_nobody(self: LogDurability) -> None:
+    """No flush."""
 
 
-def _flush_by_a_timer(self: Log, last: Any) -> None:
-    self.log_end_offset = last.next_offset
-    if self.config.flush_messages == 1:
-        asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _flush_if_there, self)
+def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
+    fetch = _next_fetch(self, *arguments)
+    return None if fetch is None else replace(fetch, unflushed=0)
+
+
+_next_fetch = PartitionFollower.next_fetch
+
+
+def _flush_by_a_timer(self: LogDurability) -> None:
+    if self._log.config.flush_messages == 1:
+        asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _flush_if_there, self._log)
 
 
 BEFORE_ANYBODY_HEARS_S = 0.0001
@@ -189,11 +198,10 @@ VARIANTS = [
     ),
     Variant(
         "unflushed-fetch-counts",
-        "with flush.messages=1 records are flushed when the next ones come; an empty fetch before that counts as if "
-        "they were",
+        "with flush.messages=1 a follower's fetch counts as if all before it were flushed",
         "LG-18",
         "swarm",
-        ((Log, "_appended", _flush_before_the_next),),
+        ((PartitionFollower, "next_fetch", _fetch_as_if_flushed),),
     ),
     Variant(
         "late-flush-timer",
@@ -201,14 +209,14 @@ VARIANTS = [
         "a pause or a slow disk",
         "LG-18",
         "disks",
-        ((Log, "_appended", _flush_by_a_timer),),
+        ((LogDurability, "promised_offset", property(_all_counts)), (LogDurability, "ask", _flush_by_a_timer)),
     ),
     Variant(
         "flush-messages-ignored",
         "flush.messages=1 does not sync",
         "LG-18",
         "power",
-        ((Log, "_appended", _append_unflushed),),
+        ((LogDurability, "promised_offset", property(_all_counts)), (LogDurability, "ask", _ask_nobody)),
     ),
     Variant(
         "producers-forgotten",

@@ -98,9 +98,9 @@ def test_the_snapshot_of_a_roll_is_synced_by_the_next_flush(log: Log, tmp_path: 
     """PS-8, LG-5: not by the roll, which an append waits for."""
 
     def synced(up_to: int | None) -> list[str]:
-        task = log.flush_task(up_to)
+        task = log.durability.task(up_to)
         assert task is not None
-        log.flushed(task)
+        log.durability.done(task)
         return [path.name[18:] for path in task.paths if path.suffix == ".snapshot" and path.exists()]
 
     assert synced(6) == ["03.snapshot", "06.snapshot"]
@@ -115,7 +115,7 @@ def test_a_roll_where_everything_was_flushed_leaves_its_snapshot_to_the_next_flu
     log.flush()
     log.roll()
     send(log, 0, 1)
-    task = log.flush_task()
+    task = log.durability.task()
     assert task is not None
     assert snapshot(tmp_path, 1) in task.paths
 
