@@ -11,6 +11,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -44,7 +45,7 @@ class OpenFiles:
         data if they take more than half of the room, so that there is always something to close."""
         with self.lock:
             surplus = max(len(self._unsynced) - self.limit // 2, 0)
-            return [*self._let_go, *list(self._unsynced)[:surplus]]
+            return [*self._let_go, *islice(self._unsynced, surplus)]
 
     def give_up(self) -> bool:
         """Somebody else needs descriptors: close half of what is not in use. False if that is nothing."""
