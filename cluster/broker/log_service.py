@@ -103,6 +103,7 @@ class LogService:
                 wanted = _session_request(request, self._manager.config)
                 async with consumer.answered(wanted, goes_on=request.goes_on) as response:
                     await stream.send(_fetch_response(request.correlation_id, response))
+                del response  # else its records stay here for as long as the reader asks for no more
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
         with contextlib.closing(ConsumerStream(self._manager)) as consumer:
