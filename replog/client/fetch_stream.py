@@ -119,6 +119,7 @@ class FetchStream:
         self._rack: str | None = None
         self._named: dict[TopicPartition, Fetch] = {}  # as the broker knows it
         self._changed: dict[TopicPartition, None] = {}  # where these two may differ, or the offset has moved
+        self._goes_on = False  # the broker knows what is named
         self._correlation_id = 0
         self.task = asyncio.create_task(self._run())
 
@@ -166,11 +167,12 @@ class FetchStream:
         request = self._owner.fetch_request()
         self._name_changes(request)
         if not self._named:
+            self._goes_on = False  # nobody said what is forgotten
             await self._wake.wait()
             return
         self._correlation_id += 1
         request.correlation_id = self._correlation_id
-        request.goes_on = self._correlation_id > 1
+        request.goes_on, self._goes_on = self._goes_on, True
         response = await self._ask(request)
         await self._drained.wait()
         if response is None:

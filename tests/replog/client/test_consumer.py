@@ -274,3 +274,20 @@ async def test_a_bound_that_a_new_leader_cannot_tell_yet_is_asked_for_again_fe_2
         await cluster.produce(TP, batch(b"3", b"4"))
         async with asyncio.timeout(60):
             assert await asyncio.gather(*asked) == [{TP: 5}, {TP: None}, 5]
+
+
+async def test_a_stream_that_had_nothing_to_fetch_begins_its_session_anew(cluster: InProcessCluster) -> None:
+    """What failed meanwhile the broker was not told to forget, and must not answer."""
+    other = TopicPartition("t", 1)
+    async with Consumer(await one_broker_with(cluster, 5, partitions=2), auto_offset_reset="error") as consumer:
+        consumer.assign([TP, other])
+        for partition in (TP, other):
+            consumer.seek(partition, 1000)
+        with pytest.raises(ReplogError):
+            await read(consumer, 1)
+        (stream,) = consumer._fetcher._streams.values()
+        consumer.assign([other])
+        consumer.seek(other, 0)
+        assert [record.offset for record in await read(consumer, 5)] == list(range(5))
+        assert list(consumer._fetcher._streams.values()) == [stream], "which was not lost"
+        assert list(cluster.brokers[1].manager._sessions) == [other]
