@@ -7,7 +7,7 @@ from enum import StrEnum
 from replog.errors import ErrorCode, ReplogError
 
 SESSION_MS = 1000
-STEP_LIMIT_S = 0.5
+STEP_LIMIT_S = 0.2
 
 
 class Fault(StrEnum):
