@@ -15,7 +15,7 @@ from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionRes
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
-PUSH_DELAY_MS = 20  # high watermarks that move within this time go out in one message, or with data
+PUSH_DELAY_MS = 5  # high watermarks that move within this time go out in one message
 
 
 class FollowerHost(Host, Protocol):

@@ -1,8 +1,4 @@
-"""One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit.
-
-A message costs more than what is in it. So while an answer is out, a request that would carry little waits for more, as
-TCP's small segments do (Nagle): until the answers are there, or enough has gathered, or a moment has passed.
-"""
+"""One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit."""
 
 import asyncio
 import contextlib
@@ -23,8 +19,6 @@ if TYPE_CHECKING:
     from replog.client.sender import Sender
 
 MAX_IN_FLIGHT = 5  # requests per stream, Kafka's max.in.flight.requests.per.connection
-ENOUGH_BYTES = 32 << 10  # do not wait for more
-GATHERING_S = 0.005  # the longest wait for more, since the last request
 
 Flight = tuple[PartitionQueue, list[Batch]]  # one partition's part of a request
 
@@ -37,9 +31,6 @@ class ProduceStream:
         self._sender = sender
         self._stream: Stream = sender.metadata.channel(address).open(Log["produce"])
         self._ready: dict[PartitionQueue, None] = {}
-        self._ready_bytes = 0  # at least
-        self._sent_at = 0.0  # the last request, loop time
-        self._gathered: asyncio.TimerHandle | None = None  # wakes whoever waits for more
         self._wake = asyncio.Event()
         self._in_flight: dict[int, tuple[float, list[Flight]]] = {}  # sent at, by correlation id
         self._correlation_id = 0
@@ -47,7 +38,6 @@ class ProduceStream:
 
     def offer(self, queue: PartitionQueue) -> None:
         self._ready[queue] = None
-        self._ready_bytes += queue.batches[0].bytes
         self._wake.set()
 
     def oldest_s(self, now: float) -> float:
@@ -101,30 +91,18 @@ class ProduceStream:
         loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
-            if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready or self._waits_for_more(loop):
+            if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready:
                 self._wake.clear()
                 continue
             request, flights = self._next_request()
             if not flights:
                 continue
-            self._sent_at = loop.time()
-            self._in_flight[request.head.correlation_id] = (self._sent_at, flights)
+            self._in_flight[request.head.correlation_id] = (loop.time(), flights)
             await self._stream.send(request)
             if self._sender.acks == 0:
                 del self._in_flight[request.head.correlation_id]
                 for queue, batches in flights:
                     self._sender.sent_without_answer(queue, batches)
-
-    def _waits_for_more(self, loop: asyncio.AbstractEventLoop) -> bool:
-        if self._gathered is not None:
-            self._gathered.cancel()
-            self._gathered = None
-        go_at = self._sent_at + GATHERING_S
-        enough = self._ready_bytes >= ENOUGH_BYTES or self._sender.accumulator.flushing
-        if enough or not self._in_flight or loop.time() >= go_at:
-            return False
-        self._gathered = loop.call_at(go_at, self._wake.set)
-        return True
 
     async def _read(self) -> None:
         while True:
@@ -180,5 +158,4 @@ class ProduceStream:
                 )
                 pieces.append(data)
                 room -= batch.bytes + BATCH_OVERHEAD
-        self._ready_bytes = ENOUGH_BYTES if self._ready else 0
         return WithRecords(head, pieces), flights

@@ -116,7 +116,6 @@ async def five_under_way(producer: Producer, *values: bytes) -> list[Any]:
     for value in values:
         deliveries.append(await producer.send("t", value, partition=0))
         assert producer._accumulator is not None
-        producer._accumulator.flushing = 1  # no request waits for the next one's batch
         queue = producer._accumulator.topics["t"][0]
         queue.open = None
         producer._accumulator.go_on(queue)

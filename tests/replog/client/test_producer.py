@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from replog.client import Admin, Consumer, DeliveryFailed, Producer, produce_stream
+from replog.client import Admin, Consumer, DeliveryFailed, Producer
 from replog.client.partitioner import partition_for_key
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.topic import TopicPartition
-from tests.cluster.broker.conftest import InProcessCluster, eventually
+from tests.cluster.broker.conftest import InProcessCluster
 
 TP = TopicPartition("t", 0)
 
@@ -218,27 +218,6 @@ async def test_a_flush_waits_for_everything_sent_and_nothing_lingers_in_it(clust
         assert not any(delivery.done() for delivery in deliveries)
         await asyncio.wait_for(producer.flush(), 40)
         assert all(delivery.done() for delivery in deliveries)
-
-
-async def test_a_small_request_waits_for_more_while_an_answer_is_out_and_a_large_one_goes(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(produce_stream, "GATHERING_S", 60.0)
-    for broker_id in (1, 2):
-        await cluster.start_broker(broker_id, replica_lag_time_max_ms=2000)
-    await cluster.create_topic("t", partitions=10, replication_factor=2)
-    leader = cluster.leader(TP)
-    first, *others, last = [n for n in range(10) if cluster.leader(TopicPartition("t", n)) == leader]
-    cluster.brokers[3 - leader]._fetchers.stop(TopicPartition("t", first))  # its record waits until it left the ISR
-    async with Producer(bootstrap(cluster)) as producer:
-        deliveries = [await producer.send("t", b"v", partition=first)]
-        await eventually(lambda: any(stream._in_flight for stream in producer._sender._streams.values()))
-        [stream] = producer._sender._streams.values()
-        deliveries += [await producer.send("t", b"v", partition=partition) for partition in others]
-        assert [len(flights) for _, flights in stream._in_flight.values()] == [1]
-        deliveries.append(await producer.send("t", bytes(produce_stream.ENOUGH_BYTES), partition=last))
-        assert [len(flights) for _, flights in stream._in_flight.values()] == [1, len(others) + 1]
-        assert [(await delivery).offset for delivery in deliveries] == [0] * len(deliveries)
 
 
 async def test_a_closed_producer_has_delivered_and_takes_nothing_more(cluster: InProcessCluster) -> None:
