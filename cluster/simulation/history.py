@@ -4,12 +4,12 @@ Whoever runs clients keeps one `History`; `checks.anomalies.find_anomalies` judg
 clock for all clients. Every value is sent once, so that it identifies its record; and a topic's name is not used
 again after the topic was deleted.
 
-There are no transactions here: brokers refuse them for want of a coordinator (divergence 19), so neither are there
-aborted reads or cycles of transactions to look for.
+Transactions only write: there are aborted and early reads of them to look for, and no cycles.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from replog.client.accumulator import DeliveryFailed, RecordMetadata
 from replog.errors import ReplogError
@@ -26,6 +26,14 @@ class Outcome(Enum):
 
 
 @dataclass(slots=True)
+class Transaction:
+    """Its end is decided before the first marker is written."""
+
+    committed: bool | None = None
+    decided_s: float = inf
+
+
+@dataclass(slots=True, eq=False)
 class Send:
     """One record handed to a producer. `client` is one producer's life; its sends are in the order of its calls."""
 
@@ -37,6 +45,7 @@ class Send:
     invoked_s: float
     key: bytes | None = None  # in compacted topics
     tombstone: bool = False  # `value` is in a header then
+    transaction: Transaction | None = None  # it is acknowledged when that is committed, and PENDING for good else
     outcome: Outcome = Outcome.PENDING
     offset: int = -1  # of an OK one; -1: it was not told (acks=0, or a leader that restarted)
     completed_s: float | None = None
@@ -60,6 +69,7 @@ class Poll:
     records: tuple[Read, ...]
     invoked_s: float
     completed_s: float
+    committed: bool = False  # READ_COMMITTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,9 @@ class History:
     latest: list[Latest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     drained: dict[TopicPartition, Drained] = field(default_factory=dict)
+    drained_committed: dict[TopicPartition, Drained] = field(default_factory=dict)  # where there were transactions
     compacted: dict[str, None] = field(default_factory=dict)  # topics whose old records may vanish by their keys
+    transactional: dict[str, None] = field(default_factory=dict)  # topics with transactions, and so with markers
     retained: dict[str, None] = field(default_factory=dict)  # topics with retention: their log start grows by itself
     deleted: dict[str, None] = field(default_factory=dict)  # topics that were deleted, or may have been
     unclean: dict[TopicPartition, None] = field(default_factory=dict)  # an unclean election may have lost records

@@ -23,6 +23,7 @@ class TopicPlan:
     assignment: tuple[tuple[int, ...], ...]
     configs: Mapping[str, str]
     unclean: bool = False  # its partitions may have unclean elections, and lose what was committed
+    transactional: bool = False  # some of its records come in transactions
 
     @property
     def retained(self) -> bool:
@@ -86,6 +87,7 @@ class Plan:
 def draw(chances: Chance, profile: Profile) -> Plan:
     chance, rare = chances.stream("plan"), chances.stream("what is rare in plans")
     keys = chances.stream("which topics are compacted")
+    transactions = chances.stream("which topics have transactions")
     brokers = range(1, chance.randint(*profile.brokers) + 1)
     racks = chance.choice(([""], ["r1", "r2", "r3"]))
     fsync = chance.random() < 0.15
@@ -94,10 +96,11 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
         topics=tuple(
-            _compacted(
-                keys, profile, _unusual(rare, profile, _topic(chance, f"t{number}", brokers, profile.partitions, fsync))
+            _transactional(transactions, profile, _compacted(keys, profile, _unusual(rare, profile, topic)))
+            for topic in (
+                _topic(chance, f"t{number}", brokers, profile.partitions, fsync)
+                for number in range(chance.randint(*profile.topics))
             )
-            for number in range(chance.randint(*profile.topics))
         ),
         scratch_partitions=profile.scratch_partitions,
         long_s=profile.long_s,
@@ -174,6 +177,12 @@ def _compacted(chance: random.Random, profile: Profile, topic: TopicPlan) -> Top
         "delete.retention.ms": str(chance.choice((500, FOR_EVER_MS))),
     }
     return replace(topic, configs=configs)
+
+
+def _transactional(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
+    """Not where a marker may be lost uncleanly: its transaction would stay open."""
+    drawn = chance.random() < profile.transactions
+    return replace(topic, transactional=drawn and not topic.unclean)
 
 
 def _weather(chance: random.Random) -> Weather:

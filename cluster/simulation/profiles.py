@@ -151,6 +151,15 @@ COMPACTION = (
     Fault.SLOW_DISK,
     Fault.FLIP_BIT,
 )
+TRANSACTIONS = (
+    *CRASHES,
+    Fault.HAND_ROUND,
+    Fault.SLOW_METADATA,
+    Fault.SLOW_FOLLOWER,
+    Fault.ISOLATE_FROM_BROKERS,
+    Fault.REASSIGN,
+    Fault.DISK_ERROR,
+)
 SETTINGS = (
     Fault.KILL,
     Fault.KILL_LEADERS,
@@ -219,6 +228,7 @@ class Profile:
     trouble_s: tuple[float, float] = (8.0, 20.0)
     unclean: float = 0.0  # how many topics may have unclean elections
     compacted: float = 0.0  # how many topics are
+    transactions: float = 0.0  # how many topics have some
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
     step_limit_s: float = STEP_LIMIT_S  # how long a step of a loop may wait for the disk, were it a usual one
 
@@ -272,6 +282,14 @@ PROFILES: dict[str, Profile] = {
             "topics of which the latest record of each key stays, cleaned while leaders and disks fail",
             _at(3.0, *COMPACTION),
             compacted=1.0,
+            transactions=0.3,
+        ),
+        Profile(
+            "transactions",
+            "transactions in the log, while leaders come and go",
+            _at(3.0, *TRANSACTIONS),
+            compacted=0.2,
+            transactions=1.0,
         ),
         Profile(
             "settings",
@@ -319,7 +337,15 @@ PROFILES: dict[str, Profile] = {
             "brokers that can open no more files for a while",
             _at(10.0, Fault.NO_DESCRIPTORS) | _at(2.0, Fault.KILL, Fault.RESTART, Fault.REASSIGN, Fault.HAND_ROUND),
         ),
-        Profile("storm", "everything at once", _at(1.5, *ANYTHING), brokers=(3, 7), unclean=0.1, compacted=0.1),
+        Profile(
+            "storm",
+            "everything at once",
+            _at(1.5, *ANYTHING),
+            brokers=(3, 7),
+            unclean=0.1,
+            compacted=0.1,
+            transactions=0.1,
+        ),
         Profile(
             "swarm",
             "each seed its own mix of kinds",
@@ -328,6 +354,7 @@ PROFILES: dict[str, Profile] = {
             brokers=(3, 7),
             unclean=0.15,
             compacted=0.15,
+            transactions=0.1,
         ),
         Profile(
             "quick",
@@ -337,6 +364,7 @@ PROFILES: dict[str, Profile] = {
             trouble_s=(6.0, 12.0),
             brokers=(3, 4),
             compacted=0.15,
+            transactions=0.1,
         ),
     )
 }

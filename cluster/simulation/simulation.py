@@ -83,7 +83,7 @@ class Simulation:
         with self.trace.capturing_logs(), kernel.disk, Touched() as touched:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
-                self.workload = Workload(kernel, self.plan, self.cluster.bootstrap, self.cluster.history)
+                self.workload = Workload(kernel, self.plan, self.cluster)
                 self.checker = Checker(
                     self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas, touched=touched
                 )

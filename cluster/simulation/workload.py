@@ -6,10 +6,12 @@ from random import Random
 from typing import Any, Literal
 
 from cluster.simulation.clocks import WALL_START_MS
-from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send
+from cluster.simulation.cluster import SimulatedCluster
+from cluster.simulation.history import Deletion, Drained, Latest, Outcome, Poll, Read, Seek, Send
 from cluster.simulation.kernel import Kernel
 from cluster.simulation.plan import Plan
 from cluster.simulation.process import SimulatedProcess
+from cluster.simulation.transactions import KEYS, Transactor
 from replog.client.accumulator import Delivery
 from replog.client.admin import Admin
 from replog.client.consumer import Consumer, LogTruncated
@@ -23,7 +25,6 @@ Acks = Literal["all", 1, 0]
 DELIVERY_TIMEOUT_MS = 4000
 REQUEST_TIMEOUT_MS = 1000
 DRAIN_TIMEOUT_S = 30.0
-KEYS = tuple(b"key %d" % number for number in range(6))  # of records in compacted topics
 DELETED_KEYS = KEYS[:3]  # those that tombstones come for
 IDENTITY = "is"  # the header by which a tombstone is known
 PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
@@ -38,16 +39,18 @@ PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records
 class Workload:
     """Clients of one cluster. Each life of a client is a simulated process of its own."""
 
-    def __init__(self, kernel: Kernel, plan: Plan, bootstrap: str, history: History) -> None:
-        self.history = history
+    def __init__(self, kernel: Kernel, plan: Plan, cluster: SimulatedCluster) -> None:
+        self.history = cluster.history
         self.history.retained = {topic.name: None for topic in plan.topics if topic.retained}
         self.history.compacted = {topic.name: None for topic in plan.topics if topic.compacted}
+        self.history.transactional = {topic.name: None for topic in plan.topics if topic.transactional}
         self.partitions = [
             TopicPartition(topic.name, number) for topic in plan.topics for number in range(len(topic.assignment))
         ]
         self.truncations: list[LogTruncated] = []  # committed records that a consumer saw vanish
         self._kernel = kernel
-        self._bootstrap = bootstrap
+        self._members = cluster.members
+        self._bootstrap = cluster.bootstrap
         self._producers: list[asyncio.Task[None]] = []
         self._readers: list[asyncio.Task[None]] = []
         self.clients: list[str] = []
@@ -70,6 +73,13 @@ class Workload:
             self._readers.append(self._run(f"consumer-{number}", self._consume))
         self._readers.append(self._run("poller-1", self._poll_ends))
         self._producers.append(self._run("admin-1", self._administer))
+        if partitions := self._transactional():
+            for number in (1, 2):
+                transactor = Transactor(self._kernel, self._members, self.history, partitions, number, self._stop)
+                self._producers.append(self._run(f"transactor-{number}", transactor.run))
+
+    def _transactional(self) -> list[TopicPartition]:
+        return [tp for tp in self.partitions if tp.topic in self.history.transactional]
 
     async def stop_producers(self) -> None:
         """Every record has its outcome when this returns."""
@@ -170,9 +180,10 @@ class Workload:
 
     # -- consumers
 
-    def _consumer(self, chance: Random) -> Consumer:
+    def _consumer(self, chance: Random, *, committed: bool = False) -> Consumer:
         return Consumer(
             self._bootstrap,
+            isolation_level="read_committed" if committed else "read_uncommitted",
             auto_offset_reset="error",  # so that each reset is ours, and in the history
             fetch_max_wait_ms=500,
             max_partition_fetch_bytes=chance.choice((200, 2000, 1 << 20)),
@@ -187,20 +198,22 @@ class Workload:
         life = 0
         while True:
             life += 1
-            consumer = self._consumer(chance)
+            committed = bool(self.history.transactional) and chance.random() < 0.7
+            consumer = self._consumer(chance, committed=committed)
             consumer.assign(self.partitions)
+            client = f"{name}.{life}"
             ends = self._now + chance.uniform(3.0, 30.0)
-            self._from_the_beginning(consumer, f"{name}.{life}")
+            self._from_the_beginning(consumer, client)
             while self._now < ends:
-                await self._read(consumer, f"{name}.{life}", chance.choice((None, 1, 7)))
+                await self._read(consumer, client, chance.choice((None, 1, 7)), committed=committed)
             await consumer.close()
 
     def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
-        for partition in self.partitions:
+        for partition in consumer.assignment:
             self.history.reads.append(Seek(client, partition, self._now))
         consumer.seek_to_beginning()
 
-    async def _read(self, consumer: Consumer, client: str, max_records: int | None) -> Poll | None:
+    async def _read(self, consumer: Consumer, client: str, max_records: int | None, *, committed: bool) -> Poll | None:
         invoked_s = self._now
         try:
             records = await consumer.fetch(1.0, max_records)
@@ -218,6 +231,7 @@ class Workload:
             tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
             invoked_s,
             self._now,
+            committed,
         )
         self.history.reads.append(poll)
         return poll
@@ -319,26 +333,35 @@ class Workload:
     # -- the end
 
     async def drain(self) -> None:
-        """Read everything once more, by one fresh consumer. Raises REQUEST_TIMED_OUT when that takes too long."""
-        consumer = self._consumer(self._kernel.stream("drain"))
-        consumer.assign(self.partitions)
-        ends = await consumer.end_offsets(self.partitions, DRAIN_TIMEOUT_S)
-        self._from_the_beginning(consumer, "drain")
-        found: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in self.partitions}
+        """Read everything once more, by one fresh consumer; and by another what is committed, of transactions too.
+        Raises REQUEST_TIMED_OUT when that takes too long."""
+        self.history.drained = await self._drain("drain", self.partitions)
+        if partitions := self._transactional():
+            self.history.drained_committed = await self._drain("committed drain", partitions, committed=True)
+
+    async def _drain(
+        self, client: str, partitions: list[TopicPartition], *, committed: bool = False
+    ) -> dict[TopicPartition, Drained]:
+        consumer = self._consumer(self._kernel.stream("drain"), committed=committed)
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions, DRAIN_TIMEOUT_S)
+        self._from_the_beginning(consumer, client)
+        found: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in partitions}
         until = self._now + DRAIN_TIMEOUT_S
-        while behind := [tp for tp in self.partitions if await _position(consumer, tp) < ends[tp]]:
+        while behind := [tp for tp in partitions if await _position(consumer, tp) < ends[tp]]:
             if self._now > until:
                 raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"not read to the end: {', '.join(map(str, behind))}")
-            poll = await self._read(consumer, "drain", None)
+            poll = await self._read(consumer, client, None, committed=committed)
             if isinstance(self.history.reads[-1], Seek):  # retention overtook it in one partition: all begin again
-                found = {partition: [] for partition in self.partitions}
+                found = {partition: [] for partition in partitions}
             for record in poll.records if poll is not None else ():
                 found[record.partition].append((record.offset, record.value))
-        starts = await consumer.beginning_offsets(self.partitions, DRAIN_TIMEOUT_S)  # retention goes on meanwhile
-        for partition, every in found.items():
-            records = [record for record in every if record[0] >= starts[partition]]
-            self.history.drained[partition] = Drained(partition, starts[partition], ends[partition], tuple(records))
+        starts = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)  # retention goes on meanwhile
         await consumer.close()
+        return {
+            tp: Drained(tp, starts[tp], ends[tp], tuple(record for record in every if record[0] >= starts[tp]))
+            for tp, every in found.items()
+        }
 
 
 async def _position(consumer: Consumer, partition: TopicPartition) -> int:

@@ -7,6 +7,7 @@ Pure. Every consumer here is assigned its partitions by hand, so gaps and steps 
 | lost-write | acknowledged at an offset below one that was read, and never read | acks 0 and 1; below a deletion |
 | unseen | acknowledged, and not there in the end | acks 0 and 1; below a deletion |
 | stale-key | the latest record that is known of a key is not there in the end | tombstones; below a deletion |
+| aborted-read | READ_COMMITTED showed a record before its transaction was committed (LG-9, PS-5) | never |
 | duplicate | one value at two offsets | producers without idempotence |
 | inconsistent-offsets | two values at one offset | never among reads and acks=all (INV-17) |
 | int-poll-skip, poll-skip | a record between two that one consumer read in turn was passed over | compacted topics |
@@ -21,7 +22,7 @@ and offsets come again: nothing of that partition is a fault then but made-up va
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -60,6 +61,7 @@ def find_anomalies(history: History) -> list[Anomaly]:
         *_lost(facts),
         *_unseen(facts),
         *_stale_keys(facts),
+        *_aborted_reads(facts),
         *_polls(facts),
         *_sends(history),
         *_latest(history),
@@ -81,6 +83,7 @@ class _Facts:
             for offset, value in drained.records:
                 self._note(drained.partition, offset, value, "the last reader")
         self.log_starts = {drained.partition: drained.start_offset for drained in history.drained.values()}
+        self.held: dict[tuple[TopicPartition, int], Send] = {(s.partition, offset): s for offset, s in self.known()}
 
     def _note(self, partition: TopicPartition, offset: int, value: bytes, reader: str) -> None:
         self.read.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, reader)
@@ -203,9 +206,12 @@ def _lost(facts: _Facts) -> Iterator[Anomaly]:
 
 def _unseen(facts: _Facts) -> Iterator[Anomaly]:
     """Of what the last reader did not find. An offset that was not told must be found by its value."""
-    there: dict[TopicPartition, dict[bytes, None]] = {}
-    for drained in facts.history.drained.values():
-        there[drained.partition] = dict.fromkeys(value for _, value in drained.records)
+    for last in (facts.history.drained, facts.history.drained_committed):
+        yield from _unseen_by(facts, last)
+
+
+def _unseen_by(facts: _Facts, last: Mapping[TopicPartition, Drained]) -> Iterator[Anomaly]:
+    there = {tp: dict.fromkeys(value for _, value in drained.records) for tp, drained in last.items()}
     for send in facts.promised():
         found = there.get(send.partition)
         if found is None or send.value in found:
@@ -213,7 +219,7 @@ def _unseen(facts: _Facts) -> Iterator[Anomaly]:
         if send.offset < 0 and _anything_gone(facts, send.partition):
             continue
         if not facts.may_be_gone(send.partition, send.offset):
-            drained = facts.history.drained[send.partition]
+            drained = last[send.partition]
             yield Anomaly(
                 "unseen",
                 send.partition,
@@ -232,7 +238,7 @@ def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
         if send.tombstone and send.offset < 0 and send.outcome is not Outcome.FAILED
     }
     for offset, send in facts.known():
-        if send.partition.topic in facts.history.compacted:
+        if send.partition.topic in facts.history.compacted and _counts(send):
             of_key = send.partition, send.key
             latest[of_key] = max(latest.get(of_key, (-1, send)), (offset, send), key=lambda known: known[0])
     for (partition, key), (offset, send) in latest.items():
@@ -241,6 +247,23 @@ def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
             continue
         if (offset, send.value) not in drained.records:
             yield Anomaly("stale-key", partition, f"{_shown(send)} at {offset} is the latest of {key!r}, and is gone")
+
+
+def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
+    for poll in facts.history.reads:
+        if not isinstance(poll, Poll) or not poll.committed:
+            continue
+        for record in poll.records:
+            send = facts.sent.get((record.partition, record.value))
+            transaction = send.transaction if send is not None else None
+            if transaction is not None and not (transaction.committed and transaction.decided_s <= poll.completed_s):
+                text = f"{poll.client} read {_text(record.value)} at {record.offset}, of {transaction}"
+                yield Anomaly("aborted-read", record.partition, text)
+
+
+def _counts(send: Send) -> bool:
+    """For READ_COMMITTED."""
+    return send.transaction is None or bool(send.transaction.committed)
 
 
 def _anything_gone(facts: _Facts, partition: TopicPartition) -> bool:
@@ -274,20 +297,30 @@ def _step(facts: _Facts, poll: Poll, record: Read, before: int, prefix: str) -> 
             yield Anomaly(f"{prefix}nonmonotonic-poll", record.partition, text)
         return
     passed = range(before + 1, record.offset)
-    if (prefix or not unclean) and not _all_gone(facts, record.partition, passed):
+    if (prefix or not unclean) and not _all_gone(facts, record.partition, passed, committed=poll.committed):
         yield Anomaly(f"{prefix}poll-skip", record.partition, text)
 
 
-def _all_gone(facts: _Facts, partition: TopicPartition, offsets: range) -> bool:
-    """Logs have no holes but for what was removed, and that goes from the start on."""
-    return partition.topic in facts.history.compacted or facts.may_be_gone(partition, offsets[-1])
+def _all_gone(facts: _Facts, partition: TopicPartition, offsets: range, *, committed: bool = False) -> bool:
+    """Logs have no holes but for what was removed, and that goes from the start on. Markers of transactions no reader
+    gets to see, nor READ_COMMITTED ones what was aborted."""
+    if partition.topic in facts.history.compacted or facts.may_be_gone(partition, offsets[-1]):
+        return True
+    held = [facts.held.get((partition, offset)) for offset in offsets]
+    return partition.topic in facts.history.transactional and not any(
+        send is not None and (_counts(send) or not committed) for send in held
+    )
 
 
 def _holes(facts: _Facts, drained: Drained) -> Iterator[Anomaly]:
     if drained.partition.topic in facts.history.compacted:
         return
     found = [offset for offset, _ in drained.records]
-    if found != list(range(drained.start_offset, drained.end_offset)):
+    whole = range(drained.start_offset, drained.end_offset)
+    missing = sorted(set(whole).difference(found))
+    if found != [offset for offset in whole if offset not in missing] or not all(
+        _all_gone(facts, drained.partition, range(offset, offset + 1)) for offset in missing
+    ):
         yield Anomaly(
             "poll-skip",
             drained.partition,

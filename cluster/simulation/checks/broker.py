@@ -16,6 +16,7 @@ from cluster.simulation.checks.purgatories import Purgatories
 from cluster.simulation.checks.replica import Registrations, Replica
 from cluster.simulation.checks.roles import check_log_epochs, check_zombies, follow_role
 from cluster.simulation.checks.sessions import Sessions
+from cluster.simulation.checks.stable import follow_stable
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.checks.world import WatchedBroker
 from cluster.simulation.history import History
@@ -183,6 +184,7 @@ class BrokerCheck:
         replica.place = replica.log._high_watermark
         if replica.log.high_watermark != high_watermark or leads_anew:
             follow_high_watermark(partition, replica, leads_on=leads_on, led_in=led_in, first_seen=first_seen)
+        follow_stable(partition, replica, leads_on=leads_on)
         if replica.leader is not None:
             _check_leader(partition, replica, state, high_watermark)
             if replica.high_watermark > high_watermark:

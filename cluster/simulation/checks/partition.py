@@ -5,7 +5,7 @@ from typing import NoReturn
 from cluster.simulation.checks.chain import Batch, Chain
 from cluster.simulation.checks.replica import Replica
 from cluster.simulation.checks.violation import Violation
-from replog.log.batch import BatchHeader
+from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from replog.log.records import Record
 from replog.metadata import PartitionState
 from replog.topic import TopicPartition
@@ -20,6 +20,7 @@ class Partition:
         self.deleted = False  # its replicas vanish one by one, as they should: nothing is asked of them
         self.replicas: dict[int, Replica] = {}
         self.batches: dict[tuple[int, int], Batch] = {}  # by leader epoch and base offset
+        self.transactional: dict[tuple[int, int], tuple[int, bool]] = {}  # batches' producers; whether it is a marker
         self.records: dict[tuple[int, int], Record] = {}  # of a compacted log, by leader epoch and offset
         self.leaders: dict[int, tuple[int, object]] = {}  # by epoch, who acted: broker and incarnation
         self.recorded_leaders: dict[int, int] = {}  # by epoch, whom the controller elected
@@ -39,6 +40,8 @@ class Partition:
             batch = self.batches[key] = Batch(
                 header.base_offset, header.next_offset, header.leader_epoch, header.crc, previous
             )
+            if header.attributes & TRANSACTIONAL:
+                self.transactional[key] = header.producer_id, bool(header.attributes & CONTROL)
         elif batch.crc != header.crc or batch.next != header.next_offset:
             self.fail(
                 "INV-13",

@@ -26,6 +26,8 @@ def _unsettled(world: World, partition: Partition) -> str | None:
             return f"broker {broker_id} is in epoch {replica.epoch}, the controller in {state.leader_epoch}"
         if replica.high_watermark != replica.end or replica.end != partition.replicas[state.leader].end:
             return f"broker {broker_id} has HW {replica.high_watermark} and end {replica.end}: {replica}"
+        if replica.log.last_stable_offset != replica.end:
+            return f"broker {broker_id} has a transaction that is not decided at {replica.log.last_stable_offset}"
     return None
 
 

@@ -54,6 +54,7 @@ class Replica:
         "role",
         "sealed",
         "segments",
+        "stable",
         "start",
         "state",
     )
@@ -77,6 +78,7 @@ class Replica:
         self.end = -1
         self.place = UNSEEN  # of the high watermark, as the log has it
         self.high_watermark = -1
+        self.stable = -1  # its last stable offset
         self.start = -1
         self.latest: EpochEntry | None = (-1, -1)
         self.leader: PartitionLeader | None = None

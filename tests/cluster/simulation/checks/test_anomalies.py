@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from cluster.simulation.checks.anomalies import find_anomalies
-from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send
+from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send, Transaction
 from replog.client.accumulator import DeliveryFailed, RecordMetadata
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
@@ -38,10 +38,10 @@ class Story:
         for number in range(count):
             self.sent(number, number)
 
-    def polled(self, *records: tuple[int, int], client: str = "consumer-1") -> None:
+    def polled(self, *records: tuple[int, int], client: str = "consumer-1", committed: bool = False) -> None:
         """(offset, value) of each."""
         reads = tuple(Read(TP, offset, b"%d" % value) for offset, value in records)
-        self.history.reads.append(Poll(client, reads, self._tick(), self._tick()))
+        self.history.reads.append(Poll(client, reads, self._tick(), self._tick(), committed))
 
     def seek(self, client: str = "consumer-1") -> None:
         self.history.reads.append(Seek(client, TP, self._tick()))
@@ -110,6 +110,55 @@ def test_stale_key_nearly(excuse: str, story: Story) -> None:
     if excuse == "a tombstone came behind it":
         story.sent(3, key=b"a", tombstone=True).outcome = Outcome.UNKNOWN
     assert story.anomalies == []
+
+
+# aborted-read, and the holes that transactions leave
+
+
+def _transaction(story: Story, committed: bool | None) -> Transaction:
+    """Record 0 is of it, 1 is none's, its marker at 2, record 3 none's."""
+    story.history.transactional["t"] = None
+    transaction = Transaction(committed, 2.5)
+    story.sent(0, 0 if committed else None, transaction=transaction)
+    story.sent(1, 1)
+    story.sent(3, 3)
+    return transaction
+
+
+def test_aborted_read_is_a_record_of_an_aborted_transaction(story: Story) -> None:
+    _transaction(story, committed=False)
+    story.polled((0, 0), (1, 1), committed=True)
+    assert story.anomalies == ["aborted-read"]
+
+
+def test_aborted_read_is_a_record_of_a_transaction_that_is_decided_later(story: Story) -> None:
+    _transaction(story, committed=True).decided_s = 1e9
+    story.polled((0, 0), (1, 1), committed=True)
+    assert story.anomalies == ["aborted-read"]
+
+
+def test_aborted_read_nearly(story: Story) -> None:
+    _transaction(story, committed=False)
+    story.polled((0, 0), (1, 1), (3, 3))
+    story.seek("consumer-2")
+    story.polled((1, 1), (3, 3), client="consumer-2", committed=True)
+    story.drained([0, 1, 3])
+    story.history.drained_committed[TP] = Drained(TP, 0, 4, ((1, b"1"), (3, b"3")))
+    assert story.anomalies == []
+
+
+def test_unseen_is_a_record_of_a_committed_transaction_that_is_not_there(story: Story) -> None:
+    _transaction(story, committed=True)
+    story.drained([0, 1, 3])
+    story.history.drained_committed[TP] = Drained(TP, 0, 4, ((1, b"1"), (3, b"3")))
+    assert story.anomalies == ["unseen"]
+
+
+def test_poll_skip_is_a_record_among_transactions_that_a_reader_passed_over(story: Story) -> None:
+    _transaction(story, committed=True)
+    story.polled((0, 0), (3, 3), committed=True)
+    story.polled((1, 1), client="consumer-2")
+    assert story.anomalies == ["int-poll-skip"]
 
 
 # lost-write, unseen

@@ -151,6 +151,10 @@ def _stay(self: ReplicaManager) -> bool:
     return False
 
 
+def _expire_nobody(self: ClusterState, now_ms: int) -> Decision[int | None]:
+    return Decision([], None)
+
+
 VARIANTS = [
     Variant(
         "nobody-resigns",
@@ -168,6 +172,13 @@ VARIANTS = [
             (PartitionLeader, "resign", _resign_and_wait_for_nobody),
             (PartitionLeader, "min_insync_replicas", property(lambda self: 1)),
         ),
+    ),
+    Variant(
+        "silence-is-no-death",
+        "a broker that is not heard of stays the leader; only one whose address refuses connections is fenced",
+        "CT-6; live",
+        "serving",
+        ((ClusterState, "fence_next_expired", _expire_nobody),),
     ),
     Variant(
         "any-incarnation-joins",
