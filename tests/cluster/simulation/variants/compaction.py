@@ -1,18 +1,13 @@
 """Wrong ways to compact a log."""
 
-from typing import Any
-
 from replog.log.batch import DELETE_HORIZON, BatchHeader
 from replog.log.compaction import rewriting
-from replog.log.compaction.offset_map import OffsetMap
+from replog.log.compaction.rewriting import Compaction
 from tests.cluster.simulation.variants.variant import Variant
 
-_get = OffsetMap.get
 
-
-def _the_next(self: OffsetMap, key: bytes) -> Any:
-    found = _get(self, key)
-    return found + (found >= 0)
+def _nothing_stays(self: Compaction, header: BatchHeader, data: memoryview) -> None:
+    """Of a batch below the end of the cleaning."""
 
 
 def _over_at_once(header: BatchHeader) -> int:
@@ -22,10 +17,10 @@ def _over_at_once(header: BatchHeader) -> int:
 VARIANTS = [
     Variant(
         "latest-of-key-goes",
-        "a cleaning takes every record of the keys that it has seen, the latest too",
+        "a cleaning takes every record, the latest of a key too",
         "CL-5",
         "compaction",
-        ((OffsetMap, "get", _the_next),),
+        ((Compaction, "_records", _nothing_stays),),
     ),
     Variant(
         "tombstones-go-at-once",
