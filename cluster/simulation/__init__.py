@@ -13,7 +13,7 @@
 | how long disks take | `disk_times.py` |
 | the hosts, and the cluster that they make up | `members.py`, `cluster.py` |
 | what a process has others do for it: cleanings | `cleanings.py` |
-| what clients do, and what they were told | `workload.py`, `history.py` |
+| what clients do, transactions too, and what they were told | `workload.py`, `transactions.py`, `history.py` |
 | what goes wrong, when, and what must not go wrong together | `nemesis.py`, `faults/`, `budget.py` |
 | whether a majority serves while there is trouble | `serving.py` |
 | everything mended, at rest, and compared | `ending.py` |

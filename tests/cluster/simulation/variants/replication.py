@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 import leader.isr
 import leader.list_offsets
 import leader.partition
-from cluster.broker.broker import Broker
 from cluster.broker.replica_manager import ReplicaManager
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import Asker, FollowerState
@@ -188,8 +187,9 @@ def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advan
 _touched = ReplicaManager.touched
 
 
-def _not_told(self: Broker, tp: Any) -> None:
+def _not_told(self: ReplicaManager, tp: Any, visible: bool) -> None:
     """Whoever waits on the follower finds out at its deadline."""
+    self.stirred[tp] = None
 
 
 def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation, **options: Any) -> FetchAnswer:
@@ -418,7 +418,7 @@ VARIANTS = [
         "a consumer that waits on a follower is not told of its high watermark",
         "FE-14 (KAFKA-14334)",
         "swarm",
-        ((Broker, "_on_follower_high_watermark", _not_told),),
+        ((ReplicaManager, "on_followed", _not_told),),
     ),
     Variant(
         "read-replica-outside-isr",

@@ -6,11 +6,12 @@ from weakref import WeakKeyDictionary
 
 import follower.partition
 import leader.delayed_fetch
-import leader.follower_session
+import leader.fetch_session
 import leader.partition
 import replog.log.log
 from follower.fetch_session import FetchSession
 from follower.partition import FetchState, FollowerProgress, PartitionFollower
+from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import (
     FetchAnswer,
@@ -122,15 +123,17 @@ def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: in
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
 
 
-def _push_at_once(self: leader.follower_session.FollowerSession, tp: TopicPartition) -> None:
+def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartition) -> None:
     _mark(self, tp)
+    if not isinstance(self, FollowerSession):
+        return
     request = self._named[tp].request
     found = self._host.leader_for_fetch(tp, request)
     if not isinstance(found, ErrorCode):
         self._send(SessionResponse([SessionRow(tp, request, answer_of(found.log))], pushed=True))
 
 
-_mark = leader.follower_session.FollowerSession.mark
+_mark = leader.fetch_session.FetchSession.mark
 
 
 def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> FetchAnswer:
@@ -260,7 +263,7 @@ VARIANTS = [
         "failover",
         (
             (PartitionFollower, "on_high_watermark", _take_any_push),
-            (leader.follower_session.FollowerSession, "mark", _push_at_once),
+            (leader.fetch_session.FetchSession, "mark", _push_at_once),
         ),
     ),
     Variant(
