@@ -194,8 +194,8 @@ class ProducerStateManager:
         if header.attributes & TRANSACTIONAL and state.txn_first_offset < 0:
             state.txn_first_offset = header.base_offset
             self._ongoing[header.base_offset] = state.producer_id
-            if self.first_unstable_offset is None:
-                self.first_unstable_offset = header.base_offset
+            if self.first_unstable_offset is None or header.base_offset < self.first_unstable_offset:
+                self.first_unstable_offset = header.base_offset  # lower: a truncation reads again what it has kept
         return None
 
     def _end_transaction(

@@ -400,6 +400,21 @@ def test_truncation_keeps_what_ended_unreplicated(tmp_path: Path) -> None:
     assert log.last_stable_offset == 2
 
 
+def test_truncation_keeps_an_open_transaction_unstable_that_began_before_one_that_ended_unreplicated(
+    tmp_path: Path,
+) -> None:
+    """PS-5: the open one is found again as the batches are read, after the other is known (found by the simulator)."""
+    log = open_log(tmp_path)
+    transact(log, 1, 0)
+    transact(log, 2, 0)
+    end(log, 2, commit=True)
+    produce(log, client_batch(b"x"))
+    log.truncate_to(3)
+    assert log.last_stable_offset == 0
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 0
+
+
 def test_damage_that_loading_does_not_look_at_ends_the_walk_and_not_the_start(tmp_path: Path) -> None:
     """PS-10: the log opens, as it would without producers; the state is that of the batches before."""
     log = reopen(tmp_path, segment_bytes=1000, index_interval_bytes=1)
