@@ -1,68 +1,13 @@
 """The anomaly catalogue, each by hand and nearly: INV-17, INV-18; lost, invented, repeated, disordered records."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from cluster.simulation.checks.anomalies import find_anomalies
-from cluster.simulation.history import Deletion, Drained, History, Latest, Outcome, Poll, Read, Seek, Send, Transaction
+from cluster.simulation.history import Outcome, Poll, Read
 from replog.client.accumulator import DeliveryFailed, RecordMetadata
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
-
-TP = TopicPartition("t", 0)
-OTHER = TopicPartition("t", 1)
-
-
-class Story:
-    """A history told line by line. Record n has the value `b"n"`."""
-
-    def __init__(self) -> None:
-        self.history = History()
-        self._now_s = 0.0
-
-    def _tick(self) -> float:
-        self._now_s += 1.0
-        return self._now_s
-
-    def sent(self, value: int, offset: int | None = None, **changes: object) -> Send:
-        """Acknowledged at `offset`, if there is one."""
-        details = {"client": "producer-1", "acks": -1, "idempotent": True, "partition": TP, **changes}
-        send = Send(value=b"%d" % value, invoked_s=self._tick(), **details)  # type: ignore[arg-type]
-        self.history.sends.append(send)
-        if offset is not None:
-            self.history.acknowledged(send, RecordMetadata(TP.topic, TP.partition, offset, 0), self._tick())
-        return send
-
-    def all_sent(self, count: int) -> None:
-        for number in range(count):
-            self.sent(number, number)
-
-    def polled(self, *records: tuple[int, int], client: str = "consumer-1", committed: bool = False) -> None:
-        """(offset, value) of each."""
-        reads = tuple(Read(TP, offset, b"%d" % value) for offset, value in records)
-        self.history.reads.append(Poll(client, reads, self._tick(), self._tick(), committed))
-
-    def seek(self, client: str = "consumer-1") -> None:
-        self.history.reads.append(Seek(client, TP, self._tick()))
-
-    def drained(self, offsets: Iterable[int], start: int = 0, end: int | None = None) -> None:
-        records = tuple((offset, b"%d" % offset) for offset in offsets)
-        last = records[-1][0] + 1 if records else start
-        self.history.drained[TP] = Drained(TP, start, last if end is None else end, records)
-
-    def deleted(self, offset: int, outcome: Outcome = Outcome.OK, low_watermark: int | None = None) -> None:
-        told = -1 if outcome is not Outcome.OK else offset if low_watermark is None else low_watermark
-        self.history.deletions.append(Deletion("admin-1", TP, offset, self._tick(), outcome, told))
-
-    def latest(self, offset: int, invoked_s: float, completed_s: float, client: str = "client-1") -> None:
-        self.history.latest.append(Latest(client, TP, offset, invoked_s, completed_s))
-
-    @property
-    def anomalies(self) -> list[str]:
-        found = find_anomalies(self.history)
-        print("\n".join(map(str, found)))
-        return [anomaly.name for anomaly in found]
+from tests.cluster.simulation.checks.story import OTHER, TP, Story
 
 
 @pytest.fixture
@@ -81,84 +26,6 @@ def test_an_honest_history_has_no_anomalies(story: Story) -> None:
     story.latest(6, 3.0, 4.0)
     story.drained(range(6))
     assert story.anomalies == []
-
-
-# stale-key
-
-
-def _keyed(story: Story, *, tombstone: bool = False, told: bool = True) -> None:
-    """Records 0 and 2 of one key and 1 of another; the last reader finds 0 and 1."""
-    story.history.compacted["t"] = None
-    story.sent(0, 0, key=b"a")
-    story.sent(1, 1, key=b"b")
-    story.sent(2, 2 if told else None, key=b"a", tombstone=tombstone)
-    story.drained([0, 1], end=3)
-
-
-def test_stale_key_is_an_older_record_of_a_key_whose_latest_is_gone(story: Story) -> None:
-    _keyed(story)
-    assert story.anomalies == ["stale-key"]
-
-
-@pytest.mark.parametrize("excuse", ["a tombstone", "not known", "deleted", "unclean", "a tombstone came behind it"])
-def test_stale_key_nearly(excuse: str, story: Story) -> None:
-    _keyed(story, tombstone=excuse == "a tombstone", told=excuse != "not known")
-    if excuse == "deleted":
-        story.deleted(3)
-    if excuse == "unclean":
-        story.history.unclean[TP] = None
-    if excuse == "a tombstone came behind it":
-        story.sent(3, key=b"a", tombstone=True).outcome = Outcome.UNKNOWN
-    assert story.anomalies == []
-
-
-# aborted-read, and the holes that transactions leave
-
-
-def _transaction(story: Story, committed: bool | None) -> Transaction:
-    """Record 0 is of it, 1 is none's, its marker at 2, record 3 none's."""
-    story.history.transactional["t"] = None
-    transaction = Transaction(committed, 2.5)
-    story.sent(0, 0 if committed else None, transaction=transaction)
-    story.sent(1, 1)
-    story.sent(3, 3)
-    return transaction
-
-
-def test_aborted_read_is_a_record_of_an_aborted_transaction(story: Story) -> None:
-    _transaction(story, committed=False)
-    story.polled((0, 0), (1, 1), committed=True)
-    assert story.anomalies == ["aborted-read"]
-
-
-def test_aborted_read_is_a_record_of_a_transaction_that_is_decided_later(story: Story) -> None:
-    _transaction(story, committed=True).decided_s = 1e9
-    story.polled((0, 0), (1, 1), committed=True)
-    assert story.anomalies == ["aborted-read"]
-
-
-def test_aborted_read_nearly(story: Story) -> None:
-    _transaction(story, committed=False)
-    story.polled((0, 0), (1, 1), (3, 3))
-    story.seek("consumer-2")
-    story.polled((1, 1), (3, 3), client="consumer-2", committed=True)
-    story.drained([0, 1, 3])
-    story.history.drained_committed[TP] = Drained(TP, 0, 4, ((1, b"1"), (3, b"3")))
-    assert story.anomalies == []
-
-
-def test_unseen_is_a_record_of_a_committed_transaction_that_is_not_there(story: Story) -> None:
-    _transaction(story, committed=True)
-    story.drained([0, 1, 3])
-    story.history.drained_committed[TP] = Drained(TP, 0, 4, ((1, b"1"), (3, b"3")))
-    assert story.anomalies == ["unseen"]
-
-
-def test_poll_skip_is_a_record_among_transactions_that_a_reader_passed_over(story: Story) -> None:
-    _transaction(story, committed=True)
-    story.polled((0, 0), (3, 3), committed=True)
-    story.polled((1, 1), client="consumer-2")
-    assert story.anomalies == ["int-poll-skip"]
 
 
 # lost-write, unseen
