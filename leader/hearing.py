@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable
 
 SIGNS_OF_LIFE_MS = 3000  # the controller speaks every second: it is not missed before, however short a session is
 CONTROLLER_HEARD_MS = 1500  # and who was not heard for so long cannot be said to be there
+LISTENING_MS = 250  # the time between two looks at who is silent;
+LATE_MS = 500  # after more than this the broker itself was slow
 
 
 class Hearing:
@@ -13,13 +15,26 @@ class Hearing:
         self.session_ms = 0  # after so much silence the controller has fenced this broker
         self.controller_ms = now_ms  # when the metadata was last all that the controller knew
         self._brokers: dict[int, int] = {}
+        self._listening_ms = now_ms  # since then whatever came was taken in without delay
+        self._looked_ms = now_ms
+
+    def look(self, now_ms: int) -> None:
+        """To be called every `LISTENING_MS`. If it comes late, what came meanwhile may not have been taken in yet:
+        nobody is silent for a while, be the others or this broker slow on a machine that is too busy."""
+        if now_ms - self._looked_ms > LATE_MS:
+            self.listen_anew(now_ms)
+        self._looked_ms = now_ms
+
+    def listen_anew(self, now_ms: int) -> None:
+        """From here on count how long others are silent."""
+        self._listening_ms = now_ms
 
     def heard(self, broker_id: int, now_ms: int) -> None:
         self._brokers[broker_id] = now_ms
 
     def silent(self, brokers: Iterable[int], for_ms: int, now_ms: int) -> frozenset[int]:
         """Who was not heard for so long. While the controller is silent, too, nobody: this broker may be to blame."""
-        if now_ms - self.controller_ms >= CONTROLLER_HEARD_MS:
+        if now_ms - self.controller_ms >= CONTROLLER_HEARD_MS or now_ms - self._listening_ms < for_ms:
             return frozenset()
         return frozenset(b for b in brokers if b not in self._brokers or now_ms - self._brokers[b] >= for_ms)
 

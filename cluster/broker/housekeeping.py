@@ -13,6 +13,7 @@ import structlog
 from cluster.broker.log_flusher import LogFlusher
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
+from leader.hearing import LISTENING_MS
 from replog.errors import ErrorCode, ReplogError
 from replog.log.changes import is_passing
 from replog.log.deletion import remove
@@ -27,8 +28,6 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
-HEARING_INTERVAL_MS = 250
-RESIGN_AGAIN_S = 1.5  # whoever is not relieved may ask again, but not at every look
 REMOVED = 500  # deleted replicas and files at a time, or a tenth of what waits
 EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
@@ -54,7 +53,7 @@ class Housekeeping:
         config = self._manager.config
         chores: list[tuple[int, Sequence[Chore]]] = [
             (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
-            (HEARING_INTERVAL_MS, [self._resign_where_unheard]),
+            (LISTENING_MS, [self._resign_where_unheard]),
             (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
             (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
             (config.log_retention_check_interval_ms, [self._enforce_retention]),
@@ -88,8 +87,8 @@ class Housekeeping:
 
     async def _resign_where_unheard(self) -> None:
         """ISR-20."""
-        if self._manager.resign_where_unheard():
-            await asyncio.sleep(RESIGN_AGAIN_S)
+        self._manager.hearing.look(self._manager.clock.monotonic_ms())
+        self._manager.resign_where_unheard()
 
     async def _checkpoint_high_watermarks(self) -> None:
         await in_thread(self._logs.checkpoint_high_watermarks)  # HW-11

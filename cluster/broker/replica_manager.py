@@ -209,22 +209,20 @@ class ReplicaManager:
                 self.touched(tp, high_watermark_advanced=True)
             self.propose(tp, hosted.leader)
 
-    def resign_where_unheard(self) -> bool:
-        """Leaders that nobody reaches who could lead in their place ask to be relieved (ISR-20); whether any did."""
+    def resign_where_unheard(self) -> None:
+        """Leaders that nobody reaches who could lead in their place ask to be relieved (ISR-20)."""
         now_ms = self.clock.monotonic_ms()
         for_ms = silence_ms(self.config.replica_lag_time_max_ms, self.config.replica_fetch_wait_max_ms)
         live = {b.broker_id for b in self.image.brokers.values() if b.active and b.broker_id != self.config.node_id}
         silent = self.hearing.silent(live, for_ms, now_ms)
         if len(silent) < LEAST_HEIRS:
-            return False
-        resigned = False
+            return
         for tp in tuple(self._not_level):
             leader = self.hosted[tp].leader if tp in self.hosted else None
             if leader is not None and should_resign(leader, live, silent, now_ms - for_ms):
                 leader.resign()
                 self.propose(tp, leader)
-                resigned = True
-        return resigned
+                self.hearing.listen_anew(now_ms)  # who is not relieved may ask again, but not at every look
 
     def _drain(self) -> None:
         moved, self._moved = self._moved, {}

@@ -1,6 +1,7 @@
 """When a leader hears nobody (divergence 29), and who is silent while the controller is not (divergence 32)."""
 
-from leader.hearing import CONTROLLER_HEARD_MS, SIGNS_OF_LIFE_MS, Hearing
+from leader.hearing import CONTROLLER_HEARD_MS, LISTENING_MS, SIGNS_OF_LIFE_MS, Hearing
+from leader.hearing import LATE_MS as LATE_LOOK_MS
 
 SESSION_MS = 9000
 LATE_MS = SESSION_MS + 1
@@ -52,3 +53,15 @@ def test_silent_is_who_was_not_heard_for_so_long_or_never() -> None:
 def test_while_the_controller_is_silent_nobody_is_said_to_be() -> None:
     assert hearing().silent({2}, 1000, CONTROLLER_HEARD_MS - 1) == {2}
     assert hearing().silent({2}, 1000, CONTROLLER_HEARD_MS) == set()
+
+
+def test_who_was_slow_itself_says_of_nobody_that_it_is_silent_until_it_has_listened_anew() -> None:
+    heard = hearing()
+    for now_ms in range(0, 2001, LISTENING_MS):
+        heard.look(now_ms)
+    heard.controller_ms = 6000
+    assert heard.silent({2}, 2000, 2000) == {2}
+    late_ms = 2000 + LATE_LOOK_MS + 1
+    heard.look(late_ms)
+    assert heard.silent({2}, 2000, late_ms + 1999) == set()
+    assert heard.silent({2}, 2000, late_ms + 2000) == {2}
