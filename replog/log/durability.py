@@ -53,11 +53,13 @@ class LogDurability:
         if self.promised_offset < self._log.log_end_offset or not self.settled:
             self.on_due()
 
-    def cut(self, remains: Callable[[], ProducerStateManager]) -> None:
-        """Offsets became lower, or hidden. `remains` says what is known of the producers, in any thread."""
+    def cut(self, remains: Callable[[], ProducerStateManager] | None) -> None:
+        """Offsets became lower, or hidden. `remains` says what is known of the producers, in any thread; None: nothing
+        is left to be done."""
         self._remains = remains
         self._log.on_truncated()
-        self.on_due()
+        if remains is not None:
+            self.on_due()
 
     def task(self, up_to: int | None = None) -> FlushTask | None:
         """What makes the log durable below `up_to` (the log end if None), and settles it; None if that is done.

@@ -332,8 +332,8 @@ class Log:
         except (CorruptRecord, CorruptIndex) as damage:
             self.recovery_point = min(self.recovery_point, self._segments.active.base_offset)
             self.on_recovery_point_lowered()
-            trouble = f"{self.directory} cannot be truncated to {offset}: {damage.message}"
-            raise LogStorageError(f"{trouble}; restart the broker, which then recovers that segment") from damage
+            trouble = f"{self.directory} cannot be truncated to {offset}: {damage.message}; restart the broker"
+            raise LogStorageError(f"{trouble}, which then recovers that segment") from damage
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove everything, go on empty at `offset` (LG-12): at once if nothing was there that a crash brings back."""
@@ -348,9 +348,8 @@ class Log:
         self.epochs.clear()
         self.producers.clear()
         if was_empty:
-            self.on_truncated()
-        else:
-            self.durability.cut(partial(start_over, self._snapshots))
+            self.recovery_point = offset
+        self.durability.cut(None if was_empty else partial(start_over, self._snapshots))
 
     def hide_all(self) -> None:
         """Nobody may read any more what it has, after a crash neither, once that is settled."""

@@ -5,6 +5,7 @@ import pytest
 from cluster.broker import moves
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode
+from replog.log import changes
 from replog.log.errors import LogStorageError
 from replog.log.log import Log
 from replog.log.manager import FutureLog, LogManager
@@ -81,7 +82,7 @@ async def test_a_copy_that_cannot_be_begun_leaves_nothing(
     def failing(*_: object, **__: object) -> None:
         raise LogStorageError(f"{target}: no space left on device")
 
-    monkeypatch.setattr(Log, "open", failing)
+    monkeypatch.setattr(changes, "empty_log", failing)
     error = await move(cluster, 1, target)
     assert error is not None
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR

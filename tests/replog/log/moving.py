@@ -51,7 +51,9 @@ def copied(directories: LogDirectories, slice_bytes: int = 200) -> FutureReplica
     assert current is not None
     assert future is not None
     replica = FutureReplica(TP, current, future, backoff_ms=1)
-    directories.on_truncated = lambda _tp, offset: replica.current_truncated(offset)
+    directories.on_truncated = lambda _tp, log: (
+        replica.current_truncated(log.log_end_offset) if log is current else None
+    )
     for now_ms in range(0, 4000, 10):
         replica.copy(slice_bytes, now_ms)
         if replica.caught_up:

@@ -122,8 +122,9 @@ def test_a_truncation_of_everything_waits_for_its_task_too(tmp_path: Path) -> No
 
 def test_a_log_in_which_nothing_was_begins_elsewhere_at_once(tmp_path: Path) -> None:
     """FT-13: a follower whose leader's log begins inside of a batch could not go on otherwise."""
-    log, asked = asking_log(tmp_path)
+    log, asked = asking_log(tmp_path, flush_messages=1)
     log.truncate_fully_and_start_at(7)
+    assert log.durability.promised_offset == 7, "or it would never be in sync with a leader that is empty, too"
     log.truncate_fully_and_start_at(6)
     assert (asked, log.durability.settled) == ([], True)
     log.append_as_follower(leader_batch(6, 1, b"x", b"y"))
