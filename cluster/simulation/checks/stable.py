@@ -5,16 +5,12 @@ from cluster.simulation.checks.replica import Replica
 
 
 def follow_stable(partition: Partition, replica: Replica, *, leads_on: bool) -> None:
-    """`leads_on`: it led before this step, and has led since without a break.
-
-    What batches say is not asked after an unclean election: a truncation below the high watermark left a transaction
-    begun behind the log end there (quick 53), which is not explained yet.
-    """
+    """`leads_on`: it led before this step, and has led since without a break."""
     old, new = replica.stable, replica.log.last_stable_offset
     replica.stable = new
     if leads_on and new < old:
         partition.fail("PS-5", f"leader {replica.broker_id}'s last stable offset went back from {old} to {new}")
-    if partition.transactional and not partition.unclean and new > (bound := _bound(partition, replica)):
+    if partition.transactional and new > (bound := _bound(partition, replica)):
         partition.fail("PS-5", f"broker {replica.broker_id}'s last stable offset is {new}; its batches say {bound}")
 
 

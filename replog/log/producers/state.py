@@ -17,6 +17,8 @@ from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.transaction_index import AbortedTxn
 
 NO_SEQUENCE = -1
+NO_PRODUCER = -1
+BEFORE_ALL = -1  # an offset
 MAX_SEQUENCE = 2**31 - 1
 MAX_BATCHES = 5
 
@@ -263,10 +265,16 @@ class ProducerStateManager:
         return unknown
 
     def cut_to(self, end_offset: int) -> "ProducerStateManager":
-        """Another, which knows of the transactions whose unreplicated end lies below `end_offset`, and of no more."""
+        """Another, which knows of the transactions whose unreplicated end lies below `end_offset`, and of no more.
+
+        Until that one takes its place, nothing here counts as decided: ends of transactions may be gone (PS-5).
+        """
         cut = ProducerStateManager()
         cut._unreplicated = dict(self._unreplicated)
         cut.clear(end_offset)
+        if not self.empty:
+            self._ongoing[BEFORE_ALL] = NO_PRODUCER
+            self._find_first_unstable()
         return cut
 
     def clear(self, end_offset: int = 0) -> None:

@@ -400,6 +400,23 @@ def test_truncation_keeps_what_ended_unreplicated(tmp_path: Path) -> None:
     assert log.last_stable_offset == 2
 
 
+def test_a_truncation_that_is_not_settled_leaves_nothing_stable_behind_the_log_start(tmp_path: Path) -> None:
+    """PS-5: it may have taken the end of a transaction that a snapshot does not hold (found by the simulator)."""
+    log = open_log(tmp_path)
+    transact(log, 1, 0)
+    end(log, 1, commit=True)
+    log.update_high_watermark(1)
+    log.close()
+    log = open_log(tmp_path, high_watermark=1)
+    log.durability.on_due = lambda: None
+    log.truncate_to(1)
+    assert log.last_stable_offset == 0
+    log.durability.flush()
+    end(log, 1, commit=True)
+    log.update_high_watermark(2)
+    assert log.last_stable_offset == 2
+
+
 def test_truncation_keeps_an_open_transaction_unstable_that_began_before_one_that_ended_unreplicated(
     tmp_path: Path,
 ) -> None:
