@@ -82,7 +82,9 @@ class _Facts:
         for drained in history.drained.values():
             for offset, value in drained.records:
                 self._note(drained.partition, offset, value, "the last reader")
-        self.log_starts = {drained.partition: drained.start_offset for drained in history.drained.values()}
+        self.log_starts = {tp: drained.start_offset for tp, drained in history.drained.items()}
+        for tp, drained in history.drained_committed.items():  # later, and retention goes on
+            self.log_starts[tp] = max(self.log_starts[tp], drained.start_offset)
         self.held: dict[tuple[TopicPartition, int], Send] = {(s.partition, offset): s for offset, s in self.known()}
 
     def _note(self, partition: TopicPartition, offset: int, value: bytes, reader: str) -> None:
