@@ -7,7 +7,7 @@ from enum import StrEnum
 from replog.errors import ErrorCode, ReplogError
 
 SESSION_MS = 1000
-STEP_LIMIT_S = 0.2
+STEP_LIMIT_S = 0.05
 
 
 class Fault(StrEnum):
