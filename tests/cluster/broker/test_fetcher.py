@@ -29,7 +29,8 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
         await cluster.start_broker(broker_id, replica_fetch_wait_max_ms=1500)
     await cluster.create_topic("t", replication_factor=2)
     follower = cluster.brokers[3 - cluster.leader(TP)]
-    fetcher = next(iter(follower._fetchers._fetchers.values()))
+    await eventually(lambda: bool(follower._fetchers._fetchers), what=lambda: "the follower has not begun")
+    [fetcher] = follower._fetchers._fetchers.values()
     delayed = follower.manager.hosted[TP].follower
     assert delayed is not None
     await eventually(lambda: fetcher.session.outstanding == 1)
