@@ -32,6 +32,7 @@ UNKNOWN = 3  # as INCONCLUSIVE
 INTERRUPTED = 130
 READER_GONE = 141  # as the shell tells of a command that SIGPIPE ended
 BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
+LOOK_S = 0.2
 JAVA_ENDS_S = 5.0  # then it is killed
 
 Where = dict[int, tuple[Path, ...]] | str
@@ -244,7 +245,8 @@ def with_spark(work: Callable[[], int]) -> int:
     """The exit status of `work`, which starts a Spark of its own. Raises what it raises; at KeyboardInterrupt, at
     whichever moment, the Java that it started has ended.
 
-    In a thread, because Spark takes Ctrl-C over in the main one, and forgets Java while it starts.
+    In a thread, because Spark takes Ctrl-C over in the main one, and forgets Java while it starts. The system may give
+    a signal to any thread; Python answers it in the main one, which has to wake up for that.
     """
     outcome: Future[int] = Future()
 
@@ -259,6 +261,8 @@ def with_spark(work: Callable[[], int]) -> int:
     thread = Thread(target=body, daemon=True)
     try:
         thread.start()  # it may be at work before this returns
+        while thread.is_alive():
+            thread.join(LOOK_S)
         return outcome.result()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends as fast as it can
