@@ -12,7 +12,6 @@ Run it with `make bench-attacks`.
 import argparse
 import asyncio
 import contextlib
-import json
 import shutil
 import signal
 import sys
@@ -28,8 +27,8 @@ from benchmarks.attackers import ATTACKS, Attack, prepare
 from benchmarks.contenders import CONTROLLER
 from benchmarks.contenders.replog import Replog
 from benchmarks.load import Load, write_everywhere
-from benchmarks.measure import environment, peak_bytes, precise_loop, reset_peak, rss_bytes
-from benchmarks.report import write
+from benchmarks.measure import peak_bytes, precise_loop, reset_peak, rss_bytes
+from benchmarks.report import add_outputs, publish
 from replog.rpc.limits import MIB
 from replog.rpc.options import tune_allocator
 
@@ -142,20 +141,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=ATTACKS, action="append", help="may be given several times")
     parser.add_argument("--seconds", type=float, default=15.0, help="without an attack, and as long with it")
-    parser.add_argument("--json", type=Path, help="a file for all figures")
-    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
+    add_outputs(parser)
     options = parser.parse_args()
     console = Console(stderr=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     tune_allocator()
     names = options.only or list(ATTACKS)
     report = {name: run(name, options.seconds, lambda line: console.print(line, highlight=False)) for name in names}
-    shown = f"{table(report)}\n\n{environment()}"
-    if options.json:
-        options.json.write_text(json.dumps({"environment": environment(), "attacks": report}, indent=2) + "\n")
-    if options.report:
-        write(options.report, "attacks", shown)
-    print(shown)
+    publish("attacks", table(report), {"attacks": report}, options)
     return 0
 
 

@@ -16,7 +16,6 @@ Every phase ends in time or is told as not within it. Run it with `make bench-pa
 
 import argparse
 import asyncio
-import json
 import logging
 import signal
 import sys
@@ -30,10 +29,10 @@ from rich.console import Console
 from benchmarks.contenders import Contender
 from benchmarks.contenders.kafka import Kafka
 from benchmarks.contenders.replog import Replog
-from benchmarks.measure import environment, precise_loop
+from benchmarks.measure import precise_loop
 from benchmarks.partition_phases import Cell, Figures
 from benchmarks.partition_table import table
-from benchmarks.report import write
+from benchmarks.report import add_outputs, publish
 from replog.rpc.options import tune_allocator
 from tests.interop.kafka import NoKafka
 
@@ -58,8 +57,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=10.0, help="of load that is timed")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds to look at the CPU of nothing")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for a contender with one number")
-    parser.add_argument("--json", type=Path, help="a file for all figures of all rounds")
-    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
+    add_outputs(parser)
     options = parser.parse_args()
     console = Console(stderr=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains of what is done to its brokers
@@ -83,12 +81,7 @@ def main() -> int:
                         del report[name]
                         continue
                     report[name][str(count)].append(found)
-    shown = f"{table(report)}\n\n{environment()}"
-    if options.json:
-        options.json.write_text(json.dumps({"environment": environment(), "rounds": report}, indent=2) + "\n")
-    if options.report:
-        write(options.report, "partitions", shown)
-    print(shown)
+    publish("partitions", table(report), {"rounds": report}, options)
     return 0
 
 

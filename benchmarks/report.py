@@ -1,7 +1,27 @@
-"""A benchmark's place in a document: what stands between its two marks."""
+"""Where a benchmark's figures go: to the terminal, into a file, and between its two marks in a document."""
 
+import argparse
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+from benchmarks.measure import environment
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", type=Path, help="a file for all figures")
+    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
+
+
+def publish(benchmark: str, table: str, figures: Mapping[str, object], options: argparse.Namespace) -> None:
+    """Print the table, and write what `add_outputs` asks for."""
+    shown = f"{table}\n\n{environment()}"
+    if options.json:
+        options.json.write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
+    if options.report:
+        write(options.report, benchmark, shown)
+    print(shown)
 
 
 def marks(benchmark: str) -> tuple[str, str]:

@@ -188,3 +188,13 @@ def pair_of(leader_log: Log, follower_log: Log, epoch: int, isr: tuple[int, ...]
     pair = LeaderFollowerPair(leader_of(leader_log, metadata), follower)
     assert follower.become_follower(metadata, NOW_MS)
     return pair
+
+
+def leaders_of(directory: Path, partitions: int, epoch: int) -> dict[TopicPartition, PartitionLeader]:
+    """Leaders of so many partitions, each with records 0 to 9 of epoch 3, all committed."""
+    return {
+        TopicPartition("t", number): leader_of(
+            log_of(directory / str(number), "3:0-9", high_watermark=10), state(epoch=epoch, isr=(1, 2))
+        )
+        for number in range(partitions)
+    }

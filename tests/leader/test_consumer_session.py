@@ -12,7 +12,7 @@ from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionRespon
 from replog.log.offsets import Isolation
 from replog.metadata import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leader_of, log_of, state
+from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leaders_of
 
 EPOCH = 3
 Answer = dict[int, int]  # bytes by partition
@@ -22,12 +22,7 @@ class Host:
     """A broker that leads some partitions alone, each with records 0 to 9, and one consumer's session on it."""
 
     def __init__(self, directory: Path, partitions: int) -> None:
-        self.leaders = {
-            TopicPartition("t", number): leader_of(
-                log_of(directory / str(number), "3:0-9", high_watermark=10), state(epoch=EPOCH, isr=(1, 2))
-            )
-            for number in range(partitions)
-        }
+        self.leaders = leaders_of(directory, partitions, EPOCH)
         self.watched: dict[TopicPartition, None] = {}
         self.looks = 0
         self.alone = False

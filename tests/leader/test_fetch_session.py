@@ -11,7 +11,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, append_record, leader_of, log_of, record, state
+from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, append_record, leader_of, leaders_of, record, state
 
 EPOCH = 3
 WAIT_MS = 500
@@ -21,12 +21,7 @@ class Host:
     """A broker that leads some partitions, each with records 0 to 9, and one follower's session on it."""
 
     def __init__(self, directory: Path, partitions: int) -> None:
-        self.leaders = {
-            TopicPartition("t", number): leader_of(
-                log_of(directory / str(number), "3:0-9", high_watermark=10), state(epoch=EPOCH, isr=(1, 2))
-            )
-            for number in range(partitions)
-        }
+        self.leaders = leaders_of(directory, partitions, EPOCH)
         self.quota: ReplicationQuota | None = None
         self.watched: dict[TopicPartition, None] = {}
         self.looks = 0

@@ -86,6 +86,22 @@ sys.exit(ending("replog audit run", lambda: with_spark(work)))
 """
 
 
+SIGNAL_TO_ANOTHER_THREAD = """
+import signal, sys, threading, time
+from spark_jobs.command_line import with_spark
+
+answered = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: answered.set())
+
+def work():
+    time.sleep(0.5)  # the main one sleeps by then
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    return 0 if answered.wait(20) else 1
+
+sys.exit(with_spark(work))
+"""
+
+
 class Command:
     """`replog audit …`, or another program, in a session of its own."""
 
@@ -253,3 +269,8 @@ def test_the_brokers_of_the_environment_are_audited_if_none_are_named(
     monkeypatch.setenv("REPLOG_BOOTSTRAP_SERVER", "of-the-environment")
     assert audit_replicas.main(["--level", LEVELS[0]]) == 2
     assert "'of-the-environment' is not HOST:PORT" in capsys.readouterr().err
+
+
+def test_a_signal_that_another_thread_took_is_answered_all_the_same() -> None:
+    """Python answers it in the main thread, which sleeps: the system may give a signal to any."""
+    assert subprocess.run([sys.executable, "-c", SIGNAL_TO_ANOTHER_THREAD], timeout=LIMIT_S).returncode == 0

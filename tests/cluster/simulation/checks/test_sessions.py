@@ -43,13 +43,19 @@ async def test_inv_19_nobody_marks_what_a_consumer_has_not_read(tmp_path: Path) 
         _steps(world, 1)
 
 
-async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path: Path) -> None:
-    """INV-19, by PG-6."""
-    world = three(tmp_path, "0:0-4")
+def _told(world: TinyWorld) -> ConsumerSession:
+    """A consumer's session that was told of a committed record."""
     session = _consumer(world)
     world.append(1)
     world.commit(1, 2, 3)
     session.mark(TP)
+    return session
+
+
+async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path: Path) -> None:
+    """INV-19, by PG-6."""
+    world = three(tmp_path, "0:0-4")
+    _told(world)
     for _ in range(2):
         _steps(world, 30)
     with violates("INV-19", "broker 2: what a fetch waits for came"):
@@ -59,10 +65,7 @@ async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_p
 async def test_inv_19_a_fetch_that_is_told_in_time(tmp_path: Path) -> None:
     """INV-19, nearly"""
     world = three(tmp_path, "0:0-4")
-    session = _consumer(world)
-    world.append(1)
-    world.commit(1, 2, 3)
-    session.mark(TP)
+    session = _told(world)
     _steps(world, 40)
     session.answer(world.clock.now_ms, ONE_MIB)
     for _ in range(3):
