@@ -231,7 +231,7 @@ class FetchSession:
     def _take_high_watermark(self, replica: Replica, row: SessionRow) -> None:
         follower, epoch = replica.follower, row.request.current_leader_epoch
         if follower is not None and follower.on_high_watermark(epoch, row.answer.high_watermark):
-            self._on_progress(replica, FollowerProgress(high_watermark_changed=True))
+            self._on_progress(replica, FollowerProgress(bounds_moved=True))
 
     def _failed(self, replica: Replica, follower: PartitionFollower, error: Exception) -> None:
         """One partition's trouble, whatever it is, is not the others' (FT-12); a disk's ends the broker."""

@@ -39,7 +39,7 @@ class FollowerProgress:
     """What an answer changed. `note` is for the operator's log: something that should not have happened."""
 
     appended_bytes: int = 0
-    high_watermark_changed: bool = False
+    bounds_moved: bool = False  # the high watermark or the log start: consumers may wait for that (FE-14)
     high_watermark_fell: bool = False  # as it may below a new leader's (HW-14)
     truncated_to: int | None = None
     note: str | None = None
@@ -159,7 +159,7 @@ class PartitionFollower:
         if not self._is_current(request):
             told = answer.error is ErrorCode.NONE and answer.diverging is None
             changed = told and self.on_high_watermark(request.current_leader_epoch, answer.high_watermark)
-            return FollowerProgress(high_watermark_changed=True) if changed else NO_PROGRESS
+            return FollowerProgress(bounds_moved=True) if changed else NO_PROGRESS
         if self._is_delayed(now_ms):
             return NO_PROGRESS
         try:
@@ -227,14 +227,14 @@ class PartitionFollower:
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
                 return FollowerProgress(note=note)
             if not self.log.durability.settled:  # what there was had to go first; it is fetched again
-                return FollowerProgress(high_watermark_changed=True)
+                return FollowerProgress(bounds_moved=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
         before = self.log.high_watermark
-        changed = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
+        moved = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
         fell = self.log.high_watermark < before
         if answer.log_start_offset > self.log.log_start_offset:
-            self.log.maybe_increment_log_start_offset(answer.log_start_offset)
-        return FollowerProgress(len(answer.records), high_watermark_changed=changed, high_watermark_fell=fell)
+            moved |= self.log.maybe_increment_log_start_offset(answer.log_start_offset)
+        return FollowerProgress(len(answer.records), bounds_moved=moved, high_watermark_fell=fell)
 
     def _append(self, records: Buffer, leader_log_start: int) -> None:
         """Nothing where something is to be settled first."""
@@ -291,7 +291,7 @@ class PartitionFollower:
                 "gone, through an unclean election or a lost unflushed suffix"
             )
         changed = self.log.high_watermark != high_watermark_before
-        return FollowerProgress(truncated_to=log_end, high_watermark_changed=changed, note=note, alarm=note is not None)
+        return FollowerProgress(truncated_to=log_end, bounds_moved=changed, note=note, alarm=note is not None)
 
     def _recover_range(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
         """The leader cannot serve the fetch offset (7.5); its answer tells its log's bounds."""
@@ -307,7 +307,7 @@ class PartitionFollower:
             self._matches_leader = False
             self.log.truncate_fully_and_start_at(action.offset)  # the high watermark follows (FT-22)
             changed = self.log.high_watermark != before
-            return FollowerProgress(truncated_to=action.offset, high_watermark_changed=changed)
+            return FollowerProgress(truncated_to=action.offset, bounds_moved=changed)
         self._delay(now_ms)
         self._rounds_out_of_range += 1
         if self._rounds_out_of_range % ALARM_ROUNDS:

@@ -151,7 +151,7 @@ class Fetcher:
             tell("replication", partition=str(tp), note=progress.note)
         elif progress.high_watermark_fell:
             self._note("high watermark fell", partition=str(tp), leader=leader)  # HW-14
-        self._on_followed(tp, progress.high_watermark_changed or progress.truncated_to is not None)
+        self._on_followed(tp, progress.bounds_moved or progress.truncated_to is not None)
 
     def _note(self, event: str, **row: object) -> None:
         self._happened.setdefault(event, []).append(row)

@@ -86,7 +86,7 @@ def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_mo
     assert waiting_bytes(pair.follower, answer, 5) == 0
     assert pair.round().appended_bytes
     assert waiting_bytes(pair.follower, answer, 5) == 0, "what is appended is not yet committed"
-    while not pair.round().high_watermark_changed:
+    while not pair.round().bounds_moved:
         pass
     assert waiting_bytes(pair.follower, answer, 5)
     assert offsets(consume(pair.follower, 5)) == [5]

@@ -190,7 +190,7 @@ def test_a_push_moves_the_high_watermark_and_answers_nothing(session: Session) -
     assert session.replicas[0].log.high_watermark == 3
     session.on_response(SessionResponse(rows, pushed=True), NOW_MS)
     assert (session.replicas[0].log.high_watermark, session.outstanding) == (5, 1)
-    assert session.progress[-1].high_watermark_changed
+    assert session.progress[-1].bounds_moved
 
 
 def test_a_stream_that_is_lost_delays_what_was_asked_and_the_next_names_everything_ft_11(session: Session) -> None:

@@ -96,7 +96,7 @@ def test_data_is_appended_unchanged_and_the_high_watermark_clamped_ft_10(followe
     batches = leader_batch(5, 1, b"a", b"b") + leader_batch(7, 1, b"c")
     answer = FetchAnswer(high_watermark=20, log_start_offset=0, log_end_offset=8, records=batches)
     progress = follower.on_answer(asked(follower), answer, NOW_MS)
-    assert (progress.appended_bytes, progress.high_watermark_changed) == (len(batches), True)
+    assert (progress.appended_bytes, progress.bounds_moved) == (len(batches), True)
     assert bytes_of(follower.log, 5) == batches
     assert (follower.log.log_end_offset, follower.log.high_watermark) == (8, 8)
     assert asked(follower) == FetchPartition(8, ONE_MIB, 1, 1, 0)
@@ -104,13 +104,21 @@ def test_data_is_appended_unchanged_and_the_high_watermark_clamped_ft_10(followe
 
 def test_the_high_watermark_is_the_leaders_even_if_lower_hw_9(follower: PartitionFollower) -> None:
     progress = follower.on_answer(asked(follower), FetchAnswer(high_watermark=2), NOW_MS)
-    assert progress.high_watermark_changed
+    assert progress.bounds_moved
     assert follower.log.high_watermark == 2
 
 
 def test_the_log_start_follows_the_leaders_after_the_high_watermark_ft_23(follower: PartitionFollower) -> None:
     follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, log_start_offset=4), NOW_MS)
     assert (follower.log.log_start_offset, follower.log.high_watermark) == (4, 5)
+
+
+def test_a_log_start_that_moves_alone_is_told_to_those_who_read_here_fe_14(follower: PartitionFollower) -> None:
+    """It may end the wait of one that reads what is committed, for a transaction that is gone by now (swarm 800002)."""
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, log_start_offset=0), NOW_MS)
+    later = follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, log_start_offset=4), NOW_MS)
+    again = follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, log_start_offset=4), NOW_MS)
+    assert (later.bounds_moved, again.bounds_moved) == (True, False)
 
 
 def test_a_log_start_above_the_high_watermark_is_an_error_and_no_clamp_ft_23(follower: PartitionFollower) -> None:
@@ -300,7 +308,7 @@ def test_an_answer_that_comes_too_late_for_its_records_still_tells_the_high_wate
     follower.on_answer(request, FetchAnswer(high_watermark=3, records=batch), NOW_MS)
     # asked a second time for the sake of another partition, before the first answer was there
     progress = follower.on_answer(request, FetchAnswer(high_watermark=6, records=batch), NOW_MS)
-    assert progress.high_watermark_changed
+    assert progress.bounds_moved
     assert (follower.log.high_watermark, follower.log.log_end_offset) == (6, 6)
     follower.on_answer(request, FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=1), NOW_MS)
     assert (follower.log.high_watermark, follower.log.log_end_offset) == (6, 6)

@@ -209,8 +209,8 @@ class World:
     def progressed(self, broker: Broker, tp: TopicPartition, progress: FollowerProgress) -> None:
         if progress.note is not None:
             self.say(f"{named(str(broker.id), tp)} warns: {progress.note.partition(':')[0]}")
-        if progress.high_watermark_changed or progress.appended_bytes:
-            broker.touched(tp, progress.high_watermark_changed)
+        if progress.bounds_moved or progress.appended_bytes:
+            broker.touched(tp, progress.bounds_moved)
 
     def open_stream(self, follower: Broker, leader: Broker) -> None:
         epoch = self.controller.image.brokers[follower.id].broker_epoch
