@@ -146,7 +146,8 @@ class TransactionIndexCheck(IndexCheck):
             return None
         if entry.first_offset != due.first_offset:
             return f"the transaction begins at offset {due.first_offset}"
-        later = due.last_stable_offset == due.last_offset + 1 and entry.last_stable_offset > due.last_stable_offset
+        bounded = known_from <= due.last_stable_offset <= due.last_offset  # by a transaction whose begin can be read
+        later = entry.last_stable_offset > due.last_stable_offset and not bounded
         earlier = entry.last_stable_offset < known_from  # by a transaction that began before the log does
         if entry.last_stable_offset != due.last_stable_offset and not later and not earlier:
             return f"transactions were decided up to offset {due.last_stable_offset} then"

@@ -9,11 +9,14 @@ import pytest
 from replog.log.batch import HEADER_SIZE
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.manager import LogManager
+from replog.log.offsets import AppendOrigin
+from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import log_bytes, verify
 from replog.log.verify.segment import Totals
 from tests.replog.log.batches import append, client_batch, config, fixture_t, leader_batch, open_log
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, sealed
+from tests.replog.log.producers.writes import batch, marker
 from tests.replog.log.verify.directories import (
     FLIGHTS,
     SETTINGS,
@@ -99,6 +102,24 @@ def test_a_log_start_that_no_checkpoint_tells(data: Path) -> None:
     with broker(data):  # which rebuilds the producers from there on
         pass
     assert findings_in(data, deep=True) == []
+
+
+def test_a_recovery_that_knows_nothing_of_a_transaction_from_before_the_log_start(tmp_path: Path) -> None:
+    """PS-6: the transaction index is made anew, by a state that begins at the log start. Verification reads on before
+    that (transactions 111)."""
+    with broker(tmp_path) as log:
+        for pid in (6, 5):
+            append(log, batch(0, 0, pid=pid, transactional=True, timestamp=20_000))
+        aborted = marker(5, commit=False)
+        log.append_as_leader(aborted, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR)
+        log.update_high_watermark(log.log_end_offset)
+        log.maybe_increment_log_start_offset(1)
+    for name in (CLEAN_SHUTDOWN, "recovery-point-offset-checkpoint"):
+        (tmp_path / name).unlink()
+    with broker(tmp_path) as log:
+        index = file(log.directory, 0, "txnindex")
+    assert [fields[2:] for fields in TransactionIndex.layout.iter_unpack(index.read_bytes())] == [(1, 2, 3)]
+    assert findings_in(tmp_path, deep=True) == []
 
 
 def test_after_retention(data: Path) -> None:
