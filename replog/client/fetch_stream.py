@@ -255,7 +255,7 @@ class FetchStream:
             if not self._owner.answered(self, state, answer):
                 self._wanted.pop(tp, None)
                 self._changed[tp] = None
-            elif len(records):
+            elif len(records) and tp not in self._changed:  # else the broker may not know where it goes on
                 self._undelivered += 1
                 self._drained.clear()
                 aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in answer.aborted_transactions)

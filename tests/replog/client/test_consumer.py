@@ -98,6 +98,19 @@ async def test_every_partition_gets_its_turn_however_little_fits_in_a_response(c
     assert third == {0, 1, 2, 3}
 
 
+async def test_partitions_that_take_several_requests_to_name_are_read_once_each(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the others are named the broker does not hear how far those before them have come."""
+    monkeypatch.setattr("replog.client.fetch_stream.MAX_NAMED", 2)
+    async with Consumer(await one_broker_with(cluster, 20, partitions=7)) as consumer:
+        consumer.assign([("t", partition) for partition in range(7)])
+        consumer.seek_to_beginning()
+        found = {(record.partition, record.offset) for record in await read(consumer, 7 * 20)}
+        assert len(found) == 7 * 20
+        assert await consumer.fetch(0.3) == []
+
+
 async def test_offsets_are_found_by_time_and_at_the_ends(cluster: InProcessCluster) -> None:
     async with Consumer(await one_broker_with(cluster, 30)) as consumer:
         assert await consumer.beginning_offsets([TP]) == {TP: 0}
