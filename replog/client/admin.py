@@ -117,12 +117,16 @@ class Admin:
             return
 
         async def visible() -> None:
-            description = await self._describe(topic)
-            led = sum(partition.leader >= 0 for partition in description.partitions)
-            if description.topic_id != response.topic_id or led < response.partitions:
+            known = (await self._metadata.fetch((topic,))).topics
+            made = [
+                partition for found in known if found.topic_id == response.topic_id for partition in found.partitions
+            ]
+            led = sum(partition.leader >= 0 for partition in made)
+            if led < response.partitions:
                 raise ReplogError(
                     ErrorCode.LEADER_NOT_AVAILABLE,
-                    f"topic {topic!r} is created, but {led} of its {response.partitions} partitions have a leader",
+                    f"topic {topic!r} is created, but the brokers know of leaders of only {led} of its "
+                    f"{response.partitions} partitions so far; describe it until they know all",
                 )
 
         await self._retry(visible)

@@ -1,14 +1,18 @@
 """The admin client against a real controller."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from cluster.broker.role_changes import RoleChanges
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcChannel, GrpcTransport
 from replog.rpc.methods import Controller, Method
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.topic import TopicPartition
 from tests.cluster.broker.conftest import InProcessCluster, batch, eventually
 
@@ -55,6 +59,24 @@ async def test_what_cannot_be_created_is_refused_at_once(cluster: InProcessClust
             assert refused.value.code is code, arguments
         await admin.create_topic("only-checked", replication_factor=1, validate_only=True)
         assert await admin.list_topics() == ["t"]
+
+
+async def test_a_topic_that_brokers_do_not_know_in_time_is_said_to_be_created(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads that there is no such topic would create it again."""
+    await cluster.start_broker(1)
+    held = asyncio.Event()
+
+    async def busy(self: RoleChanges, records: Sequence[MetadataRecord]) -> None:
+        await held.wait()
+
+    monkeypatch.setattr(RoleChanges, "_change", busy)
+    async with Admin(bootstrap(cluster), timeout_ms=1000) as admin:
+        with pytest.raises(ReplogError, match="is created, but the brokers know of leaders of only 0 of its 2") as late:
+            await admin.create_topic("t", partitions=2, replication_factor=1)
+    assert late.value.code is ErrorCode.LEADER_NOT_AVAILABLE
+    held.set()
 
 
 class LosesAnAnswer(GrpcTransport):
