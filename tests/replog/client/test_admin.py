@@ -168,6 +168,6 @@ async def test_who_does_not_answer_is_named(cluster: InProcessCluster) -> None:
     await cluster.start_brokers(1, 2)
     address = cluster.brokers[1].address
     await cluster.crash_broker(2)
-    async with Admin(address, timeout_ms=300) as admin:
+    async with Admin(address, timeout_ms=3000) as admin:
         with pytest.raises(ReplogError, match=r"NETWORK_EXCEPTION: broker 2 does not answer; is it running\? \("):
             await admin.describe_log_dirs([2])
