@@ -263,6 +263,9 @@ class Broker:
                     await in_thread(partial(self._logs.close, self._lifecycle.broker_epoch))
                 else:
                     self._logs.abandon()
+        except ReplogError as error:
+            self._fail(error)
+            raise
         finally:
             if self._failure.done():
                 self._failure.exception()  # has been logged; marks it as seen

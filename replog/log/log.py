@@ -401,7 +401,8 @@ class Log:
         self.durability.flush(up_to)
 
     def close(self) -> None:
-        """An orderly stop: everything is fsynced, an empty active segment too (FN-3)."""
+        """An orderly stop, in any thread: everything is fsynced, an empty active segment too (FN-3)."""
+        self.on_failure = lambda _: None  # it is raised
         if self.failure is None:
             self.flush()
             with self._working:

@@ -1,4 +1,4 @@
-"""A broker that is told to stop before it serves, or when nobody will let it go."""
+"""A broker that is told to stop before it serves, when nobody will let it go, or when a disk fails meanwhile."""
 
 import asyncio
 import os
@@ -10,11 +10,14 @@ import pytest
 from cluster.broker.broker import CONTROLLED_SHUTDOWN_TIMEOUT_S, Broker
 from cluster.broker.cleaning_process import CleaningProcess
 from cluster.clock import SystemClock
+from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT
 from replog.log.errors import LogStorageError
+from replog.log.files import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.manager import LogManager
 from replog.rpc.channel import GrpcTransport
+from replog.topic import TopicPartition
 
-from .conftest import InProcessCluster, eventually
+from .conftest import InProcessCluster, batch, eventually
 
 
 async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery_in_the_thread_is_through(
@@ -52,3 +55,17 @@ async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(
         await cluster.stop_broker(1)
     assert broker.failed
     assert not (broker.config.log_dirs[0] / ".kafka_cleanshutdown").exists()
+
+
+async def test_a_log_that_cannot_be_closed_does_not_keep_the_others_from_it(cluster: InProcessCluster) -> None:
+    """FN-3. Logs are closed in a thread: whoever is told of a disk error lives on the loop."""
+    broker = await cluster.start_broker(1)
+    for topic in ("t", "u"):
+        await cluster.create_topic(topic, replication_factor=1)
+        await cluster.produce(TopicPartition(topic, 0), batch(b"x"))
+    log = cluster.log(1, TopicPartition("t", 0))
+    (log.directory / segment_file_name(log.log_end_offset, SNAPSHOT_SUFFIX)).mkdir()
+    with pytest.raises(LogStorageError, match=SNAPSHOT_SUFFIX):
+        await cluster.stop_broker(1)
+    assert broker.failed
+    assert "u 0 1" in (cluster.directory / "broker-1" / RECOVERY_POINT_CHECKPOINT).read_text()
