@@ -126,7 +126,12 @@ class Segments:
         self._set_aside(removed)
 
     def begin_swap(self, swap: Swap) -> bool:
-        """The first half of a cleaner's replacement; False, and it is removed, if what it replaces is gone (CL-9)."""
+        """The first half of a cleaner's replacement; False, and it is removed, if what it replaces is gone (CL-9).
+
+        One that was begun and not finished, for want of descriptors, is called off: nobody else would be in time, and
+        a crash much later would complete it.
+        """
+        self._cancel_swap()
         if self._slot_of(swap) is None:
             swap.cancel()
             return False

@@ -158,6 +158,27 @@ def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path: Path, monkey
         again.close()
 
 
+def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_path: Path) -> None:
+    """There was no descriptor to fsync the directory with: a crash much later would bring its records back."""
+    log = open_log(tmp_path, cleanup_policy="compact", segment_bytes=200)
+    append(log, *[client_batch((b"a", b"x" * 50), (b"a", b"y"))] * 5)
+    log.update_high_watermark(log.log_end_offset)
+    task = log.compaction.task(log.compaction.cleanable(None, 0), 0, 1 << 16)
+    cleaning = Cleaning(task)
+    cleaning.map_keys()
+    groups = task.groups(cleaning.end_offset)
+    for group in (groups[2], groups[0]):
+        swap = cleaning.rewrite(group)
+        assert swap is not None
+        assert log.compaction.begin_swap(task, swap)
+    assert log.compaction.finish_swap(swap)
+    log.truncate_to(groups[2][0].base_offset)
+    append(log, client_batch((b"a", b"new")), epoch=7)
+    log.abandon()
+    again = open_log(tmp_path, cleanup_policy="compact", segment_bytes=200, clean=False)
+    assert (again.latest_epoch, records_of(again)[-1].value) == (7, b"new")
+
+
 # -- LD-1, LD-2
 
 
