@@ -118,8 +118,8 @@ class LogManager:
         return self._topic_ids.get(tp)
 
     def _all(self) -> dict[TopicPartition, Log]:
-        """Future logs too; no partition has both kinds here."""
-        return {**self._logs, **{tp: future.log for tp, future in self._futures.items()}}
+        """Future logs too; no partition has both kinds here. Any thread may ask, while the loop adds and removes."""
+        return {**self._logs, **{tp: future.log for tp, future in list(self._futures.items())}}
 
     def _new_id(self) -> UUID:
         return UUID(bytes=self._randbytes(16), version=4)

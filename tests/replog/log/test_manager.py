@@ -14,7 +14,7 @@ from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
 from replog.log.deletion import remove
 from replog.log.errors import InconsistentTopicId, LogStorageError
 from replog.log.log import Log
-from replog.log.manager import LogManager
+from replog.log.manager import FutureLog, LogManager
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config
 
@@ -375,3 +375,20 @@ def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager: L
         manager.close(5)
     assert other.recovery_point == 2
     assert not (manager.directory / MARKER).exists()
+
+
+def test_a_checkpoint_is_written_while_the_loop_adds_and_removes_copies(manager: LogManager, log: Log) -> None:
+    """In a thread: what it goes through there must not change under its hands."""
+
+    class Removing(FutureLog):
+        """The loop has its turn while this one is looked at."""
+
+        @property
+        def log(self) -> Log:  # type: ignore[override]
+            manager._futures.pop(OTHER, None)
+            return self[0]
+
+    manager._futures[TopicPartition("u", 0)] = Removing(log, ID)
+    manager._futures[OTHER] = FutureLog(log, ID)
+    manager.checkpoint_recovery_points()
+    assert not manager.futures.keys() & {OTHER}
