@@ -157,10 +157,10 @@ class Housekeeping:
             self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
             if not _has_something_due(log):
                 del self._restless[tp, log]
-        count = max(REMOVED, len(self._expired) // 10)
-        expired, self._expired = self._expired[:count], self._expired[count:]
+        expired = self._expired[: max(REMOVED, len(self._expired) // 10)]
         if expired:
             await in_thread(partial(remove, expired))
+            del self._expired[: len(expired)]  # not before: without descriptors they are tried again
 
 
 def _has_something_due(log: Log) -> bool:

@@ -8,10 +8,12 @@ from cluster.broker import housekeeping
 from cluster.broker.housekeeping import Housekeeping
 from cluster.broker.log_flusher import LogFlusher
 from replog.config import TopicConfig
+from replog.log.errors import TooManyOpenFiles
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
 from tests.replog.log.moving import ID, start
+from tests.replog.log.test_open_files import no_descriptors_left
 
 from .conftest import CALL_S, InProcessCluster, batch, eventually
 
@@ -111,6 +113,22 @@ async def test_very_many_deleted_replicas_are_removed_some_at_a_time(
         await chores._delete_expired()
         left.append(len(list(disk.glob("*-delete"))))
     assert left == [45, 41, 37], "the more wait, the more go"
+
+
+async def test_what_could_not_be_removed_for_want_of_descriptors_is_removed_the_next_time(
+    cluster: InProcessCluster,
+) -> None:
+    """A directory has to be opened."""
+    broker = await cluster.start_broker(1)
+    directories = start(cluster.directory / "another")
+    for tp in (TopicPartition("gone", 0), TopicPartition("gone", 1)):
+        directories.create(tp, ID, TopicConfig(file_delete_delay_ms=0))
+        directories.delete(tp, 0)
+    chores = Housekeeping(broker.manager, directories, LogFlusher(broker.manager, directories, broker._fetchers))
+    with no_descriptors_left(), pytest.raises(TooManyOpenFiles):
+        await chores._delete_expired()
+    await chores._delete_expired()
+    assert list((cluster.directory / "another").glob("*-delete")) == []
 
 
 async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_something_is_due(
