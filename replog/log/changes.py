@@ -15,16 +15,15 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.errors import ReplogError
-from replog.log import filesystem
 from replog.log.epoch_cache import LeaderEpochCache, save_all
 from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import fsync_directory, fsync_path, has_records
+from replog.log.filesystem import sync_together
 from replog.log.loading import empty_log
 from replog.log.log import Log
 from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.topic import TopicPartition
 
-MANY = 300  # replicas from which on one wait is cheaper, though it may be for seconds of what others have written
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -54,11 +53,12 @@ class DirectoryChange:
     forget_gone: Callable[[], None]  # writes the checkpoints: a replica that comes must not inherit
     doomed: list[Doomed] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
-    logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of those that were created
-    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # of those that were not
+    leading: dict[TopicPartition, Log] = field(default_factory=dict)  # whose new epoch is to be made durable
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of new replicas that were created
+    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot come, or cannot lead
 
     def run(self) -> None:
-        """LogStorageError if something cannot go; what cannot come is left out, with the reason."""
+        """LogStorageError if something cannot go; what cannot come, or lead, is left as it is, with the reason."""
         with storage_errors(self.directory):
             for doomed in self.doomed:
                 doomed.epochs.close()
@@ -74,6 +74,8 @@ class DirectoryChange:
                 raise
             self.abandon()
             self.failures = dict.fromkeys(self.new, error)
+        unsaved = save_all((log.epochs for log in self.leading.values()), self.fd)
+        self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
 
     def _create(self) -> None:
         """All is written before the disk is first waited for, which then has most of it."""
@@ -82,7 +84,7 @@ class DirectoryChange:
                 self.logs[tp] = begin_log(self.directory / tp.directory_name, replica)
             except ReplogError as error:
                 self.failures[tp] = error
-        if len(self.logs) >= MANY and filesystem.sync_filesystem(self.fd):
+        if sync_together(self.fd, len(self.logs)):
             return
         for tp, log in list(self.logs.items()):
             try:
@@ -105,11 +107,10 @@ class LogChange:
 
     def __init__(self) -> None:
         self.directories: dict[Path, DirectoryChange] = {}
-        self.leading: dict[TopicPartition, Log] = {}  # whose new epoch is to be made durable
         self.failures: dict[TopicPartition, ReplogError] = {}  # why a replica cannot come, or cannot lead
 
     def __bool__(self) -> bool:
-        return bool(self.directories or self.leading)
+        return bool(self.directories)
 
     def run(self) -> None:
         """Carry it out: all of it is durable then. Raises LogStorageError if a replica cannot go; one that cannot come
@@ -117,8 +118,6 @@ class LogChange:
         for change in self.directories.values():
             change.run()
             self.failures |= change.failures
-        unsaved = save_all(log.epochs for log in self.leading.values())
-        self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
 
     def abandon(self) -> None:
         """It will not be committed."""

@@ -162,10 +162,11 @@ class LogDirectories:
         for tp, replica in new.items():
             self._part(change, self._place(tp, change)).new[tp] = replica
         for tp, epoch in leading.items():
-            log = self.get(tp)
-            if log is not None:
+            home = self._home(tp)
+            if home is not None:
+                log = home.logs[tp]
                 log.assign_epoch_start(epoch, save=False)
-                change.leading[tp] = log
+                self._part(change, home).leading[tp] = log
         return change
 
     def commit(self, change: LogChange, now_ms: int) -> None:

@@ -9,14 +9,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 from replog.errors import ReplogError
 from replog.log.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries
 from replog.log.errors import storage_errors
 from replog.log.files import fsync_directory, put_in_place, write_beside
+from replog.log.filesystem import sync_together
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
 
 EpochEntry = tuple[int, int]  # (leader epoch, offset of its first record)
+Entries = list[EpochEntry]
+
+T = TypeVar("T")
 
 _epoch = itemgetter(0)
 _start = itemgetter(1)
@@ -33,7 +38,8 @@ class LeaderEpochCache:
         self.path = path
         self._entries = list(entries)  # replaced, never changed
         self._saved = self._entries  # what the file has
-        self._begun: list[EpochEntry] | None = None  # what lies beside it
+        self._begun: Entries | None = None  # what lies beside it
+        self._placed: Entries | None = None  # what has its name, maybe not durably
         self._saving = threading.Lock()
         self.on_unsaved: Callable[[], None] = lambda: None  # whoever has it saved soon
 
@@ -67,31 +73,41 @@ class LeaderEpochCache:
     def save(self) -> None:
         """Make durable what was noted."""
         self.begin_save()
+        self.put_in_place()
         self.finish_save()
 
-    def begin_save(self) -> None:
-        """The first half, which waits for no disk: for who saves many."""
+    def begin_save(self) -> Entries | None:
+        """The first of three steps, for who saves many: write what was noted beside the file, and wait for no disk.
+        Returns what lies there, None if all is saved. Others may save meanwhile: each step takes what it finds."""
         with self._saving, storage_errors(self.path):
             entries = self._entries  # the loop may note more meanwhile
-            if entries is not self._saved:
+            if entries is not self._saved and entries is not self._begun:
+                self._begun = None  # until it is whole
                 write_beside(self.path, format_entries(entries))
                 self._begun = entries
+            return self._begun
 
-    def finish_save(self) -> None:
-        """The second half, also of what was noted between the two."""
+    def put_in_place(self, durable: Entries | None = None) -> None:
+        """The second: give it its name, after an fsync if it is not what is `durable` there already."""
         with self._saving, storage_errors(self.path):
-            entries, begun, self._begun = self._entries, self._begun, None
-            if entries is not self._saved:
-                if begun is not entries:
-                    write_beside(self.path, format_entries(entries))
-                put_in_place(self.path)
-                fsync_directory(self.path.parent)
-                self._saved = entries
+            begun, self._begun = self._begun, None
+            if begun is not None:
+                put_in_place(self.path, fsync=begun is not durable)
+                self._placed = begun
+
+    def finish_save(self, durable: Entries | None = None) -> None:
+        """The third: make the name durable, if it is not that of what is `durable` already."""
+        with self._saving, storage_errors(self.path):
+            placed, self._placed = self._placed, None
+            if placed is not None:
+                if placed is not durable:
+                    fsync_directory(self.path.parent)
+                self._saved = placed
 
     def close(self) -> None:
         """Once this returns nothing is written any more: the directory may become another's."""
         with self._saving:
-            self._saved = self._entries
+            self._saved, self._begun, self._placed = self._entries, None, None
 
     def _with(self, starts: Iterable[EpochEntry]) -> list[EpochEntry]:
         entries = list(self._entries)
@@ -168,15 +184,26 @@ class LeaderEpochCache:
         return tuple(entries)
 
 
-def save_all(caches: Iterable[LeaderEpochCache]) -> dict[LeaderEpochCache, ReplogError]:
-    """`save` each; all are written before the first is fsynced. Those that could not be saved, and why."""
+def save_all(caches: Iterable[LeaderEpochCache], fd: int) -> dict[LeaderEpochCache, ReplogError]:
+    """`save` each; all are written before the first is waited for, and very many share the waits for the file system of
+    `fd`. Those that could not be saved, and why."""
     failures: dict[LeaderEpochCache, ReplogError] = {}
-    named = list(caches)
-    for save in (LeaderEpochCache.begin_save, LeaderEpochCache.finish_save):
-        for cache in named:
-            if cache not in failures:
-                try:
-                    save(cache)
-                except ReplogError as error:
-                    failures[cache] = error
+    left = dict.fromkeys(caches)
+
+    def each(step: Callable[[LeaderEpochCache], T]) -> dict[LeaderEpochCache, T]:
+        done = {}
+        for cache in left:
+            try:
+                done[cache] = step(cache)
+            except ReplogError as error:
+                failures[cache] = error
+        for cache in failures:
+            left.pop(cache, None)
+        return done
+
+    written = each(LeaderEpochCache.begin_save)
+    durable = written if sync_together(fd, len(written)) else {}
+    each(lambda cache: cache.put_in_place(durable.get(cache)))
+    durable = durable if durable and sync_together(fd, len(left)) else {}
+    each(lambda cache: cache.finish_save(durable.get(cache)))
     return failures

@@ -159,9 +159,10 @@ def write_beside(path: Path, content: bytes) -> None:
     make_file(_beside(path), content)
 
 
-def put_in_place(path: Path) -> None:
+def put_in_place(path: Path, *, fsync: bool = True) -> None:
     """fsync what was written beside `path`, and give it that name; then fsync the directory."""
-    fsync_path(_beside(path))
+    if fsync:
+        fsync_path(_beside(path))
     os.replace(_beside(path), path)
 
 

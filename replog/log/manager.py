@@ -380,7 +380,7 @@ class LogManager:
         logs = {log: log.epochs.path for log in list(self._unsaved)}
         for log in logs:
             self._unsaved.pop(log, None)
-        failures = save_all(log.epochs for log in logs)
+        failures = save_all((log.epochs for log in logs), self._held[1])
         failed = [log for log in logs if log.epochs in failures]
         self._unsaved.update(dict.fromkeys(failed))
         for log in failed:

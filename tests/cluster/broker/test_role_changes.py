@@ -204,15 +204,15 @@ async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(
     await cluster.produce(TP, batch(b"one"))
     crashed = cluster.leader(TP)
     heir = cluster.brokers[3 - crashed]
-    full, real = True, LeaderEpochCache.finish_save
+    full, real = True, LeaderEpochCache.put_in_place
 
-    def save(cache: LeaderEpochCache) -> None:
+    def save(cache: LeaderEpochCache, *durable: Any) -> None:
         if full:
             with storage_errors(cache.path):
                 raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
-        real(cache)
+        real(cache, *durable)
 
-    monkeypatch.setattr(LeaderEpochCache, "finish_save", save)
+    monkeypatch.setattr(LeaderEpochCache, "put_in_place", save)
     await cluster.crash_broker(crashed)
     await eventually(lambda: cluster.leader(TP) == heir.config.node_id)
     await eventually(lambda: heir._image.partitions[TP].leader == heir.config.node_id)

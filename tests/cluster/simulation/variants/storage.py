@@ -38,7 +38,6 @@ def _save_nothing(self: LeaderEpochCache) -> None:
 _EPOCHS_IN_MEMORY: Changes = (
     (LeaderEpochCache, "replace", _epochs_in_memory),
     (LeaderEpochCache, "begin_save", _save_nothing),
-    (LeaderEpochCache, "finish_save", _save_nothing),
 )
 
 
