@@ -78,10 +78,19 @@ def _made(image: MetadataImage, name: str) -> pb.CreateTopicResponse:
 
 
 def delete_topic(image: MetadataImage, request: pb.DeleteTopicRequest) -> Decision[pb.DeleteTopicResponse]:
-    """Forget a topic and its partitions (CT-19). Raises UNKNOWN_TOPIC_OR_PARTITION."""
+    """Forget a topic and its partitions (CT-19).
+
+    Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the one of this name is not the one that is meant.
+    """
     name = validate_topic_name(request.topic)
     if name not in image.topics:
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    topic_id = image.topics[name].topic_id
+    if request.topic_id not in (topic_id, b""):
+        raise ReplogError(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"topic {name} is {topic_id.hex()}, not {request.topic_id.hex()}: it was made anew; describe it again",
+        )
     partitions = image.partitions_of(name)
     keys = chain((partition_key(TopicPartition(name, partition)) for partition in partitions), [topic_key(name)])
     return Decision(map(tombstone, keys), pb.DeleteTopicResponse(metadata_version=image.version + len(partitions) + 1))

@@ -22,6 +22,8 @@ from replog.topic import TopicPartition, validate_topic_name
 
 T = TypeVar("T")
 
+_UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
@@ -132,16 +134,33 @@ class Admin:
         await self._retry(visible)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
-        await self._ask_controller(
-            Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
-        )
+        """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
+
+        A request whose answer is lost is sent again for the same topic, not for a new one of its name; that this is
+        unknown then says that it was deleted.
+        """
+        request = controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
+        lost = False
+
+        async def delete() -> None:
+            nonlocal lost
+            metadata = await self._metadata.fetch((topic,))
+            if not lost:
+                request.topic_id = next((known.topic_id for known in metadata.topics if not known.error_code), b"")
+            try:
+                await self._call_controller(metadata, Controller["delete_topic"], request)
+            except ReplogError as error:
+                if lost and request.topic_id and error.code in _UNKNOWN_TOPIC:
+                    return
+                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+                raise
 
         async def gone() -> None:
             response = await self._metadata.fetch((topic,))
-            if any(known.topic == topic and not known.error_code for known in response.topics):
+            if any(not known.error_code and request.topic_id in (known.topic_id, b"") for known in response.topics):
                 raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is deleted, but still known")
 
+        await self._retry(delete, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await self._retry(gone)
 
     async def alter_topic_configs(
@@ -304,12 +323,14 @@ class Admin:
         """Call the active controller, whose address the brokers know; look for it again when it has moved."""
 
         async def call() -> Any:
-            response = await self._metadata.fetch()
-            if not response.controller:
-                raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
-            return await self._call("the controller", response.controller, method, request)
+            return await self._call_controller(await self._metadata.fetch(), method, request)
 
         return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _call_controller(self, metadata: log_pb2.GetMetadataResponse, method: Method, request: Any) -> Any:
+        if not metadata.controller:
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
+        return await self._call("the controller", metadata.controller, method, request)
 
     async def _ask_broker(self, broker_id: int, method: Method, request: Any) -> Any:
         """Call this broker and no other. Raises BROKER_ID_NOT_REGISTERED."""

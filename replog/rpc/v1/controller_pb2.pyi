@@ -186,10 +186,12 @@ class CreateTopicResponse(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., metadata_version: _Optional[int] = ...) -> None: ...
 
 class DeleteTopicRequest(_message.Message):
-    __slots__ = ("topic",)
+    __slots__ = ("topic", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
-    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+    topic_id: bytes
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class DeleteTopicResponse(_message.Message):
     __slots__ = ("metadata_version",)

@@ -163,6 +163,16 @@ def test_ct_19_deleting_leaves_tombstones_for_the_topic_and_each_partition(three
         three.do(three.state.delete_topic(pb.DeleteTopicRequest(topic="a b")))
 
 
+def test_ct_19_a_topic_that_is_deleted_by_its_id_is_no_other_of_its_name(three, refused):
+    """CT-19."""
+    first = three.create("again").topic_id
+    three.do(three.state.delete_topic(pb.DeleteTopicRequest(topic="again", topic_id=first)))
+    three.create("again")
+    with refused(ErrorCode.UNKNOWN_TOPIC_ID, "made anew"):
+        three.do(three.state.delete_topic(pb.DeleteTopicRequest(topic="again", topic_id=first)))
+    assert "again" in three.image.topics
+
+
 def test_ct_19_a_leader_of_the_deleted_topic_meets_unknown_topic_id_once_the_name_is_reused(three):
     """CT-19."""
     item = three.item([11, 12])

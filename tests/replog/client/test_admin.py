@@ -1,7 +1,7 @@
 """The admin client against a real controller."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -80,9 +80,11 @@ async def test_a_topic_that_brokers_do_not_know_in_time_is_said_to_be_created(
 
 
 class LosesAnAnswer(GrpcTransport):
-    """The first topic is made, and nobody hears of it."""
+    """What is asked for first is done, and nobody hears of it; `then` happens."""
 
-    def __init__(self) -> None:
+    def __init__(self, method: Method, then: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.method = method
+        self.then = then
         self.lost = 0
 
     def connect(self, address: str) -> GrpcChannel:
@@ -91,8 +93,10 @@ class LosesAnAnswer(GrpcTransport):
         class Losing(GrpcChannel):
             async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
                 answer = await super().call(method, request, timeout_s)
-                if method is Controller["create_topic"] and not transport.lost:
+                if method is transport.method and not transport.lost:
                     transport.lost += 1
+                    if transport.then is not None:
+                        await transport.then()
                     raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "the answer was lost")
                 return answer
 
@@ -102,13 +106,40 @@ class LosesAnAnswer(GrpcTransport):
 async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster: InProcessCluster) -> None:
     """The request comes again, and its topic is not taken for somebody else's."""
     await cluster.start_broker(1)
-    transport = LosesAnAnswer()
+    transport = LosesAnAnswer(Controller["create_topic"])
     async with Admin(bootstrap(cluster), transport=transport) as admin:
         await admin.create_topic("t", partitions=2, replication_factor=1)
         assert transport.lost == 1
         with pytest.raises(ReplogError) as refused:
             await admin.create_topic("t", partitions=2, replication_factor=1)
     assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster: InProcessCluster) -> None:
+    """CT-19: that it is not there when the request comes again is what was wanted."""
+    await cluster.start_broker(1)
+    transport = LosesAnAnswer(Controller["delete_topic"])
+    async with Admin(bootstrap(cluster), transport=transport) as admin:
+        await admin.create_topic("t", replication_factor=1)
+        await admin.delete_topic("t")
+        assert transport.lost == 1
+        assert await admin.list_topics() == []
+
+
+async def test_a_deletion_that_is_sent_again_spares_a_new_topic_of_the_same_name(cluster: InProcessCluster) -> None:
+    """CT-19."""
+    await cluster.start_broker(1)
+    async with Admin(bootstrap(cluster)) as other:
+
+        async def make_it_anew() -> None:
+            await other.create_topic("t", partitions=2, replication_factor=1)
+
+        transport = LosesAnAnswer(Controller["delete_topic"], make_it_anew)
+        async with Admin(bootstrap(cluster), transport=transport) as admin:
+            await admin.create_topic("t", replication_factor=1)
+            await admin.delete_topic("t")
+        assert transport.lost == 1
+        assert len((await other.describe_topic("t")).partitions) == 2
 
 
 async def test_a_deleted_topic_is_gone(cluster: InProcessCluster) -> None:
