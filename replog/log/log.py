@@ -201,14 +201,9 @@ class Log:
             )
             self._writer.write(self.config, stamped, [head, memoryview(records)[HEADER_SIZE:]], marker)
             self._appended(stamped)
-        return AppendInfo(
-            stamped.base_offset,
-            stamped.last_offset,
-            stamped.max_timestamp,
-            NO_TIMESTAMP if append_time is None else append_time,
-            self.log_start_offset,
-            stamped.size,
-        )
+        first, last, greatest = stamped.base_offset, stamped.last_offset, stamped.max_timestamp
+        time = NO_TIMESTAMP if append_time is None else append_time
+        return AppendInfo(first, last, greatest, time, self.log_start_offset, stamped.size)
 
     def append_as_follower(self, records: Buffer) -> AppendInfo:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
@@ -315,6 +310,8 @@ class Log:
             return False
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
+            if self.durability.settled:  # nothing was there, but the checkpoint says more than is durable from now on
+                self.durability.cut(lambda: self.producers)
             return True
         with self._working:
             self._truncate_segments(offset)

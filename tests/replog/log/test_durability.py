@@ -132,6 +132,19 @@ def test_a_log_in_which_nothing_was_begins_elsewhere_at_once(tmp_path: Path) -> 
     assert open_log(tmp_path, clean=False, recovery_point=7).log_end_offset == 8
 
 
+def test_an_empty_log_that_is_cut_back_waits_until_the_checkpoint_says_so(tmp_path: Path) -> None:
+    """LG-10: what it takes in below the old recovery point would count as durable after a crash."""
+    log, asked = asking_log(tmp_path)
+    log.truncate_fully_and_start_at(7000)
+    lowered = list[int]()
+    log.on_recovery_point_lowered = lambda: lowered.append(log.recovery_point)
+    assert log.truncate_to(10)
+    assert (asked, log.durability.settled, log.log_end_offset) == ([10], False, 10)
+    log.flush()
+    assert (lowered, log.durability.settled) == ([10], True)
+    append(log, client_batch(b"x"))
+
+
 def test_what_is_hidden_is_hidden_for_good_once_it_is_settled(tmp_path: Path) -> None:
     log, _ = asking_log(tmp_path)
     append(log, *[client_batch(b"x")] * 3)
