@@ -85,7 +85,9 @@ class LogFlusher:
             flushed, error = logs[tp], failures.get(tp)
             if flushed.failure is not None:
                 continue  # deleted meanwhile, or moved: the disk is not to blame
-            if error is None:
+            if flushed.directory != task.directory:  # a copy that took its log's place: files were looked for in vain
+                self.ask(tp, flushed, task.up_to)
+            elif error is None:
                 flushed.durability.done(task)
                 self._done(tp, flushed)
             elif isinstance(error, LogStorageError):

@@ -98,6 +98,25 @@ async def test_a_flush_that_fails_is_a_failed_disk_and_acknowledges_nothing(
     assert (await cluster.produce(T0, batch(b"x"), acks=1))[0] == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+async def test_a_log_whose_directory_gets_another_name_during_its_flush_is_flushed_anew(
+    cluster: InProcessCluster, syncs: Syncs
+) -> None:
+    """§7.7: a copy takes its log's place. The disk is well, and what the thread did not find is not durable yet."""
+    broker = await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, flush_messages="1", segment_bytes="1024")
+    produced = [asyncio.create_task(cluster.produce(T0, batch(b"x" * 900), acks=1)) for _ in range(3)]
+    log = cluster.log(1, T0)
+    await eventually(lambda: syncs.begun.is_set() and log.log_end_offset == 3)
+    renamed = log.directory.with_name("u-0")
+    log.directory.rename(renamed)
+    log.renamed(renamed)
+    for segment in log._segments:
+        segment.close()
+    syncs.go_on.set()
+    assert [error for error, *_ in await asyncio.gather(*produced)] == [ErrorCode.NONE] * 3
+    assert not broker.failed
+
+
 async def call(work: Callable[[], object]) -> None:
     work()
 
