@@ -260,6 +260,7 @@ class Broker:
         try:
             if self._logs is not None:
                 if clean and not self._failure.done():
+                    log.info("closing logs", count=len(self._logs.logs))
                     await in_thread(partial(self._logs.close, self._lifecycle.broker_epoch))
                 else:
                     self._logs.abandon()

@@ -5,6 +5,7 @@ takes over what has come. After a crash in between there are replicas without re
 end, as after one behind it.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -15,13 +16,15 @@ from typing import NamedTuple
 from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.epoch_cache import LeaderEpochCache, save_all
-from replog.log.errors import NO_ROOM, LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import fsync_directory, fsync_path, has_records
-from replog.log.filesystem import sync_together
 from replog.log.loading import empty_log
 from replog.log.log import Log
 from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
+from replog.log.together import Together
 from replog.topic import TopicPartition
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NewReplica(NamedTuple):
@@ -76,21 +79,15 @@ class DirectoryChange:
 
     def _create(self) -> None:
         """All is written before the disk is first waited for, which then has most of it."""
-        for tp, replica in self.new.items():
-            try:
-                self.logs[tp] = begin_log(self.directory / tp.directory_name, replica)
-            except ReplogError as error:
-                self.failures[tp] = error
-        if sync_together(self.fd, len(self.logs)):
-            return
-        for tp, log in list(self.logs.items()):
-            try:
-                finish_log(log)
-            except ReplogError as error:
-                self.failures[tp] = error
-                del self.logs[tp]
-        with storage_errors(self.directory):
-            os.fsync(self.fd)
+        replicas = Together(self.new)
+        self.logs = replicas.each(lambda tp: begin_log(self.directory / tp.directory_name, self.new[tp]))
+        if not replicas.are_durable(self.fd):
+            replicas.each(lambda tp: finish_log(self.logs[tp]))
+            with storage_errors(self.directory):
+                os.fsync(self.fd)
+        self.failures = replicas.failures
+        for tp in self.failures:
+            self.logs.pop(tp, None)
 
     def abandon(self) -> None:
         """Let go of the files that were created."""

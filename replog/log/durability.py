@@ -94,6 +94,26 @@ class LogDurability:
                     self._log.on_recovery_point_lowered()
             self.done(task)
 
+    def begin_close(self) -> None:
+        """The first half of an orderly stop, in any thread (FN-3): what is in memory alone is written. It waits for the
+        disk only to settle a truncation, or if epochs are not saved."""
+        self._log.on_failure = lambda _: None  # it is raised
+        if not self.settled:
+            self.flush()
+        with self._working:
+            self._log.epochs.save()
+            self._snapshots.take(self._log.log_end_offset, self._log.producers)
+
+    def finish_close(self, *, durable: bool = False) -> None:
+        """The second: fsync everything, an empty active segment too, unless all that was written is `durable`."""
+        if not durable:
+            self.flush()
+            with self._working:
+                for segment in self._segments.since(self._log.recovery_point - 1):
+                    segment.flush()
+                self._snapshots.sync()
+        self._log.recovery_point = self._log.log_end_offset
+
     def flush_now(self) -> None:
         """The same where that cannot be left for later."""
         with self._working.no_way_back():  # what is in the log is not refused

@@ -9,19 +9,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
 
 from replog.errors import ReplogError
 from replog.log.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries
 from replog.log.errors import storage_errors
 from replog.log.files import fsync_directory, put_in_place, write_beside
-from replog.log.filesystem import sync_together
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
+from replog.log.together import Together
 
 EpochEntry = tuple[int, int]  # (leader epoch, offset of its first record)
 Entries = list[EpochEntry]
-
-T = TypeVar("T")
 
 _epoch = itemgetter(0)
 _start = itemgetter(1)
@@ -78,14 +75,15 @@ class LeaderEpochCache:
 
     def begin_save(self) -> Entries | None:
         """The first of three steps, for who saves many: write what was noted beside the file, and wait for no disk.
-        Returns what lies there, None if all is saved. Others may save meanwhile: each step takes what it finds."""
+        Returns what is on its way then, None if all is saved. Others may save meanwhile: each step takes what it finds.
+        """
         with self._saving, storage_errors(self.path):
             entries = self._entries  # the loop may note more meanwhile
-            if entries is not self._saved and entries is not self._begun:
+            if all(entries is not known for known in (self._saved, self._begun, self._placed)):
                 self._begun = None  # until it is whole
                 write_beside(self.path, format_entries(entries))
                 self._begun = entries
-            return self._begun
+            return self._begun or self._placed
 
     def put_in_place(self, durable: Entries | None = None) -> None:
         """The second: give it its name, after an fsync if it is not what is `durable` there already."""
@@ -185,25 +183,11 @@ class LeaderEpochCache:
 
 
 def save_all(caches: Iterable[LeaderEpochCache], fd: int) -> dict[LeaderEpochCache, ReplogError]:
-    """`save` each; all are written before the first is waited for, and very many share the waits for the file system of
-    `fd`. Those that could not be saved, and why."""
-    failures: dict[LeaderEpochCache, ReplogError] = {}
-    left = dict.fromkeys(caches)
-
-    def each(step: Callable[[LeaderEpochCache], T]) -> dict[LeaderEpochCache, T]:
-        done = {}
-        for cache in left:
-            try:
-                done[cache] = step(cache)
-            except ReplogError as error:
-                failures[cache] = error
-        for cache in failures:
-            left.pop(cache, None)
-        return done
-
-    written = each(LeaderEpochCache.begin_save)
-    durable = written if sync_together(fd, len(written)) else {}
-    each(lambda cache: cache.put_in_place(durable.get(cache)))
-    durable = durable if durable and sync_together(fd, len(left)) else {}
-    each(lambda cache: cache.finish_save(durable.get(cache)))
-    return failures
+    """`save` each, together: they are on the file system of `fd`. Those that could not be saved, and why."""
+    together = Together(caches)
+    written = together.each(LeaderEpochCache.begin_save)
+    durable = written if together.are_durable(fd) else {}
+    together.each(lambda cache: cache.put_in_place(durable.get(cache)))
+    durable = durable if durable and together.are_durable(fd) else {}
+    together.each(lambda cache: cache.finish_save(durable.get(cache)))
+    return together.failures

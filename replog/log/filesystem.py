@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 
 SINCE = (5, 8)  # the version of Linux from which on it reports what could not be written
-MANY = 300  # logs from which on one wait is cheaper, though it may be for seconds of what others have written
 
 
 def _find() -> Callable[[int], int] | None:
@@ -27,8 +26,3 @@ def sync_filesystem(fd: int) -> bool:
     """Make all durable that was written to the file system of this file since it was opened. False if the system cannot
     do that, or if something was lost, be it another's: then each fsync has to tell."""
     return _syncfs is not None and _syncfs(fd) == 0
-
-
-def sync_together(fd: int, count: int) -> bool:
-    """The same for what was written of so many logs, if they are many. False: each fsync is still to be done."""
-    return count >= MANY and sync_filesystem(fd)

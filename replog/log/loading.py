@@ -172,6 +172,8 @@ class SegmentLoader:
         limit = following[0] if following else MAX_OFFSET
         self._producers.begin(self.segments, segment.base_offset)
         removed = recover(segment, self._config, self._epoch, self._producers, limit=limit, check_crc=check_crc)
+        if removed or following:  # a cut before anything is appended (LG-10); the active segment is recovered anew
+            segment.flush()
         if removed:
             self._report(
                 f"{segment.path}: {removed} bytes after offset {segment.next_offset - 1} were unsound and are cut off"

@@ -399,14 +399,9 @@ class Log:
 
     def close(self) -> None:
         """An orderly stop, in any thread: everything is fsynced, an empty active segment too (FN-3)."""
-        self.on_failure = lambda _: None  # it is raised
         if self.failure is None:
-            self.flush()
-            with self._working:
-                self.epochs.save()
-                for segment in self._segments.since(self.recovery_point - 1):
-                    segment.flush()
-                self._snapshots.take(self.log_end_offset, self.producers)
+            self.durability.begin_close()
+            self.durability.finish_close()
         self.abandon()
 
     def abandon(self) -> None:

@@ -34,6 +34,7 @@ from replog.log.files import fsync_directory, has_records, open_fd
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
 from replog.log.partition_metadata import DamagedTopicId, format_topic_id, read_topic_id
+from replog.log.together import Together
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
 
 MAX_FILE_NAME = 255
@@ -414,21 +415,19 @@ class LogManager:
 
         If a log cannot be closed the others are, no marker is written, and its error is raised.
         """
-        failure: ReplogError | None = None
+        logs = Together(self._all().values())
         try:
-            for log in self._all().values():
-                failure = log.failure or failure
-                try:
-                    log.close()
-                except (LogStorageError, TooManyOpenFiles) as error:
-                    failure = error
+            save_all((log.epochs for log in self._unsaved), self._held[1])  # what fails fails again
+            logs.each(lambda log: log.durability.begin_close())
+            durable = logs.are_durable(self._held[1])
+            logs.each(lambda log: log.durability.finish_close(durable=durable))
             self.checkpoint_all()
-            if failure is None and (self.clean or (self._loaded and not self.failed)):
+            if not logs.failures and (self.clean or (self._loaded and not self.failed)):
                 with storage_errors(self.directory):
                     write_marker(self.directory, broker_epoch, self._log_dirs)
         finally:
             self.abandon()
-        if failure is not None:
+        for failure in logs.failures.values():
             raise failure
 
     def abandon(self) -> None:

@@ -35,11 +35,11 @@ def recover(
     limit: int = MAX_OFFSET,
     check_crc: bool = True,
 ) -> int:
-    """Keep the sound batches at the front, cut the rest, rebuild the indexes, fsync. Returns the bytes removed.
+    """Keep the sound batches at the front, cut the rest, rebuild the indexes. Returns the bytes removed.
 
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none; with holes, no batch may reach
     beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. `producers` follow the
-    batches, from their state before the segment. The segment is left unsealed.
+    batches, from their state before the segment. The segment is left unsealed, and not flushed.
     """
     end = segment.file.size()
     for index in segment.indexes:
@@ -53,7 +53,6 @@ def recover(
         producers.followed(segment.next_offset)
     else:
         segment.truncate_to(suspect)
-    segment.flush()
     return end - segment.size
 
 

@@ -71,7 +71,7 @@ class LogWriter:
     def start_segment(self, base_offset: int) -> None:
         """Go on in a new segment; what is known of the producers by then lies beside it (LG-5)."""
         self._segments.start(base_offset)
-        self._snapshots.take(base_offset, self.producers, fsync=False)  # the next flush does it
+        self._snapshots.take(base_offset, self.producers)  # the next flush makes it durable
 
     def _add(self, config: TopicConfig, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
         """An aborted transaction is noted in the segment that holds its marker (IX-19)."""

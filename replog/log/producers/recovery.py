@@ -1,12 +1,11 @@
 """Producer state from the files of a partition: snapshots, and the batches behind them (PS-7 to PS-10)."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from replog.log.batch import CONTROL, BatchHeader
 from replog.log.errors import CorruptRecord, CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, open_fd, segment_file_name, write_exactly
+from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, fsync_path, make_file, segment_file_name
 from replog.log.producers.control import EndTransactionMarker, marker_or_none
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
 from replog.log.producers.state import ProducerStateManager
@@ -31,15 +30,21 @@ class ProducerSnapshots:
     def path(self, offset: int) -> Path:
         return self.directory / segment_file_name(offset, SNAPSHOT_SUFFIX)
 
-    def take(self, offset: int, producers: ProducerStateManager, *, fsync: bool = True) -> None:
+    def take(self, offset: int, producers: ProducerStateManager) -> None:
         """Write the state as of `offset`, unless that is not beyond the latest snapshot (PS-8).
 
-        Written in place: one that a crash tears is found by its CRC, and an older one is used.
+        Written in place, and nobody waits for the disk: one that a crash takes or tears is found by its CRC, and an
+        older one is used.
         """
-        if offset <= self._latest:
-            return
-        self._write(offset, producers.snapshot_entries(), fsync=fsync)
-        self._latest = offset
+        if offset > self._latest:
+            self._write(offset, producers.snapshot_entries())
+            self._latest = offset
+
+    def sync(self) -> None:
+        """Make the latest one durable, and the names of all."""
+        if self.exist:
+            fsync_path(self.path(self._latest))
+        fsync_directory(self.directory)
 
     def add(self, entries: Sequence[ProducerSnapshotEntry]) -> None:
         """To every snapshot, durably: of producers that wrote before all of them."""
@@ -48,18 +53,11 @@ class ProducerSnapshots:
                 known = read_snapshot(self.path(offset))
             except CorruptSnapshot:
                 continue
-            self._write(offset, [*known, *entries], fsync=True)
+            self._write(offset, [*known, *entries])
+            fsync_path(self.path(offset))
 
-    def _write(self, offset: int, entries: Sequence[ProducerSnapshotEntry], *, fsync: bool) -> None:
-        fd = open_fd(self.path(offset), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            write_exactly(fd, format_snapshot(entries), 0)
-            if fsync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        if fsync:
-            fsync_directory(self.directory)
+    def _write(self, offset: int, entries: Sequence[ProducerSnapshotEntry]) -> None:
+        make_file(self.path(offset), format_snapshot(entries))
 
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
         """The newest usable snapshot in [log start, end], its offset first; else none as of the log start.
@@ -167,8 +165,6 @@ def rebuild(
     segments: Sequence[Segment],
     log_start_offset: int,
     end_offset: int,
-    *,
-    fsync: bool = True,
 ) -> None:
     """Set the state to that at `end_offset`: from the newest usable snapshot up to there, and the batches behind it
     (PS-10).
@@ -183,7 +179,7 @@ def rebuild(
         if segment.next_offset <= start or segment.base_offset >= end_offset:
             continue
         if segment.base_offset in last_two and segment.base_offset > start:
-            snapshots.take(segment.base_offset, producers, fsync=fsync)
+            snapshots.take(segment.base_offset, producers)
         replay(segment, producers, start, end_offset)
 
 
@@ -202,8 +198,8 @@ def cut_back(
     """
     snapshots.keep_only(log_start_offset, end_offset)
     if not none_known:
-        rebuild(cut, snapshots, segments, log_start_offset, end_offset, fsync=False)
-    snapshots.take(end_offset, cut, fsync=False)  # the flush that this is part of does it
+        rebuild(cut, snapshots, segments, log_start_offset, end_offset)
+    snapshots.take(end_offset, cut)
     return cut
 
 

@@ -14,7 +14,6 @@ from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
 from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
-from replog.log.filesystem import MANY as MANY_REPLICAS
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
 from tests.replog.log.moving import CONFIG, ID, PAIR, TP, start
@@ -91,62 +90,6 @@ def test_the_replicas_of_one_change_share_the_fsync_of_their_directory(directori
     with fsyncs() as synced:
         carried_out(directories, directories.plan([], others, {}))
     assert len(synced) == 3 * len(MANY) + 1
-
-
-@pytest.mark.parametrize("answer", [True, False])
-def test_very_many_replicas_share_one_wait_for_the_file_system_or_wait_for_each(
-    directories: LogDirectories, monkeypatch: pytest.MonkeyPatch, answer: bool
-) -> None:
-    """The system may not offer that, or something of another's may be lost: then every fsync tells."""
-    disk, there = directories.managers[0].directory, list[int]()
-
-    def sync(fd: int) -> bool:
-        assert os.readlink(f"/proc/self/fd/{fd}") == str(disk)
-        there.append(sum(path.stat().st_size > 0 for path in disk.glob("*/*")))
-        return answer
-
-    monkeypatch.setattr(filesystem, "sync_filesystem", sync)
-    many = {TopicPartition("t", number): NewReplica(ID, CONFIG, leads_in=0) for number in range(MANY_REPLICAS)}
-    with fsyncs() as synced:
-        carried_out(directories, directories.plan([], many, {}))
-    assert there == [2 * len(many)], "topic ids and epochs, written before anything is waited for"
-    assert len(synced) == (0 if answer else 3 * len(many) + 1)
-    assert len(directories.logs) == len(many)
-
-
-@pytest.mark.parametrize("answers", [[True, True], [True, False], [False]])
-def test_very_many_new_leaders_share_two_waits_for_the_file_system_or_wait_for_each(
-    directories: LogDirectories, monkeypatch: pytest.MonkeyPatch, answers: list[bool]
-) -> None:
-    """An election wave: thousands of epochs, two fsyncs each, kept a broker from its new roles for twenty seconds."""
-    many = {TopicPartition("t", number): NewReplica(ID, CONFIG) for number in range(MANY_REPLICAS)}
-    carried_out(directories, directories.plan([], many, {}))
-    disk, left, there = directories.managers[0].directory, list(answers), list[tuple[int, int]]()
-
-    def sync(fd: int) -> bool:
-        there.append((len(list(disk.glob("*/*.tmp"))), len(list(disk.glob("*/leader-epoch-checkpoint")))))
-        return left.pop(0)
-
-    monkeypatch.setattr(filesystem, "sync_filesystem", sync)
-    with fsyncs() as synced:
-        carried_out(directories, directories.plan([], {}, dict.fromkeys(many, 3)))
-    assert there == [(len(many), 0), (0, len(many))][: len(answers)], "contents first, then names"
-    assert len(synced) == (2 - answers.count(True)) * len(many)
-    assert {LeaderEpochCache.load(path).entries for path in disk.glob("*/leader-epoch-checkpoint")} == {((3, 0),)}
-
-
-def test_what_another_wrote_after_the_wait_for_the_file_system_is_waited_for(tmp_path: Path) -> None:
-    """The names of its epochs must not come before their content is durable."""
-    cache = LeaderEpochCache(tmp_path / "leader-epoch-checkpoint")
-    cache.assign(1, 0)
-    durable = cache.begin_save()
-    cache.assign(2, 5)
-    cache.begin_save()
-    with fsyncs() as synced:
-        cache.put_in_place(durable)
-        cache.finish_save(durable)
-    assert synced == [f"{cache.path}.tmp", str(tmp_path)]
-    assert LeaderEpochCache.load(cache.path).entries == ((1, 0), (2, 5))
 
 
 def test_linux_offers_one_wait_for_a_file_system_and_says_when_it_failed(tmp_path: Path) -> None:

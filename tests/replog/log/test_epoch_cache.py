@@ -7,6 +7,7 @@ import pytest
 from replog.log.checkpoint import DamagedCheckpoint
 from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
 from replog.log.errors import LogStorageError
+from tests.replog.log.test_changes import fsyncs
 
 C = ((2, 10), (4, 15), (7, 40))
 Entries = tuple[EpochEntry, ...]
@@ -171,3 +172,17 @@ def test_what_the_disk_did_not_take_is_saved_the_next_time(tmp_path: Path) -> No
     (tmp_path / "leader-epoch-checkpoint.tmp").rmdir()
     cache.save()
     assert LeaderEpochCache.load(cache.path).entries == ((1, 10), (2, 20))
+
+
+def test_what_another_wrote_after_the_wait_for_the_file_system_is_waited_for(tmp_path: Path) -> None:
+    """The names of its epochs must not come before their content is durable."""
+    cache = LeaderEpochCache(tmp_path / "leader-epoch-checkpoint")
+    cache.assign(1, 0)
+    durable = cache.begin_save()
+    cache.assign(2, 5)
+    cache.begin_save()
+    with fsyncs() as synced:
+        cache.put_in_place(durable)
+        cache.finish_save(durable)
+    assert synced == [f"{cache.path}.tmp", str(tmp_path)]
+    assert LeaderEpochCache.load(cache.path).entries == ((1, 0), (2, 5))
