@@ -12,6 +12,7 @@ from enum import Enum
 from math import inf
 
 from replog.client.accumulator import DeliveryFailed, RecordMetadata
+from replog.client.sender import TOO_LARGE
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
 
@@ -126,6 +127,7 @@ class History:
 
     sends: list[Send] = field(default_factory=list)
     acknowledgements: list[Send] = field(default_factory=list)  # the OK ones, in the order of their answers
+    answers: list[Send] = field(default_factory=list)  # of leaders: these, and refusals of what is too large
     reads: list[Poll | Seek] = field(default_factory=list)
     latest: list[Latest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
@@ -142,9 +144,12 @@ class History:
         """Call it in the same step in which the producer's answer came."""
         send.outcome, send.offset, send.completed_s = Outcome.OK, where.offset, now_s
         self.acknowledgements.append(send)
+        self.answers.append(send)
 
     def failed(self, send: Send, error: ReplogError, now_s: float) -> None:
         """`DeliveryFailed` says what is known; any other error came before the record was in a batch."""
         unknown = isinstance(error, DeliveryFailed) and error.may_be_appended
         send.outcome, send.completed_s = Outcome.UNKNOWN if unknown else Outcome.FAILED, now_s
         send.error = str(error)
+        if error.code in TOO_LARGE:
+            self.answers.append(send)

@@ -11,7 +11,8 @@ A group of replicas could serve a partition while
   nothing is asked then.
 
 If one group could for `BOUND_S` without a break, and a producer that reaches all of it has waited as long for an
-acknowledgement of anything it sent there with acks=all, the cluster is stuck in the midst of faults (live).
+acknowledgement of anything it sent there with acks=all, or a leader's word that it is too large, the cluster is stuck
+in the midst of faults (live).
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from cluster.controller.broker_events import MIN_INSYNC_REPLICAS
 from cluster.controller.resignations import heirs
 from cluster.simulation.checks.violation import Violation
 from cluster.simulation.cluster import SimulatedCluster
-from cluster.simulation.history import History, Outcome
+from cluster.simulation.history import History
 from cluster.simulation.kernel import Kernel
 from cluster.simulation.members import CONTROLLER
 from cluster.simulation.process import RUNNING
@@ -47,7 +48,7 @@ class Serving:
         self._history: History = workload.history
         self._since: dict[Group, float] = {}
         self._waiting: dict[tuple[str, TopicPartition], float] = {}  # since the first send after the last answer
-        self._sends = self._acknowledgements = 0  # of the history's, so many are known
+        self._sends = self._answers = 0  # of the history's, so many are known
         self._over = False
 
     def begin(self) -> None:
@@ -77,13 +78,14 @@ class Serving:
                 )
 
     def _follow_history(self) -> None:
-        sends, answers = self._history.sends, self._history.acknowledgements
-        for send in answers[self._acknowledgements :]:
+        sends, answers = self._history.sends, self._history.answers
+        answered = dict.fromkeys(answers[self._answers :])
+        for send in answered:
             self._waiting.pop((_process(send.client), send.partition), None)
         for send in sends[self._sends :]:
-            if send.acks == -1 and send.outcome is not Outcome.OK:
+            if send.acks == -1 and send not in answered:
                 self._waiting.setdefault((_process(send.client), send.partition), send.invoked_s)
-        self._acknowledgements, self._sends = len(answers), len(sends)
+        self._answers, self._sends = len(answers), len(sends)
 
     def _groups(self) -> Iterator[Group]:
         cluster = self._cluster

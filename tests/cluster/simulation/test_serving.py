@@ -35,6 +35,17 @@ def test_a_wait_beyond_the_bound_is_told_with_who_could_have_served(
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("seed", [5, 11])
+def test_a_leader_that_refuses_a_record_for_its_size_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Where nothing fails, nobody waits for a second; but a producer may send nothing else for that long."""
+    monkeypatch.setattr(serving, "BOUND_S", 1.0)
+    outcome = simulate(seed, replace(PROFILES["calm"], trouble_s=(20.0, 20.0)), tmp_path)
+    assert not outcome.failed, outcome.text
+
+
+@pytest.mark.processes
 def test_isr_20_a_leader_that_stays_though_it_hears_none_of_those_who_could_lead_is_noticed(tmp_path: Path) -> None:
     """ISR-20: its controller hears it, so nobody but itself can tell that it had better lead no more."""
     faults = {Fault.ISOLATE_FROM_BROKERS: 4.0}

@@ -199,8 +199,8 @@ def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation,
 _fetch_as_consumer = PartitionLeader.fetch_as_consumer
 
 
-def _list_uncommitted(self: PartitionLeader, timestamp: int, isolation: Isolation, *arguments: Any) -> Any:
-    return _list_offset_of_leader(self, timestamp, Isolation.LOG_END, *arguments)
+def _list_uncommitted(self: PartitionLeader, timestamp: int, isolation: Isolation, *arguments: Any, **how: Any) -> Any:
+    return _list_offset_of_leader(self, timestamp, Isolation.LOG_END, *arguments, **how)
 
 
 _list_offset_of_leader = PartitionLeader.list_offset
