@@ -2,7 +2,10 @@
 
 An answer is read only when there is room for it, and holds its room until its reader has taken it. So readers that do
 not read keep this much memory busy and no more, however many they are. As room gets scarce answers get smaller; who
-finds none waits in line, for a bounded time.
+finds none waits in line, and is sent away after a while.
+
+However many readers ask at once, producers and replicas have the event loop in between: one answer is begun in each
+pass of it, and whoever is sent away is so some milliseconds after the one before.
 """
 
 import asyncio
@@ -11,7 +14,9 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 SMALLEST_SHARE = 64 << 10  # bytes: what the last ones get; less is not worth a message
-LARGEST_PART = 4  # a share is at most one part in so many of what is left, so that one reader cannot have it all
+LARGEST_PART = 16  # a share is at most one part in so many of what is left, so that one reader cannot have it all
+ROOM_WAIT_S = 1.0  # in line
+SENT_AWAY_EVERY_S = 0.005
 
 
 class Share:
@@ -27,18 +32,31 @@ class Share:
         self.size = size
 
 
+class Place:
+    """In line."""
+
+    def __init__(self, wanted: int, wait_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.wanted = wanted
+        self.until_s = loop.time() + wait_s
+        self.granted: asyncio.Future[int] = loop.create_future()
+
+
 class Budget:
     """`capacity` bytes. `used` exceeds them only by first batches that were larger than their share."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, wait_s: float = ROOM_WAIT_S) -> None:
         self.capacity = capacity
         self.used = 0
-        self._line: deque[tuple[int, asyncio.Future[int]]] = deque()
+        self._wait_s = wait_s
+        self._line: deque[Place] = deque()
+        self._has_granted = False  # in this pass of the event loop
+        self._sending_away: asyncio.TimerHandle | None = None
 
     @contextlib.asynccontextmanager
-    async def share(self, wanted: int, wait_s: float) -> AsyncIterator[Share]:
-        """At most `wanted` bytes, at least one, for the time of the block; none after `wait_s` in line."""
-        share = Share(self, await self._take(max(1, wanted), wait_s))
+    async def share(self, wanted: int) -> AsyncIterator[Share]:
+        """At most `wanted` bytes, at least one, for the time of the block; none after a while in line."""
+        share = Share(self, await self._take(max(1, wanted)))
         try:
             yield share
         finally:
@@ -46,38 +64,57 @@ class Budget:
 
     def change(self, amount: int) -> None:
         self.used += amount
-        while self._line and self._has_room(self._line[0][0]):
-            wanted, turn = self._line.popleft()
-            turn.set_result(self._grant(wanted))
+        self._serve()
 
-    async def _take(self, wanted: int, wait_s: float) -> int:
-        if not self._line and self._has_room(wanted):
+    async def _take(self, wanted: int) -> int:
+        if not self._line and self._can_grant(wanted):
             return self._grant(wanted)
-        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        place = (wanted, turn)
+        place = Place(wanted, self._wait_s)
         self._line.append(place)
+        self._send_away_later()
         try:
-            await asyncio.wait([turn], timeout=wait_s)
+            await asyncio.wait([place.granted])  # which is not cancelled with this
         except asyncio.CancelledError:
-            self.change(-self._leave(place))
+            if place.granted.done():
+                self.change(-place.granted.result())
+            else:
+                self._line.remove(place)
+                self._serve()  # who comes next may want less
             raise
-        return self._leave(place)
+        return place.granted.result()
 
-    def _leave(self, place: tuple[int, asyncio.Future[int]]) -> int:
-        """What was granted; nothing to one who still stands in line."""
-        if place[1].done():
-            return place[1].result()
-        self._line.remove(place)
-        self.change(0)  # who comes next may want less
-        return 0
+    def _serve(self) -> None:
+        """Who is first in line, if there is room."""
+        if self._line and self._can_grant(self._line[0].wanted):
+            place = self._line.popleft()
+            place.granted.set_result(self._grant(place.wanted))
 
-    def _has_room(self, wanted: int) -> bool:
-        return self.capacity - self.used >= min(wanted, SMALLEST_SHARE, self.capacity)
+    def _can_grant(self, wanted: int) -> bool:
+        return not self._has_granted and self.capacity - self.used >= min(wanted, SMALLEST_SHARE, self.capacity)
 
     def _grant(self, wanted: int) -> int:
+        self._has_granted = True
+        asyncio.get_running_loop().call_soon(self._on_next_pass)
         granted = min(wanted, max(SMALLEST_SHARE, (self.capacity - self.used) // LARGEST_PART))
         self.used += granted
         return granted
+
+    def _on_next_pass(self) -> None:
+        self._has_granted = False
+        self._serve()
+
+    def _send_away_later(self) -> None:
+        if self._line and self._sending_away is None:
+            loop = asyncio.get_running_loop()
+            at_s = max(self._line[0].until_s, loop.time() + SENT_AWAY_EVERY_S)
+            self._sending_away = loop.call_at(at_s, self._send_away)
+
+    def _send_away(self) -> None:
+        self._sending_away = None
+        if self._line and self._line[0].until_s <= asyncio.get_running_loop().time():
+            self._line.popleft().granted.set_result(0)
+            self._serve()
+        self._send_away_later()
 
 
 class Held:

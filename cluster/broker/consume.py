@@ -8,8 +8,6 @@ from cluster.broker.replica_manager import ReplicaManager
 from leader.consumer_session import ConsumerSession
 from replog.fetch import SessionRequest, SessionResponse
 
-ROOM_WAIT_S = 1.0  # how long a fetch waits for room for its answer
-
 
 class ConsumerStream:
     """Its session, one request at a time."""
@@ -38,14 +36,14 @@ class ConsumerStream:
         self._ready.clear()
         manager, session = self._manager, self._session
         most = min(request.max_bytes, manager.config.fetch_max_bytes)
-        async with manager.answers.share(most, ROOM_WAIT_S) as share:
+        async with manager.answers.share(most) as share:
             response = session.on_request(request, manager.clock.monotonic_ms(), share.size)
             if response is not None:
                 share.resize(response.size)
                 yield response
                 return
         await self._wait()
-        async with manager.answers.share(most, ROOM_WAIT_S) as share:
+        async with manager.answers.share(most) as share:
             response = session.answer(manager.clock.monotonic_ms(), share.size)
             share.resize(response.size)
             yield response

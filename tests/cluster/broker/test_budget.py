@@ -4,17 +4,18 @@ import asyncio
 
 import pytest
 
-from cluster.broker.budget import LARGEST_PART, SMALLEST_SHARE, Budget
+from cluster.broker.budget import LARGEST_PART, SENT_AWAY_EVERY_S, SMALLEST_SHARE, Budget
 
 MIB = 1 << 20
+LONG_S = 60.0
 
 
-async def hold(budget: Budget, wanted: int, wait_s: float = 60) -> tuple[int, "asyncio.Task[None]"]:
+async def hold(budget: Budget, wanted: int) -> tuple[int, "asyncio.Task[None]"]:
     """The share that a reader gets who keeps it until its task is cancelled."""
     got: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def keep() -> None:
-        async with budget.share(wanted, wait_s) as share:
+        async with budget.share(wanted) as share:
             got.set_result(share.size)
             await asyncio.Event().wait()
 
@@ -30,7 +31,7 @@ async def end(*tasks: "asyncio.Task[None]") -> None:
 
 
 async def test_shares_get_smaller_as_room_gets_scarce_and_never_exceed_the_budget() -> None:
-    budget = Budget(64 * MIB)
+    budget = Budget(64 * MIB, LONG_S)
     sizes, holders = [], []
     while budget.capacity - budget.used >= SMALLEST_SHARE:
         size, task = await hold(budget, 64 * MIB)
@@ -44,12 +45,12 @@ async def test_shares_get_smaller_as_room_gets_scarce_and_never_exceed_the_budge
 
 
 async def test_who_finds_no_room_waits_in_order_and_gets_what_is_given_back() -> None:
-    budget = Budget(SMALLEST_SHARE)
+    budget = Budget(SMALLEST_SHARE, LONG_S)
     _, first = await hold(budget, MIB)
     order: list[str] = []
 
     async def wait(name: str) -> None:
-        async with budget.share(MIB, 60) as share:
+        async with budget.share(MIB) as share:
             assert share.size == SMALLEST_SHARE
             order.append(name)
 
@@ -66,34 +67,65 @@ async def test_who_finds_no_room_waits_in_order_and_gets_what_is_given_back() ->
 
 
 async def test_who_waited_in_vain_gets_nothing_and_leaves_nothing() -> None:
-    budget = Budget(SMALLEST_SHARE)
+    budget = Budget(SMALLEST_SHARE, 0.01)
     _, holder = await hold(budget, MIB)
-    async with budget.share(MIB, 0.01) as share:
+    async with budget.share(MIB) as share:
         assert share.size == 0
         assert budget.used == SMALLEST_SHARE
     await end(holder)
     assert budget.used == 0
-    async with budget.share(10, 0) as share:
+    async with budget.share(10) as share:
         assert share.size == 10
 
 
 async def test_a_first_batch_larger_than_its_share_counts_in_full_until_it_is_taken() -> None:
-    budget = Budget(MIB)
-    async with budget.share(MIB, 60) as share:
+    budget = Budget(MIB, 0.01)
+    async with budget.share(MIB) as share:
         share.resize(5 * MIB)
         assert budget.used == 5 * MIB
-        async with budget.share(1, 0) as other:
+        async with budget.share(1) as other:
             assert other.size == 0
     assert budget.used == 0
 
 
+async def test_answers_of_many_who_ask_at_once_are_begun_one_in_each_pass_of_the_event_loop() -> None:
+    budget = Budget(64 * MIB, LONG_S)
+    begun, passes = [], 0
+
+    async def ask() -> None:
+        async with budget.share(1):
+            begun.append(passes)
+
+    asking = [asyncio.create_task(ask()) for _ in range(100)]
+    while len(begun) < 100:
+        await asyncio.sleep(0)
+        passes += 1
+    assert len(set(begun)) == 100, begun
+    await asyncio.gather(*asking)
+
+
+async def test_of_many_who_waited_in_vain_each_is_sent_away_a_while_after_the_one_before() -> None:
+    budget = Budget(SMALLEST_SHARE, 0.01)
+    _, holder = await hold(budget, MIB)
+    left_at: list[float] = []
+
+    async def wait() -> None:
+        async with budget.share(MIB) as share:
+            assert share.size == 0
+            left_at.append(asyncio.get_running_loop().time())
+
+    await asyncio.gather(*(wait() for _ in range(20)))
+    assert left_at[-1] - left_at[0] >= 19 * SENT_AWAY_EVERY_S * 0.9, left_at
+    await end(holder)
+
+
 @pytest.mark.parametrize("granted_first", [True, False])
 async def test_a_cancelled_wait_gives_back_what_it_was_just_granted(granted_first: bool) -> None:
-    budget = Budget(SMALLEST_SHARE)
+    budget = Budget(SMALLEST_SHARE, LONG_S)
     _, holder = await hold(budget, MIB)
 
     async def wait() -> None:
-        async with budget.share(MIB, 60):
+        async with budget.share(MIB):
             raise AssertionError("not reached")
 
     waiting = asyncio.create_task(wait())
