@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
+import grpc.aio
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.contenders import CONTROLLER, broker_name
@@ -27,6 +28,7 @@ from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method
+from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
@@ -93,12 +95,21 @@ def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchReque
 # -- attacks that hold on
 
 
+class DeafChannel(GrpcChannel):
+    """Takes nothing that it does not read, besides 64 KiB a stream. Other channels take megabytes: gRPC measures what
+    the way holds, and has so much sent ahead."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.aio.insecure_channel(address, options=(*CHANNEL_OPTIONS, ("grpc.http2.bdp_probe", 0)))
+
+
 @contextlib.asynccontextmanager
 async def unread(
     address: str, method: Method, streams: int, connections: int, requests: Iterable[object] = ()
 ) -> AsyncIterator[list[Stream]]:
     """Streams that ask and do not read."""
-    channels = [GrpcChannel(address) for _ in range(connections)]
+    channels = [DeafChannel(address) for _ in range(connections)]
     opened: list[Stream] = []
     try:
         for number in range(streams):
