@@ -7,7 +7,8 @@ from pathlib import Path
 
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.errors import CorruptSnapshot, LogStorageError
-from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id
+from replog.log.files import has_records
+from replog.log.partition_metadata import PARTITION_METADATA, DamagedTopicId, read_topic_id
 from replog.log.producers.snapshot import read_snapshot
 from replog.log.verify.batches import Continuity
 from replog.log.verify.epochs import EpochCheck
@@ -89,7 +90,8 @@ def check_topic_id(directory: Path) -> Iterator[Finding]:
         if read_topic_id(directory) is None:
             yield Kind.NO_TOPIC_ID.at(path, "there is no such file")
     except LogStorageError as error:
-        yield Kind.MALFORMED.at(path, error.message)
+        torn = isinstance(error, DamagedTopicId) and not has_records(directory)  # a broker begins it anew
+        yield (Kind.NO_TOPIC_ID if torn else Kind.MALFORMED).at(path, error.message)
 
 
 def check_snapshot_file(path: Path) -> Iterator[Finding]:

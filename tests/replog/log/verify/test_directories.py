@@ -105,6 +105,14 @@ def test_a_malformed_partition_metadata(data: Path, flights: Path) -> None:
     assert faults(data) == [("MALFORMED", "partition.metadata", None, None)]
 
 
+def test_what_a_crash_left_of_a_creation(data: Path) -> None:
+    """A broker passes it over, and begins it anew if there is still such a topic (swarm 800132)."""
+    for content in ("version: 0\ntopic_id: tq-rkqfMOu2", ""):
+        (data / "torn-0").mkdir(exist_ok=True)
+        (data / "torn-0" / "partition.metadata").write_text(content)
+        assert (faults(data), notes(data)) == ([], [("NO_TOPIC_ID", "partition.metadata", None, None)])
+
+
 @pytest.mark.parametrize(
     ("name", "offset", "clean", "expected"),
     [
