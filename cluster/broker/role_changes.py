@@ -138,10 +138,10 @@ class RoleChanges:
             if is_new:
                 config = topic_config(topic.name, topic.configs)
                 new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
-                self._logs.plan([], {tp: new}, {}, change)
+                self._logs.plan_creation(tp, new, change)
             elif leads and state.leader_epoch > self._led_epoch(tp):
                 self._fetchers.stop(tp)  # no follower append may follow the epoch's start (§2.3 step 3)
-                self._logs.plan([], {}, {tp: state.leader_epoch}, change)
+                self._logs.plan_leadership(tp, state.leader_epoch, change)
         tell_each(log.info, "deleting replica", [{"partition": str(tp)} for tp in gone])
         return change
 
@@ -150,7 +150,7 @@ class RoleChanges:
         self._fetchers.stop(tp)
         if self._manager.hosted.pop(tp, None) is not None:
             self._manager.check_now(tp)
-        self._logs.plan([tp], {}, {}, change)
+        self._logs.plan_deletion(tp, change)
 
     def _led_epoch(self, tp: TopicPartition) -> int:
         hosted = self._manager.hosted.get(tp)

@@ -1,8 +1,8 @@
 """What one change of metadata does to a broker's files: replicas that go, that come, and that begin to lead.
 
-`LogDirectories.plan` makes a `LogChange`, its `run` waits for the disks, in any thread, and `LogDirectories.commit`
-takes over what has come. After a crash in between there are replicas without records, or epochs that begin at the log
-end, as after one behind it.
+`LogDirectories` plans a `LogChange`, its `run` waits for the disks, in any thread, and `LogDirectories.commit` takes
+over what has come. After a crash in between there are replicas without records, or epochs that begin at the log end, as
+after one behind it.
 """
 
 import errno

@@ -12,7 +12,7 @@ directories of a partition's plain name, and never none.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from replog.config import TopicConfig
@@ -142,32 +142,23 @@ class LogDirectories:
 
     # -- replicas
 
-    def plan(
-        self,
-        gone: Iterable[TopicPartition],
-        new: Mapping[TopicPartition, NewReplica],
-        leading: Mapping[TopicPartition, int],
-        change: LogChange | None = None,
-    ) -> LogChange:
-        """Replicas that go, and are not here any more from now on; that come, as others of the same name perhaps; and
-        that lead in a new epoch, which begins at the log end: none of them may be appended to before it is durable.
+    def plan_deletion(self, tp: TopicPartition, change: LogChange) -> None:
+        """It goes, with a copy in the making, and is not here any more from now on."""
+        for manager in (self._home(tp), self._future_home(tp)):
+            if manager is not None:
+                manager.plan_deletion(tp, self._part(change, manager))
 
-        All of that is added to `change`, if there is one already.
-        """
-        change = LogChange() if change is None else change
-        for tp in gone:
-            for manager in (self._home(tp), self._future_home(tp)):
-                if manager is not None:
-                    manager.plan_deletion(tp, self._part(change, manager))
-        for tp, replica in new.items():
-            self._part(change, self._place(tp, change)).new[tp] = replica
-        for tp, epoch in leading.items():
-            home = self._home(tp)
-            if home is not None:
-                log = home.logs[tp]
-                log.assign_epoch_start(epoch, save=False)
-                self._part(change, home).leading[tp] = log
-        return change
+    def plan_creation(self, tp: TopicPartition, replica: NewReplica, change: LogChange) -> None:
+        """It comes, perhaps after another one of the same name has gone."""
+        self._part(change, self._place(tp, change)).new[tp] = replica
+
+    def plan_leadership(self, tp: TopicPartition, epoch: int, change: LogChange) -> None:
+        """It leads in a new epoch, which begins at the log end: nothing may be appended before that is durable."""
+        home = self._home(tp)
+        if home is not None:
+            log = home.logs[tp]
+            log.assign_epoch_start(epoch, save=False)
+            self._part(change, home).leading[tp] = log
 
     def commit(self, change: LogChange, now_ms: int) -> None:
         """It was run: what was created is here."""
@@ -192,7 +183,7 @@ class LogDirectories:
         return self._wishes.pop(tp, None) or min(self.managers, key=replicas)
 
     def create(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
-        """`LogManager.create` in the place where `plan` would have it."""
+        """`LogManager.create` in the place where a change would have it."""
         return self._place(tp, LogChange()).create(tp, topic_id, config)
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:

@@ -12,7 +12,7 @@ from replog.log.errors import TooManyOpenFiles
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
-from tests.replog.log.moving import ID, start
+from tests.replog.log.moving import ID, planned, start
 from tests.replog.log.test_open_files import no_descriptors_left
 
 from .conftest import CALL_S, InProcessCluster, batch, eventually
@@ -103,7 +103,7 @@ async def test_very_many_deleted_replicas_are_removed_some_at_a_time(
     gone = [TopicPartition("gone", number) for number in range(50)]
     for tp in gone:
         directories.create(tp, ID, TopicConfig(file_delete_delay_ms=0))
-    change = directories.plan(gone, {}, {})
+    change = planned(directories, gone)
     change.run()
     directories.commit(change, 0)
     monkeypatch.setattr(housekeeping, "REMOVED", 2)

@@ -1,10 +1,13 @@
-"""Logs that move between two log directories, for tests."""
+"""Logs that come, go and move between two log directories, for tests."""
 
 import random
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from follower.future_replica import FutureReplica
 from replog.log.batch import iterate_batches
+from replog.log.changes import LogChange, NewReplica
 from replog.log.directories import LogDirectories
 from replog.log.epoch_cache import EpochEntry
 from replog.log.log import Log
@@ -33,6 +36,23 @@ def place(directories: LogDirectories, tp: TopicPartition = TP) -> Path:
     log = directories.get(tp)
     assert log is not None
     return log.directory.parent
+
+
+def planned(
+    directories: LogDirectories,
+    gone: Iterable[TopicPartition] = (),
+    new: Mapping[TopicPartition, NewReplica] = MappingProxyType({}),
+    leading: Mapping[TopicPartition, int] = MappingProxyType({}),
+) -> LogChange:
+    """A change, to be run and committed."""
+    change = LogChange()
+    for tp in gone:
+        directories.plan_deletion(tp, change)
+    for tp, replica in new.items():
+        directories.plan_creation(tp, replica, change)
+    for tp, epoch in leading.items():
+        directories.plan_leadership(tp, epoch, change)
+    return change
 
 
 def filled(directories: LogDirectories) -> Log:

@@ -1,7 +1,6 @@
 """What a change of metadata does to the files: planned, carried out, and taken over (EP-3, LG-17, CT-18)."""
 
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,8 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
-from tests.replog.log.moving import CONFIG, ID, PAIR, TP, start
+from tests.replog.log.moving import CONFIG, ID, PAIR, TP, planned, start
+from tests.replog.log.test_open_files import no_descriptors_left
 
 OTHER_ID = bytes(15) + b"2"
 MANY = [TopicPartition("t", number) for number in range(5)]
@@ -49,23 +49,12 @@ def fsyncs() -> Iterator[list[str]]:
         os.fsync = real
 
 
-@contextmanager
-def no_descriptors() -> Iterator[None]:
-    """The process may open nothing more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 def test_nothing_is_written_before_it_is_run_and_nothing_is_here_before_it_is_committed(
     directories: LogDirectories,
 ) -> None:
     disk = directories.managers[0].directory
     before = sorted(os.listdir(disk))
-    change = directories.plan([], {TP: NewReplica(ID, CONFIG)}, {})
+    change = planned(directories, new={TP: NewReplica(ID, CONFIG)})
     assert sorted(os.listdir(disk)) == before
     change.run()
     assert directories.get(TP) is None
@@ -78,17 +67,17 @@ def test_the_replicas_of_one_change_share_the_fsync_of_their_directory(directori
     """A replica that follows costs two of its own, one that leads one more: the topic id, the names, the epoch."""
     disk = str(directories.managers[0].directory)
     with fsyncs() as synced:
-        carried_out(directories, directories.plan([], {tp: NewReplica(ID, CONFIG) for tp in MANY}, {}))
+        carried_out(directories, planned(directories, new={tp: NewReplica(ID, CONFIG) for tp in MANY}))
     assert len(synced) == 2 * len(MANY) + 1
     assert synced[-1] == disk
     assert synced.count(disk) == 1
     with fsyncs() as synced:
-        carried_out(directories, directories.plan([], {}, dict.fromkeys(MANY, 3)))
+        carried_out(directories, planned(directories, leading=dict.fromkeys(MANY, 3)))
     assert len(synced) == 2 * len(MANY)
     assert disk not in synced
     others = {TopicPartition("u", number): NewReplica(ID, CONFIG, leads_in=0) for number in range(5)}
     with fsyncs() as synced:
-        carried_out(directories, directories.plan([], others, {}))
+        carried_out(directories, planned(directories, new=others))
     assert len(synced) == 3 * len(MANY) + 1
 
 
@@ -113,7 +102,7 @@ def test_what_a_crash_left_of_a_creation_is_passed_over_and_made_anew(directorie
     again = start(disk)
     assert not again.logs
     assert not again.failed
-    carried_out(again, again.plan([], {tp: NewReplica(ID, CONFIG, leads_in=1) for tp in MANY}, {}))
+    carried_out(again, planned(again, new={tp: NewReplica(ID, CONFIG, leads_in=1) for tp in MANY}))
     assert [again.topic_id(tp) for tp in MANY] == [ID] * len(MANY)
 
 
@@ -141,14 +130,14 @@ def test_records_without_a_topic_id_are_neither_taken_for_a_new_replica_nor_remo
     (disk / TP.directory_name).rename(disk / "another")
     again = start(disk)
     (disk / "another").rename(disk / TP.directory_name)
-    change = carried_out(again, again.plan([], {TP: NewReplica(ID, CONFIG)}, {}))
+    change = carried_out(again, planned(again, new={TP: NewReplica(ID, CONFIG)}))
     assert "in the way, with records in it; move it away" in change.failures[TP].message
     assert (disk / TP.directory_name / "00000000000000000000.log").stat().st_size
 
 
 def test_a_replica_that_leads_from_the_beginning_has_its_epoch_before_it_is_here(directories: LogDirectories) -> None:
     """ST-13, EP-3."""
-    carried_out(directories, directories.plan([], {TP: NewReplica(ID, CONFIG, leads_in=4)}, {}))
+    carried_out(directories, planned(directories, new={TP: NewReplica(ID, CONFIG, leads_in=4)}))
     log = directories.get(TP)
     assert log is not None
     assert LeaderEpochCache.load(log.directory / "leader-epoch-checkpoint").entries == log.epochs.entries == ((4, 0),)
@@ -157,7 +146,7 @@ def test_a_replica_that_leads_from_the_beginning_has_its_epoch_before_it_is_here
 def test_an_epoch_is_noted_when_it_is_planned_and_durable_when_that_was_run(directories: LogDirectories) -> None:
     """ST-13: from the plan on no record of an older epoch may come behind it."""
     log = append(directories.create(TP, ID, CONFIG), PAIR, epoch=1)
-    change = directories.plan([], {}, {TP: 2})
+    change = planned(directories, leading={TP: 2})
     path = log.directory / "leader-epoch-checkpoint"
     assert log.epochs.entries == ((1, 0), (2, 2))
     assert LeaderEpochCache.load(path).entries == ((1, 0),)
@@ -175,7 +164,7 @@ def test_deleted_replicas_share_the_fsync_of_their_directory_and_one_checkpoint(
         directories.create(tp, ID, CONFIG)
     disk = directories.managers[0].directory
     directories.checkpoint_recovery_points()
-    change = directories.plan(MANY, {}, {})
+    change = planned(directories, MANY)
     assert not directories.logs, "they are not here from the plan on"
     assert all((disk / tp.directory_name).exists() for tp in MANY)
     with fsyncs() as synced:
@@ -197,7 +186,7 @@ def test_a_replica_may_be_followed_by_one_of_its_name_in_the_same_change(directo
     old = append(directories.create(TP, ID, CONFIG), PAIR, PAIR)
     old.update_high_watermark(4)
     directories.checkpoint_high_watermarks()
-    carried_out(directories, directories.plan([TP], {TP: NewReplica(OTHER_ID, CONFIG, leads_in=0)}, {}))
+    carried_out(directories, planned(directories, [TP], {TP: NewReplica(OTHER_ID, CONFIG, leads_in=0)}))
     new = directories.get(TP)
     assert new is not None
     assert (directories.topic_id(TP), new.log_end_offset) == (OTHER_ID, 0)
@@ -213,13 +202,13 @@ def test_without_a_descriptor_a_replica_is_left_out_and_comes_later(
 ) -> None:
     """EMFILE says nothing against the disk, and nothing about other replicas."""
     wanted = {TP: NewReplica(ID, CONFIG, leads_in=0)}
-    change = directories.plan([], wanted, {})
-    with no_descriptors():
+    change = planned(directories, new=wanted)
+    with no_descriptors_left():
         carried_out(directories, change)
     assert list(change.failures) == [TP]
     assert is_passing(change.failures[TP])
     assert directories.get(TP) is None
-    again = carried_out(directories, directories.plan([], wanted, {}))
+    again = carried_out(directories, planned(directories, new=wanted))
     assert not again.failures
     assert directories.topic_id(TP) == ID
 
@@ -227,7 +216,7 @@ def test_without_a_descriptor_a_replica_is_left_out_and_comes_later(
 def test_what_a_failed_disk_does_not_take_is_no_passing_trouble(directories: LogDirectories) -> None:
     disk = directories.managers[0].directory
     (disk / MANY[1].directory_name).write_text("in the way")
-    change = directories.plan([], {tp: NewReplica(ID, CONFIG) for tp in MANY}, {})
+    change = planned(directories, new={tp: NewReplica(ID, CONFIG) for tp in MANY})
     carried_out(directories, change)
     assert list(change.failures) == [MANY[1]]
     assert not is_passing(change.failures[MANY[1]])
@@ -238,7 +227,7 @@ def test_a_replica_that_cannot_go_is_an_error(directories: LogDirectories) -> No
     log = directories.create(TP, ID, CONFIG)
     log.directory.rename(log.directory.with_name("elsewhere"))
     with pytest.raises(LogStorageError, match="No such file"):
-        directories.plan([TP], {}, {}).run()
+        planned(directories, [TP]).run()
 
 
 def test_everything_is_written_before_the_disk_is_first_waited_for(directories: LogDirectories) -> None:
@@ -252,10 +241,10 @@ def test_everything_is_written_before_the_disk_is_first_waited_for(directories: 
 
     os.fsync = recorded
     try:
-        carried_out(directories, directories.plan([], {tp: NewReplica(ID, CONFIG, leads_in=0) for tp in MANY}, {}))
+        carried_out(directories, planned(directories, new={tp: NewReplica(ID, CONFIG, leads_in=0) for tp in MANY}))
         made = written[0]
         written.clear()
-        carried_out(directories, directories.plan([], {}, dict.fromkeys(MANY, 3)))
+        carried_out(directories, planned(directories, leading=dict.fromkeys(MANY, 3)))
     finally:
         os.fsync = real
     assert made == 2 * len(MANY), "topic ids and epochs"

@@ -12,7 +12,7 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.together import MANY
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
-from tests.replog.log.moving import CONFIG, ID, PAIR, start
+from tests.replog.log.moving import CONFIG, ID, PAIR, planned, start
 from tests.replog.log.test_changes import carried_out, fsyncs
 
 REPLICAS = [TopicPartition("t", number) for number in range(MANY)]
@@ -38,7 +38,7 @@ def test_very_many_replicas_share_one_wait_for_the_file_system_or_wait_for_each(
     monkeypatch.setattr(filesystem, "sync_filesystem", sync)
     many = {tp: NewReplica(ID, CONFIG, leads_in=0) for tp in REPLICAS}
     with fsyncs() as synced:
-        carried_out(directories, directories.plan([], many, {}))
+        carried_out(directories, planned(directories, new=many))
     assert there == [2 * MANY], "topic ids and epochs, written before anything is waited for"
     assert len(synced) == (0 if answer else 3 * MANY + 1)
     assert len(directories.logs) == MANY
@@ -49,7 +49,7 @@ def test_very_many_new_leaders_share_two_waits_for_the_file_system_or_wait_for_e
     directories: LogDirectories, monkeypatch: pytest.MonkeyPatch, answers: list[bool]
 ) -> None:
     """An election wave: thousands of epochs, two fsyncs each, kept a broker from its new roles for twenty seconds."""
-    carried_out(directories, directories.plan([], dict.fromkeys(REPLICAS, NewReplica(ID, CONFIG)), {}))
+    carried_out(directories, planned(directories, new=dict.fromkeys(REPLICAS, NewReplica(ID, CONFIG))))
     disk, left, there = directories.managers[0].directory, list(answers), list[tuple[int, int]]()
 
     def sync(fd: int) -> bool:
@@ -58,7 +58,7 @@ def test_very_many_new_leaders_share_two_waits_for_the_file_system_or_wait_for_e
 
     monkeypatch.setattr(filesystem, "sync_filesystem", sync)
     with fsyncs() as synced:
-        carried_out(directories, directories.plan([], {}, dict.fromkeys(REPLICAS, 3)))
+        carried_out(directories, planned(directories, leading=dict.fromkeys(REPLICAS, 3)))
     assert there == [(MANY, 0), (0, MANY)][: len(answers)], "contents first, then names"
     assert len(synced) == (2 - answers.count(True)) * MANY
     assert {LeaderEpochCache.load(path).entries for path in disk.glob("*/leader-epoch-checkpoint")} == {((3, 0),)}
@@ -69,7 +69,7 @@ def test_very_many_logs_are_closed_with_one_wait_for_the_file_system_or_one_for_
     directories: LogDirectories, monkeypatch: pytest.MonkeyPatch, answer: bool
 ) -> None:
     """FN-3: an orderly stop with 5,000 replicas took half a minute, beside other fsync load more than one."""
-    carried_out(directories, directories.plan([], dict.fromkeys(REPLICAS, NewReplica(ID, CONFIG)), {}))
+    carried_out(directories, planned(directories, new=dict.fromkeys(REPLICAS, NewReplica(ID, CONFIG))))
     for log in directories.logs.values():
         append(log, PAIR)
     disk, there = directories.managers[0].directory, list[int]()
