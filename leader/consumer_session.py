@@ -79,7 +79,7 @@ class ConsumerSession(FetchSession[ConsumerReader]):
             alone=self._host.is_alone(reader),
         )
 
-    def _has_all(self, tp: TopicPartition, fetch: FetchPartition, answer: FetchAnswer) -> bool:
+    def _has_all(self, _reader: ConsumerReader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
         committed_only = self.isolation is Isolation.TXN_COMMITTED
         return fetch.fetch_offset >= (answer.last_stable_offset if committed_only else answer.high_watermark)
 

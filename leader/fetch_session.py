@@ -6,20 +6,25 @@ a request says that nothing has changed.
 
 Due partitions stand in a queue. Those that gave data go to its end (FE-10); with more than a response holds, the rest
 keep their places, and are not read before their turn unless there is news of them.
+
+An answer reads `MAX_LOOKS` partitions at most, those first that the request has named; a look whether one that waits
+can be answered is at as many. What is left goes on soon while the request waits, or has its turn with the next one.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
 MAX_SESSION_PARTITIONS = 100_000
+MAX_LOOKS = 500  # partitions at a time, at 3 to 30 us each
 
 R = TypeVar("R", bound=Reader)
 
@@ -32,6 +37,9 @@ class Host(Protocol):
 
     def unwatch(self, tp: TopicPartition, session: "FetchSession[R]") -> None: ...
 
+    def go_on(self, session: "FetchSession[R]") -> None:
+        """Call `session.on_moved` soon, and have whatever else there is to do done before."""
+
 
 @dataclass(slots=True)
 class Named:
@@ -40,6 +48,8 @@ class Named:
     request: FetchPartition
     told: tuple[int, int] | None = None  # high watermark and log start last sent
     place: OffsetMetadata | None = None  # where the fetch offset lies, once it was read
+    has_all: bool = False  # it had, when it was read last
+    fresh: bool = True  # named or marked since then: it is read although no room is left
 
 
 @dataclass(slots=True, eq=False)
@@ -65,8 +75,8 @@ class FetchSession(ABC, Generic[R]):
         self._max_wait_ms = max_wait_ms
         self._named: dict[TopicPartition, Named] = {}
         self._due: dict[TopicPartition, None] = {}
-        self._fresh: dict[TopicPartition, None] = {}  # of these, what the next request has to read, in turn or not
-        self._moved: dict[TopicPartition, None] = {}  # of these, what the parked request was not looked at for yet
+        self._first: dict[TopicPartition, None] = {}  # of these, what is read first
+        self._unseen: dict[TopicPartition, bool] = {}  # of these, what is to be looked at for the request, and `counts`
         self._parked: Parked | None = None
         self._limit = 0  # bytes of an answer, except that a first batch comes whole
 
@@ -91,12 +101,16 @@ class FetchSession(ABC, Generic[R]):
         """Read one partition; `counts`: for a request, and not again for one that has waited (ST-9)."""
 
     @abstractmethod
-    def _has_all(self, tp: TopicPartition, fetch: FetchPartition, answer: FetchAnswer) -> bool:
+    def _has_all(self, reader: R, fetch: FetchPartition, answer: FetchAnswer) -> bool:
         """Whether nothing can become due without something happening to the partition."""
 
     @abstractmethod
     def _ready(self, now_ms: int) -> None:
         """The parked request is to be answered: call `answer`."""
+
+    def _is_level(self, _reader: R) -> bool:
+        """Whether it is known without a look at the log that it has all."""
+        return False
 
     def _is_throttled(self, _tp: TopicPartition, _reader: R, _now_ms: int) -> bool:
         """Whether this reader gets nothing of the partition for now."""
@@ -120,8 +134,8 @@ class FetchSession(ABC, Generic[R]):
         for tp, fetch in request.named.items():
             self._name(tp, fetch)
         self._limit = min(request.max_bytes, self._max_bytes)
-        fresh, self._fresh, self._moved = self._fresh, {}, {}
-        rows = self._read(fresh, now_ms, room, counts=True)
+        self._unseen = dict.fromkeys(self._due, True)
+        rows = self._read(now_ms, room)
         min_bytes = max(self.least_bytes, min(request.min_bytes, self._limit))
         if (
             request.max_wait_ms <= 0
@@ -145,14 +159,15 @@ class FetchSession(ABC, Generic[R]):
         else:
             if known.request.current_leader_epoch != fetch.current_leader_epoch:
                 known.told = None  # what it was told in another epoch it may not have taken
-            known.request = fetch
-        self._due[tp] = self._fresh[tp] = None
+            known.request, known.place, known.fresh = fetch, None, True
+        self._due[tp] = self._first[tp] = None
 
     def _forget(self, tp: TopicPartition) -> Named | None:
         named = self._named.pop(tp, None)
         if named is not None:
-            for some in (self._due, self._fresh, self._moved):
-                some.pop(tp, None)
+            self._due.pop(tp, None)
+            self._first.pop(tp, None)
+            self._unseen.pop(tp, None)
             self._watching.unwatch(tp, self)
         return named
 
@@ -166,35 +181,59 @@ class FetchSession(ABC, Generic[R]):
 
     # Reading
 
-    def _read(self, fresh: Collection[TopicPartition], now_ms: int, room: int, *, counts: bool) -> list[SessionRow]:
-        """One pass over what is due, in `room` and the request's limits (FE-8, FE-9), `fresh` ones whatever is left."""
+    def _read(self, now_ms: int, room: int) -> list[SessionRow]:
+        """One pass over what is due, in `room` and the request's limits (FE-8, FE-9), and what came of it."""
         left = limit = min(self._limit, room)
         rows: list[SessionRow] = []
-        for tp in tuple(self._due):
-            if tp not in fresh and left <= 0 < limit:
-                continue
+        for tp in self._turn():
             named = self._named[tp]
-            reader = self._reader(tp, named.request)
-            if isinstance(reader, ErrorCode):
-                rows.append(SessionRow(tp, named.request, FetchAnswer(reader)))
+            if left <= 0 < limit and not named.fresh:
                 continue
-            throttled = self._is_throttled(tp, reader, now_ms)
-            if throttled and tp not in fresh:
-                continue
-            min_one = room > 0 and left == limit and not throttled
-            most = 0 if throttled else max(0, left)
-            answer = self._fetch(tp, named.request, reader, most, now_ms, min_one=min_one, counts=counts)
-            named.place = answer.place
-            left -= len(answer.records)
-            rows.append(SessionRow(tp, named.request, answer))
+            answer = self._look(tp, named, max(0, left), now_ms, min_one=room > 0 and left == limit)
+            if left == limit and tp in self._due and (answer is None or not answer.records):
+                self._due[tp] = self._due.pop(tp)  # it had all the room, and has nothing to give
+            if answer is not None:
+                left -= len(answer.records)
+                rows.append(SessionRow(tp, named.request, answer))
         return rows
+
+    def _turn(self) -> Collection[TopicPartition]:
+        """What one pass looks at: first of all what was named, then the others, in the order of the queue."""
+        if len(self._due) <= MAX_LOOKS:
+            return tuple(self._due)
+        chosen = set(islice(self._first, MAX_LOOKS))
+        others = (tp for tp in self._due if tp not in self._first)
+        chosen.update(islice(others, MAX_LOOKS - len(chosen)))
+        return [tp for tp in self._due if tp in chosen]
+
+    def _look(
+        self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool
+    ) -> FetchAnswer | None:
+        """Read one partition. None: there is nothing to say of it now."""
+        self._first.pop(tp, None)
+        counts, fresh, named.fresh = self._unseen.pop(tp, False), named.fresh, False
+        reader = self._reader(tp, named.request)
+        if isinstance(reader, ErrorCode):
+            return FetchAnswer(reader)
+        if named.place is not None and self._is_level(reader):
+            log, named.has_all = reader.log, True
+            if named.told != (log.high_watermark, log.log_start_offset):
+                return answer_of(log)
+            del self._due[tp]
+            return None
+        if self._is_throttled(tp, reader, now_ms):
+            if not fresh:
+                return None
+            max_bytes, min_one = 0, False
+        answer = self._fetch(tp, named.request, reader, max_bytes, now_ms, min_one=min_one, counts=counts)
+        named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
+        return answer
 
     # Answers
 
     def answer(self, now_ms: int, room: int) -> SessionResponse:
         """To the parked request, in at most `room` bytes: a fresh read of all that is due (FE-13)."""
-        self._moved = {}
-        return self._response(self._read(self._fresh, now_ms, room, counts=False), now_ms)
+        return self._response(self._read(now_ms, room), now_ms)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
         """What is new (FE-17); partitions that give data go to the end of the queue (FE-10)."""
@@ -219,9 +258,10 @@ class FetchSession(ABC, Generic[R]):
 
     def _drop_if_done(self, row: SessionRow) -> None:
         """Not due any more: the reader has all, knows the bounds, and nothing has happened since."""
-        tp, fetch, answer = row
-        told = self._named[tp].told == (answer.high_watermark, answer.log_start_offset)
-        if told and tp not in self._moved and self._has_all(tp, fetch, answer):
+        tp, _, answer = row
+        named = self._named[tp]
+        told = named.told == (answer.high_watermark, answer.log_start_offset)
+        if named.has_all and told and tp not in self._unseen:
             self._due.pop(tp, None)
 
     # Waiting
@@ -230,34 +270,48 @@ class FetchSession(ABC, Generic[R]):
         self._parked = Parked(deadline_ms, AwaitedBytes(min_bytes))
         for row in rows:
             self._drop_if_done(row)
-            if row.topic_partition in self._due and self._looks_complete(row.topic_partition, now_ms):
+        self._look_again((row.topic_partition for row in rows if row.topic_partition in self._due), now_ms)
+
+    def _look_again(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Answer the parked request if one of these lets it be answered now."""
+        looked = []
+        for tp in partitions:
+            if self._looks_complete(tp, now_ms):
+                self._first[tp] = None
                 self._ready(now_ms)
                 return
-        self._goes_on_waiting((row.topic_partition for row in rows), now_ms)
+            looked.append(tp)
+        self._goes_on_waiting(looked, now_ms)
+        if self._unseen:
+            self._watching.go_on(self)
 
     def _looks_complete(self, tp: TopicPartition, now_ms: int) -> bool:
         """Whether the parked request is to be answered, after another look at this partition (FE-12)."""
         assert self._parked is not None
         named = self._named[tp]
+        if self._unseen.get(tp):  # a pass did not get there
+            answer = self._look(tp, named, 0, now_ms, min_one=False)
+            if answer is not None and is_enough((answer,), 1):
+                return True
+        self._unseen.pop(tp, None)
         reader = self._reader(tp, named.request)
+        if named.place is not None and not isinstance(reader, ErrorCode) and self._is_level(reader):
+            return False
         throttled = not isinstance(reader, ErrorCode) and self._is_throttled(tp, reader, now_ms)
         available = available_bytes(reader, named.request, named.place, self.isolation, is_throttled=throttled)
         return self._parked.awaited.note(tp, available)
 
     def mark(self, tp: TopicPartition) -> None:
         """Something happened to `tp`: records, a high watermark, a log start, another role, a setting."""
-        self._due[tp] = self._fresh[tp] = self._moved[tp] = None
+        self._due[tp] = None
+        self._unseen.setdefault(tp, False)
+        self._named[tp].fresh = True
 
     def on_moved(self, now_ms: int) -> None:
         """Look at what was marked: the parked request may be answered now."""
         if self._parked is None:
             return  # the next request looks at all that is due
-        moved, self._moved = self._moved, {}
-        for tp in moved:
-            if self._looks_complete(tp, now_ms):
-                self._ready(now_ms)
-                return
-        self._goes_on_waiting(moved, now_ms)
+        self._look_again(tuple(islice(self._unseen, MAX_LOOKS)), now_ms)
 
     @property
     def deadline_ms(self) -> int | None:

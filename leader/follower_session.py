@@ -5,13 +5,14 @@ Of every partition that is not due its request says that it is level still, whic
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Protocol
 
-from leader.fetch_session import FetchSession, Host
+from leader.fetch_session import MAX_LOOKS, FetchSession, Host
 from leader.follower_state import Asker
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
@@ -108,12 +109,12 @@ class FollowerSession(FetchSession[PartitionLeader]):
             self._host.on_fetched(tp, reader, moved=moved)
         return answer
 
-    def _has_all(self, tp: TopicPartition, fetch: FetchPartition, answer: FetchAnswer) -> bool:
+    def _has_all(self, reader: PartitionLeader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
         """And is in sync: else it may join soon (ISR-1)."""
-        if answer.log_end_offset > fetch.fetch_offset:
-            return False
-        leader = self._host.leader_for_fetch(tp, fetch)
-        return not isinstance(leader, ErrorCode) and self._is_in_sync(leader)
+        return answer.log_end_offset <= fetch.fetch_offset and self._is_in_sync(reader)
+
+    def _is_level(self, reader: PartitionLeader) -> bool:
+        return self._asker is not None and reader.is_level(self._asker) and self._is_in_sync(reader)
 
     def _is_in_sync(self, leader: PartitionLeader) -> bool:
         return self._asker is not None and self._asker.replica_id in leader.isr
@@ -151,7 +152,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         if now_ms >= self.deadline_ms:
             self._ready(now_ms)
         elif self._push_ms is not None and now_ms >= self._push_ms:
-            self._push()
+            self._push(now_ms)
 
     # Pushes
 
@@ -162,11 +163,10 @@ class FollowerSession(FetchSession[PartitionLeader]):
             self._push_ms = now_ms + PUSH_DELAY_MS
         self._on_wake()
 
-    def _push(self) -> None:
-        self._push_ms = None
-        unpushed, self._unpushed = self._unpushed, {}
+    def _push(self, now_ms: int) -> None:
         rows = []
-        for tp in unpushed:
+        for tp in tuple(islice(self._unpushed, MAX_LOOKS)):
+            del self._unpushed[tp]
             named = self._named[tp]
             leader = self._host.leader_for_fetch(tp, named.request)
             if isinstance(leader, ErrorCode) or named.told is None:
@@ -174,14 +174,8 @@ class FollowerSession(FetchSession[PartitionLeader]):
             log = leader.log
             if named.told[0] != log.high_watermark:
                 named.told = (log.high_watermark, named.told[1])
-                answer = FetchAnswer(
-                    high_watermark=log.high_watermark,
-                    log_start_offset=log.log_start_offset,
-                    log_end_offset=log.log_end_offset,
-                )
-                rows.append(SessionRow(tp, named.request, answer))
+                rows.append(SessionRow(tp, named.request, answer_of(log)))
                 self._drop_if_done(rows[-1])
-                if tp not in self._due:
-                    self._fresh.pop(tp, None)
+        self._push_ms = now_ms if self._unpushed else None
         if rows:
             self._send(SessionResponse(rows, pushed=True))

@@ -30,7 +30,7 @@ class FollowerState:
     last_fetch_ms: int = NEVER_MS
     last_caught_up_ms: int = NEVER_MS  # when the follower last had all that the leader had
     broker_epoch: int = NO_BROKER_EPOCH  # of the last accepted fetch
-    asker: Asker | None = None  # set while it is level: each of its requests then counts as a fetch
+    asker: Asker | None = None  # set while it is level, until the next append: each of its requests counts as a fetch
 
     @property
     def caught_up_ms(self) -> int:

@@ -180,7 +180,11 @@ class PartitionLeader:
             raise ReplogError(
                 ErrorCode.INVALID_TXN_STATE, "transactional batches are not taken; send without a transactional id"
             )
+        end_before = self.log.log_end_offset
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+        if self.log.log_end_offset > end_before:
+            for replica_id, follower in self.replicas.items():
+                self.replicas[replica_id] = follower.settled()
         return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self.advance_high_watermark(now_ms))
 
     # Fetch
@@ -266,6 +270,11 @@ class PartitionLeader:
         moved = after.log_end_offset != before.log_end_offset
         advanced = moved and self.advance_high_watermark(now_ms)
         return advanced or after.log_start_offset != before.log_start_offset
+
+    def is_level(self, asker: Asker) -> bool:
+        """Whether it has all, as its last fetch has shown: there is nothing for it to read."""
+        follower = self.replicas.get(asker.replica_id)
+        return follower is not None and follower.asker is asker and follower.log_end_offset == self.log.log_end_offset
 
     def stops_asking(self, asker: Asker) -> None:
         """Its requests say nothing of this partition any more."""

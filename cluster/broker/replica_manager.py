@@ -68,7 +68,7 @@ class ReplicaManager:
         self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
         self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}  # who fetches each partition
         self._consumed = 0  # partitions of consumers' sessions
-        self._marked: dict[FetchSession[Any], None] = {}  # those with a partition that was touched since the last drain
+        self._marked: dict[FetchSession[Any], None] = {}  # those that will be told of what happened to their partitions
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs, for whoever takes them
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may yet put somebody out of the ISR
 
@@ -99,8 +99,11 @@ class ReplicaManager:
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader that this fetch asks, or the first thing that is wrong with it (FE-1)."""
-        if self._is_other_topic(tp, fetch):
+        hosted = self.hosted.get(tp)
+        if hosted is not None and _is_other_topic(hosted, fetch):
             return ErrorCode.INCONSISTENT_TOPIC_ID
+        if hosted is not None and hosted.leader is not None and not hosted.is_offline:
+            return hosted.leader
         return self.leader_for_epoch(tp, fetch.current_leader_epoch)
 
     def reader_for_fetch(
@@ -108,14 +111,9 @@ class ReplicaManager:
     ) -> PartitionLeader | PartitionFollower | ErrorCode:
         """As `leader_for_fetch`, of a consumer that may be sent to followers (FE-20)."""
         hosted = self.hosted.get(tp)
-        if hosted is None or hosted.follower is None or hosted.is_offline or self._is_other_topic(tp, fetch):
+        if hosted is None or hosted.follower is None or hosted.is_offline or _is_other_topic(hosted, fetch):
             return self.leader_for_fetch(tp, fetch)
         return hosted.follower
-
-    def _is_other_topic(self, tp: TopicPartition, fetch: FetchPartition) -> bool:
-        """Whether the fetch means a topic of the same name, whose epochs are other ones."""
-        hosted = self.hosted.get(tp)
-        return hosted is not None and fetch.topic_id not in (b"", hosted.topic_id)
 
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
         """The quota that copies of this replica go by, if it is listed (FE-23)."""
@@ -167,7 +165,13 @@ class ReplicaManager:
         self._not_level[tp] = self.stirred[tp] = None
         for session in self._sessions.get(tp, ()):
             session.mark(tp)
+            self.go_on(session)
+
+    def go_on(self, session: FetchSession[Any]) -> None:
+        """Have it look at what is marked in it, soon."""
+        if session not in self._marked:
             self._marked[session] = None
+            self._tell_soon(session)
 
     def log_start_moved(self, tp: TopicPartition) -> None:
         """Retention has deleted something: where the log begins now, followers hear in their next answer (FT-23), and
@@ -179,6 +183,9 @@ class ReplicaManager:
 
     def _drain_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._drain)
+
+    def _tell_soon(self, session: FetchSession[Any]) -> None:
+        asyncio.get_running_loop().call_soon(self._tell, session)
 
     def propose(self, tp: TopicPartition, leader: PartitionLeader) -> None:
         """Hand the ISR change that the leader wants, if it wants one, to the controller (ISR-4)."""
@@ -228,9 +235,6 @@ class ReplicaManager:
         moved, self._moved = self._moved, {}
         advanced = [tp for tp, high_watermark_advanced in moved.items() if high_watermark_advanced]
         self._check(advanced)
-        marked, self._marked = self._marked, {}
-        for session in marked:
-            self._tell(session)
 
     def _check(self, advanced: Collection[TopicPartition]) -> None:
         self._complete(self.produces, advanced)
@@ -248,6 +252,7 @@ class ReplicaManager:
         self._complete(self.record_deletions, partitions)
 
     def _tell(self, session: FetchSession[Any]) -> None:
+        self._marked.pop(session, None)
         try:
             session.on_moved(self.clock.monotonic_ms())
         except Exception:
@@ -269,3 +274,8 @@ class ReplicaManager:
     def role_changed(self, tp: TopicPartition) -> None:
         """Waiting requests find out now, not at their timeout, that this broker leads no more (§2.3 step 6)."""
         self.touched(tp, high_watermark_advanced=True)
+
+
+def _is_other_topic(hosted: HostedPartition, fetch: FetchPartition) -> bool:
+    """Whether the fetch means a topic of the same name, whose epochs are other ones."""
+    return fetch.topic_id not in (b"", hosted.topic_id)

@@ -25,6 +25,7 @@ class Host:
         self.leaders = leaders_of(directory, partitions, EPOCH)
         self.watched: dict[TopicPartition, None] = {}
         self.looks = 0
+        self.goes_on = False
         self.alone = False
         self.ready = 0
         self.session = ConsumerSession(self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000)
@@ -49,6 +50,9 @@ class Host:
 
     def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
         del self.watched[tp]
+
+    def go_on(self, session: FetchSession) -> None:
+        self.goes_on = True
 
     def append(self, number: int, *, committed: bool = True) -> None:
         tp = TopicPartition("t", number)

@@ -1,9 +1,13 @@
 """The leader's half of a fetch session: it looks at what changed, and every clock is right all the same."""
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from leader.fetch_session import MAX_LOOKS
 from leader.follower_session import PUSH_DELAY_MS, FollowerSession
 from leader.isr import PendingShrink
 from leader.partition import PartitionLeader
@@ -11,7 +15,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, append_record, leader_of, leaders_of, record, state
+from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, leaders_of, record, state
 
 EPOCH = 3
 WAIT_MS = 500
@@ -25,12 +29,15 @@ class Host:
         self.quota: ReplicationQuota | None = None
         self.watched: dict[TopicPartition, None] = {}
         self.looks = 0
+        self.touched: set[int] = set()  # by the step that runs, or ran last
+        self.goes_on = False
         self.sent: list[SessionResponse] = []
         self.now_ms = NOW_MS
         self.session = FollowerSession(self, self.sent.append, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         self.looks += 1
+        self.touched.add(tp.partition)
         return self.leaders.get(tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
@@ -41,6 +48,9 @@ class Host:
 
     def unwatch(self, tp: TopicPartition, session: FollowerSession) -> None:
         del self.watched[tp]
+
+    def go_on(self, session: FollowerSession) -> None:
+        self.goes_on = True
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         if moved:
@@ -56,6 +66,11 @@ class Host:
     def mark(self, number: int) -> None:
         self.session.mark(TopicPartition("t", number))
         self.session.on_moved(self.now_ms)
+
+    def step(self, work: Callable[..., None], *arguments: Any, **options: Any) -> None:
+        self.touched.clear()
+        work(*arguments, **options)
+        assert len(self.touched) <= MAX_LOOKS
 
     def ask(self, named: dict[int, int], *forgotten: int, max_bytes: int = ONE_MIB, wait_ms: int = WAIT_MS) -> None:
         """The next request, which names these partitions at these offsets."""
@@ -142,7 +157,7 @@ def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_p
     level(host)
     host.after(100)
     leader = host.leaders[TopicPartition("t", 0)]
-    append_record(leader.log, EPOCH)
+    leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=host.now_ms)
     host.session.mark(TopicPartition("t", 0))
     host.after(100)
     host.ask({})
@@ -224,6 +239,76 @@ def test_a_joiner_that_is_refused_is_proposed_again_isr_1(host: Host) -> None:
         assert proposal is not None
         leader.on_alter_partition_result(proposal, ErrorCode.INELIGIBLE_REPLICA, None, host.now_ms)
         host.idle(WAIT_MS)
+
+
+MANY = 5000
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Host:
+    """Five thousand partitions, as if each had that one log; the follower has everything and its request waits."""
+    host = Host(tmp_path, 1)
+    host.leaders = {TopicPartition("t", number): host.leaders[TopicPartition("t", 0)] for number in range(MANY)}
+    for first in range(0, MANY, MAX_LOOKS):
+        host.step(host.ask, dict.fromkeys(range(first, first + MAX_LOOKS), 10), wait_ms=0)
+    host.ask({})
+    return host
+
+
+def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_bound_and_all_get_their_turn(
+    crowd: Host,
+) -> None:
+    """FE-10; and what a request names is looked at with it, however many wait (ST-7)."""
+    leader = crowd.leaders[TopicPartition("t", 0)]
+    leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
+    for number in range(MANY):
+        crowd.session.mark(TopicPartition("t", number))
+    crowd.step(crowd.session.on_moved, crowd.now_ms)
+    got = Counter(crowd.answered().keys())
+    while len(got) < MANY:
+        named = min(got)
+        crowd.step(crowd.ask, {named: 10})
+        assert named in crowd.touched
+        assert crowd.answered(), "each answer gives data"
+        got.update(crowd.answered().keys())
+    assert sum(got.values()) < MANY + 2 * MAX_LOOKS, "hardly any twice before all had their turn"
+
+
+def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_that_were_marked_fe_12(
+    crowd: Host, tmp_path: Path
+) -> None:
+    answers = len(crowd.sent)
+    (crowd.leaders[TopicPartition("t", MANY - 1)],) = leaders_of(tmp_path / "another", 1, EPOCH).values()
+    crowd.ask({MANY - 1: 10})
+    assert len(crowd.sent) == answers + 1, "one that waited no longer"
+    crowd.session.on_moved(crowd.now_ms)
+    crowd.leaders[TopicPartition("t", MANY - 1)].append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
+    for number in range(MANY):
+        crowd.session.mark(TopicPartition("t", number))
+    steps = 0
+    while len(crowd.sent) == answers + 1:
+        crowd.goes_on = False
+        crowd.touched.clear()
+        crowd.session.on_moved(crowd.now_ms)
+        assert len(crowd.touched) <= 2 * MAX_LOOKS, "so many looks, and the reads of the answer"
+        steps += 1
+        assert crowd.goes_on == (steps < MANY / MAX_LOOKS)
+    assert crowd.answered()[MANY - 1] > 0
+    assert steps == MANY / MAX_LOOKS
+
+
+def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_the_bound(crowd: Host) -> None:
+    crowd.leaders[TopicPartition("t", 0)].log.update_high_watermark(9)
+    answers = len(crowd.sent)
+    for number in range(MANY):
+        crowd.session.mark(TopicPartition("t", number))
+    while crowd.session._unseen:
+        crowd.step(crowd.session.on_moved, crowd.now_ms)
+    crowd.step(crowd.after, PUSH_DELAY_MS)
+    while crowd.session.next_wake_ms == crowd.now_ms:
+        crowd.step(crowd.after, 0)
+    pushed = [row.topic_partition.partition for response in crowd.sent[answers:] for row in response.rows]
+    assert sorted(pushed) == list(range(MANY))
 
 
 def test_high_watermarks_that_move_together_are_pushed_together_and_once(host: Host) -> None:

@@ -89,11 +89,16 @@ class Broker(ReplicaManager):
     def _drain_soon(self) -> None:
         """`settle` does."""
 
+    def _tell_soon(self, session: FetchSession[Any]) -> None:
+        """`settle` does."""
+
     def settle(self) -> bool:
         """Do what the last events set off; whether there was anything."""
-        any_moved = bool(self._moved)
+        anything = bool(self._moved or self._marked)
         self._drain()
-        return any_moved
+        for session in tuple(self._marked):
+            self._tell(session)
+        return anything
 
     @property
     def purgatories(self) -> tuple[WaitingRequests, ...]:
