@@ -12,11 +12,10 @@ from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import LogDirectories
 from replog.log.manager import LogManager
+from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.topic import TopicPartition, validate_topic_name
-
-MAX_REPLICAS_PER_REQUEST = 10_000
 
 
 class LogDirsService:
@@ -32,10 +31,10 @@ class LogDirsService:
 
     async def alter_replica_log_dirs(self, request: pb.AlterReplicaLogDirsRequest) -> pb.AlterReplicaLogDirsResponse:
         """Each replica's move is begun, called off or refused; see `ReplicaMoves.move`."""
-        if len(request.replicas) > MAX_REPLICAS_PER_REQUEST:
+        if len(request.replicas) > MAX_PARTITIONS_PER_REQUEST:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST,
-                f"{len(request.replicas)} replicas in one request; at most {MAX_REPLICAS_PER_REQUEST}",
+                f"{len(request.replicas)} replicas in one request; at most {MAX_PARTITIONS_PER_REQUEST}",
             )
         if self._moves is None:
             raise self._starting()

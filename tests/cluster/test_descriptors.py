@@ -15,7 +15,7 @@ from replog.topic import TopicPartition
 pytestmark = pytest.mark.processes
 
 DESCRIPTORS = 100  # of each process, half of them for files of logs
-PARTITIONS = 60  # each with four files, on every broker
+PARTITIONS = 200  # each with four files, on every broker: as 2,000 would be with a limit of 1,000
 TOPIC = "many"
 
 

@@ -1,23 +1,56 @@
-"""Every limit in the docs is in the code, and a test that is there reaches it."""
+"""Every limit in the docs is in the code, and a test that is there reaches it; and every limit is in the docs."""
 
 import re
 
 import pytest
 
+from replog.rpc.limits import LIMITS, MAX_BATCH_BYTES, MIB
+from tests.cluster.test_descriptors import DESCRIPTORS, PARTITIONS
 from tests.docs.tree import ROOT
 
-ROWS = re.findall(
-    r"^\| (.+?) \| .+ \| `([\w/.]+)` `(\w+)` \| `([\w/.]+)` `(\w+)` \|$", (ROOT / "docs/limits.md").read_text(), re.M
-)
+LIMITS_MD = (ROOT / "docs/limits.md").read_text()
+SERVERS = ("cluster/broker/*.py", "cluster/controller/*.py", "leader/*.py", "replog/rpc/*.py", "replog/config.py")
+NOBODYS = {  # that no client, broker or operator can reach
+    "MAX_PROPOSALS",  # of a leader's own requests
+    "MAX_SILENCE_MS",  # a time
+    "MAX_SHOWN",  # of a name in a message
+    "MAX_PRODUCER_ID",
+    "MAX_ANSWER_BYTES",  # of what servers make: larger than any answer
+}
+ROWS = re.findall(r"^\| (.+?) \| .+ \| `([\w/.]+)` `(\w+)` \| `([\w/.]+)` `(\w+)` \|$", LIMITS_MD, re.M)
+RUN = re.findall(r"^\| ([^|]+) \| ([\d.,]+)(?: MiB)? \| [^|]*`([\w/]+\.py)`[^|]* \|$", LIMITS_MD, re.M)
 
 
 def test_every_line_of_the_tables_was_read():
-    lines = [line for line in (ROOT / "docs/limits.md").read_text().splitlines() if line.startswith("| ")]
-    tables = len(re.findall(r"^\|---", (ROOT / "docs/limits.md").read_text(), re.M))
-    assert len(ROWS) == len(lines) - tables > 10
+    lines = [line for line in LIMITS_MD.splitlines() if line.startswith("| ")]
+    tables = len(re.findall(r"^\|---", LIMITS_MD, re.M))
+    assert len(ROWS) + len(RUN) == len(lines) - tables > 10
 
 
 @pytest.mark.parametrize(("limit", "path", "name", "test_path", "test"), ROWS, ids=[row[0][:40] for row in ROWS])
 def test_a_limit_and_its_test_exist(limit: str, path: str, name: str, test_path: str, test: str):
     assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), f"{path} does not know {name}: {limit}"
     assert f"def {test}(" in (ROOT / test_path).read_text(), f"{test_path} has no {test}: {limit}"
+
+
+def test_no_bound_of_a_broker_or_a_controller_is_without_a_line():
+    bounds = {
+        (str(path.relative_to(ROOT)), name)
+        for pattern in SERVERS
+        for path in ROOT.glob(pattern)
+        for name in re.findall(r"^(MAX_\w+) ?[:=]", path.read_text(), re.M)
+    }
+    assert len(bounds) > 20
+    told = {(path, name) for _, path, name, _, _ in ROWS}
+    assert {bound for bound in bounds - told if bound[1] not in NOBODYS} == set()
+
+
+def test_what_is_said_to_have_been_run_is_what_is_run():
+    """As far as that can be read: numbers are in the file, or follow from limits that the test there reaches."""
+    numbers = {path: [number.replace(",", "") for _, number, where in RUN if where == path] for _, _, path in RUN}
+    clients = [str(LIMITS[method].calls) for method in ("Log/Produce", "Log/Fetch")]
+    assert numbers.pop("tests/cluster/test_many_clients.py") == [*clients, str(MAX_BATCH_BYTES // MIB)]
+    assert numbers.pop("tests/cluster/test_descriptors.py") == [f"{PARTITIONS * 4 / DESCRIPTORS:g}"]
+    for path, each in numbers.items():
+        text = (ROOT / path).read_text().replace("_", "").replace(",", " ")
+        assert all(re.search(rf"\b{number}\b", text) for number in each), (path, each)

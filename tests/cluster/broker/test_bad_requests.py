@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from cluster.broker.inspection_service import MAX_HEADERS
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.v1 import inspection_pb2, log_pb2
+from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
+from replog.rpc.v1 import inspection_pb2, log_dirs_pb2, log_pb2
 from replog.topic import TopicPartition
 
 from .conftest import InProcessCluster, batch
@@ -165,6 +167,21 @@ async def test_replicas_can_be_inspected_without_moving_payload(cluster: InProce
     ):
         with pytest.raises(ReplogError):
             [piece async for piece in channel.watch(methods.Inspection["read_file"], bad)]
+
+
+async def test_a_request_names_so_many_things_and_no_more(cluster: InProcessCluster) -> None:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    channel = cluster.any_channel()
+    headers = inspection_pb2.ReadBatchHeadersRequest(topic="t", partition=0, positions=[0] * (MAX_HEADERS + 1))
+    with pytest.raises(ReplogError, match=f"positions more than {MAX_HEADERS}") as refused:
+        [piece async for piece in channel.watch(methods.Inspection["read_batch_headers"], headers)]
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    replica = log_dirs_pb2.ReplicaLogDir(topic="t", log_dir="/d")
+    moves = log_dirs_pb2.AlterReplicaLogDirsRequest(replicas=[replica] * (MAX_PARTITIONS_PER_REQUEST + 1))
+    with pytest.raises(ReplogError, match=f"at most {MAX_PARTITIONS_PER_REQUEST}") as refused:
+        await channel.call(methods.LogDirs["alter_replica_log_dirs"], moves, 60)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
 async def test_a_consumer_of_another_topic_of_that_name_is_told_so_before_anything_else_fe_1(
