@@ -16,13 +16,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 import grpc.aio
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from benchmarks.contenders import CONTROLLER, broker_name
 from benchmarks.unfinished import UnfinishedMessage
 from cluster.broker.inspection_service import PIECE_BYTES
 from cluster.descriptors import raise_limit
 from replog.client import Admin, Producer
+from replog.client.records import encode_batch
 from replog.errors import ReplogError
 from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
@@ -73,18 +73,7 @@ async def _stored(channel: GrpcChannel, request: WithRecords[log_pb2.ProduceRequ
 
 def packed(size: int) -> bytes:
     """A small gzip batch of two records, the first of `size` bytes, at times 1000 and 1001."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=1,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=2 * size,
-    )
-    for offset, value in enumerate((bytes(size), b"late")):
-        builder.append(offset, timestamp=1000 + offset, key=None, value=value, headers=[])
-    return bytes(builder.build())
+    return bytes(encode_batch([(1000, None, bytes(size), ()), (1001, None, b"late", ())], "gzip"))
 
 
 def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchRequest:

@@ -1,6 +1,7 @@
 """Offsets by time: which record is as late as a client says. What it takes to find out, no client can raise.
 
-Batches are searched in a thread, one at a time on a broker, and each request has so much time for all of them.
+Batches are searched in a thread, one at a time on a broker, with as long a rest after each as it took, so that all
+together take half a core. Each request has so much time for all of its batches.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.log.offsets import TimestampAndOffset
+from replog.log.timestamps import ClaimingBatch
 
 LOOK_UP_S = 10.0  # for all look-ups of one request, their wait for others included
 
@@ -18,6 +20,7 @@ class LookUps:
 
     def __init__(self) -> None:
         self.searching = asyncio.Lock()
+        self.rests_until_s = 0.0
 
     async def offset_for_timestamp(self, log: Log, timestamp: int, deadline_s: float) -> TimestampAndOffset | None:
         """As `replog.log.timestamps`, until the loop's time is `deadline_s`. Raises REQUEST_TIMED_OUT then."""
@@ -26,7 +29,7 @@ class LookUps:
             async with asyncio.timeout_at(deadline_s):
                 while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
                     async with self.searching:
-                        found = await in_thread(batch.find)
+                        found = await self.find(batch)
                     if found is not None:
                         return found
                     start_offset = batch.header.next_offset
@@ -37,3 +40,14 @@ class LookUps:
                 "request; name fewer partitions in one",
             ) from None
         return None
+
+    async def find(self, batch: ClaimingBatch) -> TimestampAndOffset | None:
+        """By whoever holds `searching`."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self.rests_until_s - loop.time())
+        begun_s = loop.time()
+        try:
+            return await in_thread(batch.find)
+        finally:
+            ended_s = loop.time()
+            self.rests_until_s = ended_s + (ended_s - begun_s)

@@ -103,7 +103,7 @@ def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
         try:
             return decode(data)
         except ReplogError as error:
-            return error
+            return error.with_traceback(None)  # which has the message, and lives until the next whole collection
         except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
             return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from cluster.broker.broker import Broker
 from cluster.broker.cleaning_process import CleaningProcess
@@ -14,6 +13,7 @@ from cluster.clock import SystemClock
 from cluster.controller.controller import Controller
 from cluster.controller.service import ControllerService
 from cluster.controller.sqlite_store import SqliteStore
+from replog.client.records import encode_batch
 from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode
 from replog.log.log import Log
@@ -30,18 +30,7 @@ CALL_S = 60.0
 
 def batch(*values: bytes) -> bytes:
     """One client batch of these values."""
-    builder = DefaultRecordBatchBuilder(
-        magic=2,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=8 << 20,
-    )
-    for offset, value in enumerate(values):
-        builder.append(offset, timestamp=1000 + offset, key=None, value=value, headers=[])
-    return bytes(builder.build())
+    return bytes(encode_batch([(1000 + number, None, value, ()) for number, value in enumerate(values)]))
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = 60, what: Callable[[], object] = str) -> None:

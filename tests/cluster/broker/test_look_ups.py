@@ -1,11 +1,15 @@
 """Offsets by time (FE-22), asked for by clients that mean no good: bounded like a produce."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 from benchmarks.attackers import packed
+from cluster.broker.look_ups import LookUps
 from replog.errors import ErrorCode, ReplogError
+from replog.log.batch import parse_header
+from replog.log.timestamps import ClaimingBatch
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -52,3 +56,15 @@ async def test_a_request_that_takes_too_long_is_told_so_partition_by_partition(
         results = await ask(cluster, "t", "u")
     assert [result.error_code for result in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
     assert [result.offset for result in await ask(cluster, "t", "u")] == [1, 1]
+
+
+async def test_after_each_look_up_they_rest_for_as_long_as_it_took() -> None:
+    data, loop, look_ups = packed(8 << 20), asyncio.get_running_loop(), LookUps()
+    batch = ClaimingBatch(parse_header(data), data, timestamp=1001, start_offset=0, max_message_bytes=1 << 20)
+    found = await look_ups.find(batch)
+    assert found is not None
+    assert found.offset == 1
+    rests_until_s = look_ups.rests_until_s
+    assert rests_until_s > loop.time()
+    await look_ups.find(batch)
+    assert loop.time() > rests_until_s

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -184,6 +185,13 @@ def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed() -> 
     for data in (large, large + b"\x7a\x01x", b"\x7a\x01x" + large):
         with pytest.raises(ReplogError, match="names too much"):
             decode(data)
+
+
+def test_a_refusal_does_not_keep_the_message_that_is_refused() -> None:
+    message = b"\x22\x00" * 2_000_000
+    refusal = server._checked(methods.Log["produce"].decode_request)(message)
+    assert "names too much" in str(refusal)
+    assert sys.getrefcount(message) == 2, "somebody besides this test has it"  # the name here, and the argument
 
 
 def test_answers_have_no_such_limit() -> None:
