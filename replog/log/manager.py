@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -89,16 +90,18 @@ class LogManager:
         self._log_starts = OffsetCheckpoint(directory / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT)
         self._writing = threading.Lock()  # a checkpoint: whoever is last has the newest offsets
+        self._held = ExitStack()  # descriptors, until the end
         with storage_errors(directory):
             missing = [path for path in (directory, *directory.parents) if not path.exists()]
             directory.mkdir(parents=True, exist_ok=True)
             for made in missing:
                 fsync_directory(made.parent)  # or all that is flushed below would be nowhere after a crash
-            self._held = [lock(directory)]
+            self._held.callback(os.close, lock(directory))
         try:
             verify_or_create(directory, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
             with storage_errors(directory):
-                self._held.append(open_fd(directory, os.O_RDONLY))  # to make names durable, whatever is left then
+                self._fd = open_fd(directory, os.O_RDONLY)  # to make names durable, whatever is left then
+                self._held.callback(os.close, self._fd)
                 self.clean, self.previous_broker_epoch = take_marker(directory, log_dirs)
         except ReplogError:
             self.abandon()
@@ -281,7 +284,7 @@ class LogManager:
 
     def change(self) -> DirectoryChange:
         """Nothing yet: to be filled, run in any thread, and committed."""
-        return DirectoryChange(self.directory, self._held[1], self._forget_gone)
+        return DirectoryChange(self.directory, self._fd, self._forget_gone)
 
     def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
         """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1)."""
@@ -381,7 +384,7 @@ class LogManager:
         logs = {log: log.epochs.path for log in list(self._unsaved)}
         for log in logs:
             self._unsaved.pop(log, None)
-        failures = save_all((log.epochs for log in logs), self._held[1])
+        failures = save_all((log.epochs for log in logs), self._fd)
         failed = [log for log in logs if log.epochs in failures]
         self._unsaved.update(dict.fromkeys(failed))
         for log in failed:
@@ -417,9 +420,9 @@ class LogManager:
         """
         logs = Together(self._all().values())
         try:
-            save_all((log.epochs for log in self._unsaved), self._held[1])  # what fails fails again
+            save_all((log.epochs for log in self._unsaved), self._fd)  # what fails fails again
             logs.each(lambda log: log.durability.begin_close())
-            durable = logs.are_durable(self._held[1])
+            durable = logs.are_durable(self._fd)
             logs.each(lambda log: log.durability.finish_close(durable=durable))
             self.checkpoint_all()
             if not logs.failures and (self.clean or (self._loaded and not self.failed)):
@@ -435,8 +438,7 @@ class LogManager:
         self._loaded = False  # no checkpoint is written any more, by a thread that is late either
         for log in self._all().values():
             log.abandon()
-        while self._held:
-            os.close(self._held.pop())
+        self._held.close()
 
 
 def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> dict[TopicPartition, int]:
