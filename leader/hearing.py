@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable
 
 SIGNS_OF_LIFE_MS = 3000  # the controller speaks every second: it is not missed before, however short a session is
 CONTROLLER_HEARD_MS = 1500  # and who was not heard for so long cannot be said to be there
-LISTENING_MS = 250  # the time between two looks at who is silent;
-LATE_MS = 500  # after more than this the broker itself was slow
+LISTENING_MS = 250  # between two looks at who is silent: who is waited for two seconds is noticed not much later;
+LATE_MS = 2 * LISTENING_MS  # a look was missed: this broker was slow, for five times as long as one step may take
 
 
 class Hearing:

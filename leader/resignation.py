@@ -5,13 +5,13 @@ from collections.abc import Set
 from leader.partition import PartitionLeader
 
 LEAST_HEIRS = 2  # one alone would gain nothing: of two brokers each is cut off from the other
-MAX_SILENCE_MS = 2000
+MAX_SILENCE_MS = 2000  # four words of one that only waits, by default; to ask the heirs takes up to a second more
 
 
 def silence_ms(max_lag_ms: int, fetch_wait_ms: int) -> int:
-    """Who was not heard for so long is silent: about half as long as it takes to leave the ISR for that (ISR-5).
+    """Who was not heard for so long is silent: two seconds, or half of what it takes to leave the ISR for that (ISR-5).
 
-    Who has all there is, and only waits for more, speaks every `fetch_wait_ms`.
+    At least twice `fetch_wait_ms`: so often speaks who has all there is, and only waits for more.
     """
     return max(min(MAX_SILENCE_MS, max_lag_ms // 2), 2 * fetch_wait_ms)
 

@@ -39,7 +39,7 @@ class ReplicaMoves:
     """`run` it for as long as the broker runs."""
 
     def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
-        """Roles are taken up: goes on with the moves that an earlier run has left, but for replicas that are gone."""
+        """Roles are taken up: goes on with the moves of an earlier run, except those of replicas that are gone."""
         self._manager = manager
         self._logs = logs
         self._moves: dict[TopicPartition, _Move] = {}

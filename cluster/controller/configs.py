@@ -25,7 +25,7 @@ from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
 MAX_CONFIG_LENGTH = 256  # characters of one name or value,
-THROTTLED_REPLICAS = ".throttled.replicas"  # but for lists of replicas
+THROTTLED_REPLICAS = ".throttled.replicas"  # except lists of replicas
 
 
 def alter_topic_configs(
