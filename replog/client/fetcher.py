@@ -245,7 +245,7 @@ class Fetcher:
     def _out_of_range(self, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> None:
         message = (
             f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
-            f"{answer.log_start_offset}"
+            f"{answer.log_start_offset} and ends, as far as it is committed, at {answer.high_watermark}"
         )
         self._reset_or_fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message + "; seek to go on"))
 

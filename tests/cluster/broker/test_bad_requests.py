@@ -40,6 +40,7 @@ BAD_BATCHES = [
     pytest.param(with_field(GOOD, 23, ">i", -1), None, id="negative last offset"),
     pytest.param(with_field(GOOD, 21, ">h", 0x20), ErrorCode.INVALID_RECORD, id="control batch"),
     pytest.param(GOOD + GOOD, ErrorCode.INVALID_RECORD, id="two batches"),
+    pytest.param(GOOD + bytes(11), ErrorCode.CORRUPT_MESSAGE, id="zeros behind it"),  # divergence 18
     pytest.param(GOOD[:40], ErrorCode.CORRUPT_MESSAGE, id="half a header"),
     pytest.param(batch(b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, id="oversize"),
 ]
