@@ -36,7 +36,7 @@ class ReplicaStream:
     def on_request(self, request: pb.ReplicaFetchRequest) -> None:
         now_ms = self._manager.clock.monotonic_ms()
         self._manager.hearing.heard(request.replica_id, now_ms)
-        self.session.on_request(_session_request(request), now_ms)
+        self.session.on_request(_session_request(request, now_ms), now_ms)
 
     def _arm(self) -> None:
         wake_ms = self.session.next_wake_ms
@@ -59,16 +59,21 @@ class ReplicaStream:
             self._timer.cancel()
 
 
-def _session_request(request: pb.ReplicaFetchRequest) -> SessionRequest:
+def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionRequest:
     return SessionRequest(
         replica_id=request.replica_id,
         broker_epoch=request.broker_epoch,
-        max_wait_ms=request.max_wait_ms,
+        max_wait_ms=_common_wait_ms(request.max_wait_ms, now_ms),
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
         named={TopicPartition(named.topic, named.partition): _fetch_partition(named) for named in request.partitions},
         forgotten=[TopicPartition(forgotten.topic, forgotten.partition) for forgotten in request.forgotten],
     )
+
+
+def _common_wait_ms(max_wait_ms: int, now_ms: int) -> int:
+    """Up to a whole multiple of it: those who wait for nothing are answered in one wake-up (divergence 35)."""
+    return max_wait_ms - now_ms % max_wait_ms if max_wait_ms > 0 else 0
 
 
 def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:

@@ -185,6 +185,28 @@ class Waits(DelayedOperation[TopicPartition]):
             raise self.fault
 
 
+class Watch(SystemClock):
+    now_ms = 10_120
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+async def test_followers_that_wait_for_nothing_are_answered_together(leader: Leader) -> None:
+    """Divergence 35: at the latest after the time that they named."""
+    leader.manager.clock = clock = Watch()
+    wakes = []
+    for clock.now_ms in (10_120, 10_499, 10_500):
+        leader.session = ReplicaStream(leader.manager, leader.answers)
+        leader.ask(named(LED))  # it is told the bounds, and asks on
+        leader.session.on_request(
+            pb.ReplicaFetchRequest(replica_id=2, broker_epoch=100, max_wait_ms=500, min_bytes=1, max_bytes=ONE_MIB)
+        )
+        wakes.append(leader.session.session.next_wake_ms)
+        leader.session.close()
+    assert wakes == [10_500, 10_500, 11_000]
+
+
 async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader: Leader) -> None:
     """KAFKA-17234, KAFKA-17240: produces, fetches and deletions are looked at each by itself."""
     manager, fault = leader.manager, ValueError("the answer cannot be written")
