@@ -15,6 +15,7 @@ import structlog
 from cluster.broker.fetcher_manager import FetcherManager
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
+from cluster.logging import tell_each
 from replog.log.directories import LogDirectories
 from replog.log.errors import LogStorageError
 from replog.log.flushing import FlushTask, run_all
@@ -81,6 +82,7 @@ class LogFlusher:
         failures = await in_thread(
             partial(run_all, tasks, lambda settled: checkpoint({tp: logs[tp] for tp in settled}))
         )
+        later: list[dict[str, object]] = []
         for tp, task in tasks.items():
             flushed, error = logs[tp], failures.get(tp)
             if flushed.failure is not None:
@@ -93,8 +95,9 @@ class LogFlusher:
             elif isinstance(error, LogStorageError):
                 flushed.durability.failed(error)
             else:
-                log.warning("flush left for later", partition=str(tp), reason=error.message)
+                later.append({"partition": str(tp), "reason": error.message})
                 self.ask(tp, flushed, task.up_to)
+        tell_each(log.warning, "flush left for later", later)
         if failures:
             await asyncio.sleep(RETRY_S)
 
