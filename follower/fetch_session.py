@@ -7,7 +7,6 @@ moved. These are *unsettled*, and a request looks at them and at nothing else.
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from itertools import islice
 from typing import Protocol
 
@@ -164,7 +163,7 @@ class FetchSession:
             self._failed(replica, follower, error)
             return None
         if fetch is not None:
-            return replace(fetch, topic_id=replica.topic_id)
+            return fetch._replace(topic_id=replica.topic_id)
         if follower.next_retry_ms is not None:
             heapq.heappush(self._delayed, (follower.next_retry_ms, replica.topic_partition))
         return None

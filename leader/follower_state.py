@@ -1,6 +1,7 @@
 """What a leader knows of one follower, and when it counts as caught up (ST-7 to ST-12)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from replog.metadata import NO_BROKER_EPOCH
 
@@ -20,8 +21,7 @@ class Asker:
     asked_ms: int = NEVER_MS
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerState:
+class FollowerState(NamedTuple):
     """One immutable snapshot, replaced as a whole. Times are monotonic milliseconds, offsets -1 when unknown."""
 
     log_start_offset: int = -1
@@ -42,11 +42,11 @@ class FollowerState:
         if self.asker is None:
             return self
         last_fetch_ms = max(self.last_fetch_ms, self.asker.asked_ms)
-        return replace(self, last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, asker=None)
+        return self._replace(last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, asker=None)
 
     def withdrawn(self) -> "FollowerState":
         """The state once the controller has taken it out of the ISR: nobody waits for it before it has asked again."""
-        return replace(self.settled(), last_caught_up_ms=NEVER_MS)
+        return self.settled()._replace(last_caught_up_ms=NEVER_MS)
 
     def after_fetch(
         self, asker: Asker, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int

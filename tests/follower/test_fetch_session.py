@@ -1,6 +1,6 @@
 """The follower's half of a fetch session: it asks about what changed, and leaves out what has to wait."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,7 @@ def test_a_push_moves_the_high_watermark_and_answers_nothing(session: Session) -
     session.ask()
     fetch = FetchPartition(5, 0, EPOCH, topic_id=TOPIC_ID)
     rows = [SessionRow(TopicPartition("t", 0), fetch, FetchAnswer(high_watermark=5))]
-    other = [row._replace(request=replace(fetch, topic_id=b"of another topic")) for row in rows]
+    other = [row._replace(request=fetch._replace(topic_id=b"of another topic")) for row in rows]
     session.replicas[0].log.update_high_watermark(3)
     session.on_response(SessionResponse(other, pushed=True), NOW_MS)
     assert session.replicas[0].log.high_watermark == 3

@@ -1,6 +1,5 @@
 """What a leader acts on: ST-7, HW-2, HW-3 and ISR-3, broken by hand, and nearly broken."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from leader.isr import Committed, IsrProposal, PendingExpand
@@ -19,7 +18,7 @@ def _leader(world: TinyWorld) -> PartitionLeader:
 
 def _believe(world: TinyWorld, replica_id: int, end: int) -> None:
     leader = _leader(world)
-    leader.replicas[replica_id] = replace(leader.replicas[replica_id], log_end_offset=end)
+    leader.replicas[replica_id] = leader.replicas[replica_id]._replace(log_end_offset=end)
 
 
 def test_st_7_a_leader_takes_a_follower_to_have_what_it_was_only_sent(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Wrong ways for a leader to count its followers, to move the high watermark and to acknowledge."""
 
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -74,7 +73,7 @@ def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> Err
 def _progress_before_append(self: PartitionLeader, asker: Asker, request: Any, answer: Any, now_ms: int) -> bool:
     if answer.records:
         *_, (_, last) = iterate_batches(answer.records)
-        request = replace(request, fetch_offset=last.next_offset)
+        request = request._replace(fetch_offset=last.next_offset)
     return _on_fetched(self, asker, request, answer, now_ms)
 
 
@@ -91,7 +90,7 @@ def _expand_at_high_watermark(self: PartitionLeader, replica_id: int, follower: 
 
 
 def _expand_at_once(self: PartitionLeader, replica_id: int, follower: FollowerState) -> None:
-    _expand_at_high_watermark(self, replica_id, replace(follower, log_end_offset=1 << 62))
+    _expand_at_high_watermark(self, replica_id, follower._replace(log_end_offset=1 << 62))
 
 
 _expand = PartitionLeader._expand_isr
@@ -101,8 +100,8 @@ def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> Non
     _begin_epoch(self, *arguments)
     for replica_id, known in _remembered.get(self.log, {}).items():
         if replica_id in self.replicas:
-            self.replicas[replica_id] = replace(
-                self.replicas[replica_id], log_end_offset=known.log_end_offset, broker_epoch=known.broker_epoch
+            self.replicas[replica_id] = self.replicas[replica_id]._replace(
+                log_end_offset=known.log_end_offset, broker_epoch=known.broker_epoch
             )
 
 

@@ -1,7 +1,6 @@
 """Wrong ways to keep a log on disk, seen from the cluster."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import replog.log.clean_shutdown
@@ -92,7 +91,7 @@ def _ask_nobody(self: LogDurability) -> None:
 
 def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
     fetch = _next_fetch(self, *arguments)
-    return None if fetch is None else replace(fetch, unflushed=0)
+    return None if fetch is None else fetch._replace(unflushed=0)
 
 
 _next_fetch = PartitionFollower.next_fetch

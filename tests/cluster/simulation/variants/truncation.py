@@ -1,6 +1,5 @@
 """Wrong ways for a follower to find where its log differs from its leader's."""
 
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -39,11 +38,11 @@ _check_replicated_batches = replog.log.log.check_replicated_batches
 
 
 def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
-    return fetch and replace(fetch, last_fetched_epoch=None)
+    return fetch and fetch._replace(last_fetched_epoch=None)
 
 
 def _accepts_unvalidated(self: PartitionFollower, request: FetchPartition) -> bool:
-    return _is_current(self, replace(request, last_fetched_epoch=self.log.latest_epoch))
+    return _is_current(self, request._replace(last_fetched_epoch=self.log.latest_epoch))
 
 
 # truncate-to-hw
@@ -95,7 +94,7 @@ def _no_fence(requested: int | None, local: int) -> ErrorCode:
 
 
 def _is_current_in_any_epoch(self: PartitionFollower, request: FetchPartition) -> bool:
-    return _is_current(self, replace(request, current_leader_epoch=self.leader_epoch))
+    return _is_current(self, request._replace(current_leader_epoch=self.leader_epoch))
 
 
 # others
