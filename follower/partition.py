@@ -17,7 +17,7 @@ from follower.out_of_range import RestartAt, TruncateTo, recover_from_out_of_ran
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, read_log
-from replog.log.batch import parse_header
+from replog.log.batch import iterate_batches
 from replog.log.errors import TooManyOpenFiles, UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
@@ -239,7 +239,8 @@ class PartitionFollower:
     def _append(self, records: Buffer, leader_log_start: int) -> None:
         """Nothing where something is to be settled first."""
         end, durability = self.log.log_end_offset, self.log.durability
-        other_epoch = self.log.size and parse_header(records).leader_epoch != self.log.latest_epoch
+        _, first = next(iterate_batches(records), (0, None))  # none: there was room for the start of one batch
+        other_epoch = self.log.size and first is not None and first.leader_epoch != self.log.latest_epoch
         if end == leader_log_start and other_epoch and not durability.hides_all:
             # The leader has nothing, no epoch either, from before this offset: it cannot tell whether this log is the
             # same there. So nobody may read that any more, after a crash neither (INV-13).

@@ -141,6 +141,18 @@ def test_a_flipped_bit_stops_at_that_batch_and_is_fetched_again_ft_11(follower: 
     assert asked(follower, NOW_MS + BACKOFF_MS).fetch_offset == 6
 
 
+@pytest.mark.parametrize("most", [16, 65])
+def test_where_there_was_room_for_the_start_of_a_batch_alone_nothing_is_refused(
+    follower: PartitionFollower, most: int
+) -> None:
+    """RB-7: so an answer ends that is full. A follower that waited for its backoff then caught up a second later."""
+    batch = leader_batch(5, 1, b"next")
+    progress = follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, records=batch[:most]), NOW_MS)
+    assert not progress.note
+    follower.on_answer(asked(follower), FetchAnswer(high_watermark=6, records=batch), NOW_MS)
+    assert follower.log.high_watermark == 6
+
+
 def test_a_hole_is_refused_ft_13(follower: PartitionFollower) -> None:
     answer = FetchAnswer(high_watermark=7, records=leader_batch(6, 1, b"hole"))
     assert follower.on_answer(asked(follower), answer, NOW_MS).note is not None
