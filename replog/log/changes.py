@@ -51,6 +51,7 @@ class DirectoryChange:
     directory: Path
     fd: int  # of the directory: that a name is gone can be made durable, whatever descriptors are left
     forget_gone: Callable[[], None]  # writes the checkpoints: a replica that comes must not inherit
+    attend: Callable[[TopicPartition, Log], None]  # has a new log tell its directory what it wants
     doomed: list[Doomed] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
     leading: dict[TopicPartition, Log] = field(default_factory=dict)  # whose new epoch is to be made durable
@@ -81,6 +82,8 @@ class DirectoryChange:
         """All is written before the disk is first waited for, which then has most of it."""
         replicas = Together(self.new)
         self.logs = replicas.each(lambda tp: begin_log(self.directory / tp.directory_name, self.new[tp]))
+        for tp, log in self.logs.items():
+            self.attend(tp, log)
         if not replicas.are_durable(self.fd):
             replicas.each(lambda tp: finish_log(self.logs[tp]))
             with storage_errors(self.directory):

@@ -33,6 +33,7 @@ class EntryFile:
             length, self.missing = 0, True
         self.count, self.surplus = divmod(length, self.layout.size)
         self.pending = bytearray()  # the last entries, if they are not written yet
+        self.stale = False  # the file has others than those that are counted
 
     @property
     def path(self) -> Path:
@@ -49,6 +50,8 @@ class EntryFile:
 
     def write(self) -> None:
         """Hand new entries to the operating system."""
+        if self.stale:
+            self._replace()
         if self.pending:
             if self.missing:
                 self._create()
@@ -66,8 +69,24 @@ class EntryFile:
         self.pending = bytearray()
         self.file.close()
 
+    def start_over(self) -> None:
+        """Drop all entries; the file keeps them until the next `write`, and for good if those written then are the
+        same: a recovery finds most files as they should be."""
+        self.close()
+        self.count = self.surplus = 0
+        self.stale = True
+
+    def _replace(self) -> None:
+        if self.missing:
+            self._create()
+        elif self.file.read(0, len(self.pending) + 1) == self.pending:
+            self.pending = bytearray()
+        else:
+            self.file.truncate(0)
+        self.stale = False
+
     def _create(self) -> None:
-        self.missing = False
+        self.missing = self.stale = False
         self.file.create()
 
     def _add(self, entry: bytes) -> None:

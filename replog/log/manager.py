@@ -284,7 +284,7 @@ class LogManager:
 
     def change(self) -> DirectoryChange:
         """Nothing yet: to be filled, run in any thread, and committed."""
-        return DirectoryChange(self.directory, self._fd, self._forget_gone)
+        return DirectoryChange(self.directory, self._fd, self._forget_gone, self._attend)
 
     def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
         """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1)."""
@@ -302,8 +302,8 @@ class LogManager:
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
         """The change was run: what was created is here."""
         self._doomed += [(doomed.renamed, now_ms, doomed.delay_ms) for doomed in change.doomed]
-        for tp, log in change.logs.items():
-            self._add(tp, change.new[tp].topic_id, log)
+        self._logs.update(change.logs)
+        self._topic_ids.update((tp, change.new[tp].topic_id) for tp in change.logs)
 
     def _forget_gone(self) -> None:
         gone = list(self._gone)

@@ -43,7 +43,7 @@ def recover(
     """
     end = segment.file.size()
     for index in segment.indexes:
-        index.reset()
+        index.start_over()
     segment.transaction_index.reset()
     segment.forget()
     suspect = _add_sound_batches(segment, end, config, max(epoch, 0), producers, limit, check_crc)
@@ -127,6 +127,7 @@ def load_epochs(
         cache = LeaderEpochCache.load(path)
     except DamagedCheckpoint as damage:
         report(damage.message)
+        path.unlink()  # what it should say may be nothing, which is not written
         cache = LeaderEpochCache(path)
     cut_epochs(cache, segments, log_start_offset)
     cache.truncate_from_start(log_start_offset)

@@ -203,7 +203,7 @@ class Segment:
         """Write the entries of batches that are written. If a file cannot be opened for want of descriptors, its
         entries wait for the next time."""
         for index in (self.index, self.time_index, self.digest_index, self.transaction_index):
-            if index.pending:
+            if index.pending or index.stale:
                 with suppress(TooManyOpenFiles):
                     index.write()
 
@@ -424,7 +424,8 @@ class Segment:
 
     def cut_file(self) -> None:
         """Cut the file behind the batches accounted for."""
-        self.file.truncate(self.size)
+        if self.file.size() != self.size:
+            self.file.truncate(self.size)
         self._file_size = self.size
 
     def flush(self) -> None:

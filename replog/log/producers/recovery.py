@@ -71,28 +71,32 @@ class ProducerSnapshots:
                 return offset, read_snapshot(self.path(offset))
             except CorruptSnapshot as damage:
                 self._report(f"{damage.message}; removing it and using an older one")
-                self._remove([offset])
+                self._remove(offset.__eq__)
         return log_start_offset, []
 
     def keep_only(self, log_start_offset: int, end_offset: int) -> None:
         """Remove those that are not in [log start, end] (PS-8)."""
-        offsets = snapshot_offsets(self.directory)
-        self._remove([offset for offset in offsets if not log_start_offset <= offset <= end_offset])
+        self._remove(lambda offset: not log_start_offset <= offset <= end_offset)
 
     def remove_stray(self, bases: Sequence[int]) -> None:
         """Keep those of segment bases, and the latest one if it lies behind the last segment's (PS-9)."""
         stray = sorted({*snapshot_offsets(self.directory)} - {*bases})
         if stray and stray[-1] > bases[-1]:
             stray.pop()
-        self._remove(stray)
+        if stray:
+            self._remove(stray.__contains__)
 
     def clear(self) -> None:
-        self._remove(snapshot_offsets(self.directory))
+        self._remove(lambda _: True)
 
-    def _remove(self, offsets: Sequence[int]) -> None:
-        for offset in offsets:
-            self.path(offset).unlink(missing_ok=True)
-        self._latest = max(snapshot_offsets(self.directory), default=0)  # some may have gone with their segments
+    def _remove(self, goes: Callable[[int], bool]) -> None:
+        """And see which are left: some may have gone with their segments."""
+        self._latest = 0
+        for offset in snapshot_offsets(self.directory):
+            if goes(offset):
+                self.path(offset).unlink(missing_ok=True)
+            else:
+                self._latest = max(self._latest, offset)
 
 
 class LoadingProducers:

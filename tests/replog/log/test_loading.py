@@ -68,6 +68,26 @@ def test_a_recovery_that_cuts_nothing_waits_for_the_disk_only_where_a_segment_wa
     assert str(tmp_path / name(18, "log")) in synced
 
 
+def test_a_torn_epoch_file_of_an_empty_log_is_gone_once_it_was_loaded(tmp_path: Path) -> None:
+    """LD-10: a leader's first epoch, and a crash while it was written; what is said of the empty log is nothing."""
+    reopen(tmp_path, clean=True).close()
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"0\n1\n0 ")
+    assert reopen(tmp_path, clean=False).epochs.entries == ()
+    assert not (tmp_path / "leader-epoch-checkpoint").exists()
+
+
+def test_a_recovery_leaves_indexes_alone_that_are_as_they_should_be(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """Making the three indexes of thousands of logs anew was most of what it cost."""
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob(f"{name(18, '')}*")}
+    reopen(tmp_path, clean=False, recovery_point=18).abandon()
+    assert len(before) == 5  # `.log`, three indexes, `.snapshot`
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    index = tmp_path / name(18, "digest")
+    index.write_bytes(index.read_bytes() + bytes(16))
+    reopen(tmp_path, clean=False, recovery_point=18).abandon()
+    assert files_of(tmp_path) == files
+
+
 @pytest.mark.parametrize("recovery_point", [0, 6, 11])
 def test_w_d3_w_d4_a_flipped_payload_bit_cuts_the_log_at_that_batch(
     tmp_path: Path, files: dict[str, bytes], recovery_point: int
