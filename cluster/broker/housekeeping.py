@@ -91,11 +91,21 @@ class Housekeeping:
         self._manager.resign_where_unheard()
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await in_thread(self._logs.checkpoint_high_watermarks)  # HW-11
+        await self._write(self._logs.checkpoint_high_watermarks)  # HW-11
 
     async def _checkpoint_log_offsets(self) -> None:
-        await in_thread(self._logs.checkpoint_recovery_points)
-        await in_thread(self._logs.checkpoint_log_starts)
+        await self._write(self._logs.checkpoint_recovery_points)
+        await self._write(self._logs.checkpoint_log_starts)
+
+    async def _write(self, checkpoint: Callable[[], None]) -> None:
+        """Where there is no room it stays as it was, and a start after a crash has more to do: a disk without room for
+        another replica is no reason to stop those that need none."""
+        try:
+            await in_thread(checkpoint)
+        except ReplogError as error:
+            if not is_passing(error):
+                raise
+            log.warning("checkpoint left for the next time", reason=error.message)
 
     async def _enforce_retention(self) -> None:
         """One log in a step of the loop, and so many of its segments (LG-13, LG-14)."""

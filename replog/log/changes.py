@@ -5,7 +5,6 @@ over what has come. After a crash in between there are replicas without records,
 after one behind it.
 """
 
-import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -16,15 +15,13 @@ from typing import NamedTuple
 from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.epoch_cache import LeaderEpochCache, save_all
-from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.errors import NO_ROOM, LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import fsync_directory, fsync_path, has_records
 from replog.log.loading import empty_log
 from replog.log.log import Log
 from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.together import Together
 from replog.topic import TopicPartition
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class NewReplica(NamedTuple):

@@ -8,6 +8,7 @@ from pathlib import Path
 from replog.errors import ErrorCode, ReplogError
 
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # by the process's limit, by the system's
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})  # on the disk, or for this user
 
 
 class _LogError(ReplogError):
@@ -186,4 +187,6 @@ def storage_error(path: Path, error: OSError) -> LogStorageError | TooManyOpenFi
         )
     if isinstance(error, PermissionError):
         return LogStorageError(f"{error.filename or path}: {error.strerror}; look to its owner and its permissions")
+    if error.errno in NO_ROOM:
+        return LogStorageError(f"{path}: {error}; make room there, and restart the broker if it has stopped")
     return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")

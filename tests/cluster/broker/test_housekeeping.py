@@ -1,6 +1,9 @@
 """What a broker does on its own clock."""
 
 import asyncio
+import errno
+import os
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +11,7 @@ from cluster.broker import housekeeping
 from cluster.broker.housekeeping import Housekeeping
 from cluster.broker.log_flusher import LogFlusher
 from replog.config import TopicConfig
+from replog.log import files
 from replog.log.errors import TooManyOpenFiles
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
@@ -43,6 +47,29 @@ async def test_high_watermarks_are_checkpointed_by_leaders_and_followers(cluster
         await cluster.produce(TP, batch(b"one", b"two"))
         for path in checkpoints:
             await eventually(lambda path=path, end=end: path.exists() and end in path.read_text())
+
+
+async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that has no room for another replica is no reason to stop those that are there."""
+    full, refused, real = True, list[str](), files.make_file
+
+    def make_file(path: Path, content: bytes = b"") -> None:
+        if full and path.name.startswith("replication-offset-checkpoint"):
+            refused.append(path.name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        real(path, content)
+
+    broker = await cluster.start_broker(1, replica_high_watermark_checkpoint_interval_ms=50)
+    await cluster.create_topic("t", replication_factor=1)
+    monkeypatch.setattr(files, "make_file", make_file)
+    await cluster.produce(TP, batch(b"one"))
+    await eventually(lambda: len(refused) > 2)
+    assert not broker.failed
+    full = False
+    checkpoint = cluster.directory / "broker-1" / "replication-offset-checkpoint"
+    await eventually(lambda: checkpoint.exists() and "t 0 1" in checkpoint.read_text())
 
 
 async def test_expired_segments_go_and_their_files_follow(cluster: InProcessCluster) -> None:
