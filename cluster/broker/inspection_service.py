@@ -12,6 +12,7 @@ from typing import TypeVar
 from cluster.broker.partition import HostedPartition
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
+from cluster.slices import in_slices
 from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
@@ -49,8 +50,9 @@ class InspectionService:
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
         replicas, segments = [], []
-        for tp, hosted in sorted(self._manager.hosted.items()):
-            if request.topic in ("", tp.topic):
+        asked = sorted(item for item in self._manager.hosted.items() if request.topic in ("", item[0].topic))
+        async for tp, hosted in in_slices(asked):
+            if self._manager.hosted.get(tp) is hosted:
                 replicas.append(_describe(hosted, self._cleaned_to(hosted)))
                 segments.append(hosted.log.segments)
         if request.digests:

@@ -13,6 +13,7 @@ from replog.rpc import methods
 from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
 from replog.rpc.server import GrpcServer
+from replog.rpc.status import to_status
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import controller_pb2, log_pb2
 
@@ -93,6 +94,27 @@ async def test_a_defect_arrives_as_unknown_server_error(channel: GrpcChannel) ->
     with pytest.raises(ReplogError, match="a defect") as raised:
         await channel.call(methods.Controller["alter_partition"], controller_pb2.AlterPartitionRequest(), 60)
     assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailable() -> None:
+    """Any gRPC client tries another server then, and this one later."""
+    server = GrpcServer("127.0.0.1:0")
+    server.add(methods.CONTROLLER, Controller())
+    server.add(methods.LOG, Log())
+    address = await server.start()
+    call, stream = methods.Controller["heartbeat"], methods.Log["produce"]
+    async with grpc.aio.insecure_channel(address) as channel:
+        waiting = channel.unary_unary(call.path, call.encode_request)(controller_pb2.HeartbeatRequest())
+        idle = channel.stream_stream(stream.path, stream.encode_request, stream.decode_response)()
+        await idle.write(WithRecords(log_pb2.ProduceRequest(), ()))
+        await idle.read()
+        await server.stop(0.1)
+        assert [await waiting.code(), await idle.code()] == [grpc.StatusCode.UNAVAILABLE] * 2
+
+
+@pytest.mark.parametrize("code", [ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NOT_CONTROLLER])
+def test_so_is_whoever_asks_one_that_is_starting(code: ErrorCode) -> None:
+    assert to_status(ReplogError(code, "starting")).code is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_call_without_answer_times_out(channel: GrpcChannel) -> None:
