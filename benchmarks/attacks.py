@@ -147,7 +147,7 @@ def run(name: str, seconds: float, note: Callable[[str], None]) -> Figures:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=ATTACKS, action="append", help="may be given several times")
-    parser.add_argument("--seconds", type=float, default=15.0, help="without an attack, and as long with it")
+    parser.add_argument("--seconds", type=float, default=12.0, help="without an attack, and as long with it")
     add_outputs(parser)
     options = parser.parse_args()
     console = Console(stderr=True)
