@@ -154,6 +154,11 @@ class Link:
             deliver, args = message
         deliver(*args)
 
+    def hold(self, deliver: Callable[..., None], *args: Any) -> None:
+        """While it is blocked: this arrives once that is healed."""
+        if self.blocked:
+            self._held.append((deliver, args))
+
     def block(self) -> None:
         self.blocked = True
         self.blocks += 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from cluster.simulation.calls import NOTICED_S, Call, UnaryCall
+from cluster.simulation.calls import NOTICED_S, Call, UnaryCall, lost
 from cluster.simulation.chance import Chance
 from cluster.simulation.links import Calm, Link, Weather
 from cluster.simulation.loop import KERNEL, SimulatedLoop
@@ -182,6 +182,8 @@ class Network:
             elif call.server is not None and call.server.process is process:
                 call.server_died()
                 call.break_off(self._news_s(call.down, process, KEEPALIVE_S), None)
+                if not process.lost_power:  # its host says so again and again: a short cut does not hide it for long
+                    call.down.hold(call.client_hears, lost(call.address, "the connection was lost"))
 
     def _news_s(self, link: Link, process: SimulatedProcess, silence_s: tuple[float, float]) -> float:
         if process.lost_power or link.blocked:

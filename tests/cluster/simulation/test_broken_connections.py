@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cluster.simulation.links import Calm
+from cluster.simulation.loop import KERNEL
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from tests.cluster.simulation.conversation import Pair, error_of, produce_request
@@ -125,6 +126,22 @@ def test_the_death_of_a_server_is_noticed_soon_or_after_silence(pair: Pair, powe
     assert pair.handlers.ended == []
     pair.loop.run_until(100.0)
     assert pair.network.calls == {}
+
+
+def test_a_cut_hides_the_death_of_a_server_for_as_long_as_it_lasts(pair: Pair) -> None:
+    """Not for as long as silence is put up with: its host goes on saying so."""
+
+    async def converse() -> float:
+        stream = pair.channel.open(methods.Log["produce"])
+        await stream.send(produce_request(1))
+        await stream.receive()
+        pair.network.block("broker-1", "client-1")
+        pair.loop.kill(pair.server)
+        pair.loop.call_later(0.3, pair.network.heal, "broker-1", "client-1", context=KERNEL)
+        assert (await error_of(stream.receive())).code is ErrorCode.NETWORK_EXCEPTION
+        return pair.loop.time()
+
+    assert 0.3 < pair.run(converse()) < 1.0
 
 
 def test_a_host_that_is_back_resets_the_connections_of_its_last_incarnation(pair: Pair) -> None:
