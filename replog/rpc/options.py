@@ -20,8 +20,9 @@ CHANNEL_OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 3000),  # gRPC's name for how long an attempt to connect may take
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.keepalive_time_ms", 5000),  # a host that vanished is noticed without a request
-    ("grpc.keepalive_timeout_ms", 5000),
+    ("grpc.keepalive_time_ms", 5000),  # a ping after so much silence: who vanished is noticed without a request
+    ("grpc.keepalive_timeout_ms", 5000),  # in which TCP has to acknowledge it, or whatever was sent
+    ("grpc.http2.ping_timeout_ms", 30_000),  # in which its process has to; as an answer, and maybe behind one
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.dns_min_time_between_resolutions_ms", 500),  # half a minute by default: a host that moved is found at once
