@@ -30,7 +30,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.files import write_atomically
 from replog.properties import load_properties
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300.0  # thousands of logs may have to be recovered; a process that ends is noticed at once
 STOP_TIMEOUT_S = 40.0
 SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
