@@ -3,6 +3,7 @@
 from follower.partition import NO_PROGRESS, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
 from replog.fetch import read_log
+from replog.log.cold import ANYTHING, Stretch
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.metadata import PartitionState
@@ -39,9 +40,10 @@ class FutureReplica:
         """Why nothing is copied any longer."""
         return self._follower.failure
 
-    def copy(self, max_bytes: int, now_ms: int) -> FollowerProgress:
+    def copy(self, max_bytes: int, now_ms: int, wait_for: Stretch = ANYTHING) -> FollowerProgress:
         """Bring the next batches over, `max_bytes` or one. Raises KAFKA_STORAGE_ERROR if the future log's disk fails.
 
+        Raises ColdRead, and nothing has changed, where the current one's disk would have to be waited for.
         What else goes wrong (the current log cannot be read, or does not add up) is a note and a delay.
         """
         self._agrees = False
@@ -54,7 +56,11 @@ class FutureReplica:
         request = self._follower.next_fetch(now_ms, max_bytes)
         if request is None:
             return NO_PROGRESS
-        answer = read_log(self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True)
+        answer = read_log(
+            self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True, wait_for=wait_for
+        )
+        if answer.cold is not None:
+            raise answer.cold
         progress = self._follower.on_answer(request, answer, now_ms)
         self._agrees = answer.error is ErrorCode.NONE and answer.diverging is None and progress.note is None
         return progress

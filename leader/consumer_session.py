@@ -8,6 +8,7 @@ from leader.fetch_session import FetchSession, Host
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.log.cold import Stretch
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 
@@ -16,7 +17,7 @@ class ConsumerReader(Reader, Protocol):
     """The leader's role, or a follower's."""
 
     def fetch_as_consumer(
-        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool
+        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool, wait_for: Stretch
     ) -> FetchAnswer: ...
 
 
@@ -37,6 +38,8 @@ class ConsumerHost(Host, Protocol):
 
 class ConsumerSession(FetchSession[ConsumerReader]):
     """`on_ready` is called when the request that waits is to be answered; it waits no longer than to `deadline_ms`."""
+
+    least_cold_wait_ms = 10_000  # each request may be a session of its own, and would find nothing for ever
 
     def __init__(self, host: ConsumerHost, on_ready: Callable[[], None], *, max_bytes: int, max_wait_ms: int) -> None:
         super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
@@ -66,15 +69,19 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         now_ms: int,
         *,
         min_one: bool,
+        wait_for: Stretch,
         counts: bool,
     ) -> FetchAnswer:
         if not isinstance(reader, PartitionLeader):
-            return reader.fetch_as_consumer(fetch, self.isolation, max_bytes=max_bytes, min_one=min_one)
+            return reader.fetch_as_consumer(
+                fetch, self.isolation, max_bytes=max_bytes, min_one=min_one, wait_for=wait_for
+            )
         return reader.fetch_as_consumer(
             fetch,
             self.isolation,
             max_bytes=max_bytes,
             min_one=min_one,
+            wait_for=wait_for,
             client_rack=self._rack or "",
             alone=self._host.is_alone(reader),
         )

@@ -60,8 +60,6 @@ def available_bytes(
     `start` is where the fetch offset lies; None: not known, and the partition counts nothing. A follower that is
     throttled gets nothing now (FE-23): the answer would be empty, and it would ask again at once.
     """
-    if start is None:
-        return 0
     if isinstance(reader, ErrorCode):
         return None  # A to D: nobody serves it here any longer
     try:
@@ -73,7 +71,7 @@ def available_bytes(
 
 
 def _available_bytes(
-    reader: Reader, request: FetchPartition, start: OffsetMetadata, isolation: Isolation, is_throttled: bool
+    reader: Reader, request: FetchPartition, start: OffsetMetadata | None, isolation: Isolation, is_throttled: bool
 ) -> int | None:
     if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
         return None  # E: a new leader term
@@ -81,6 +79,8 @@ def _available_bytes(
         end = reader.log.end_offset_for_epoch(request.last_fetched_epoch)
         if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
             return None  # H
+    if start is None:
+        return 0
     bound = _bound(reader.log.snapshot(), isolation)
     if reader.log.log_end_offset < start.offset:
         return None  # F1: the log was truncated

@@ -20,6 +20,7 @@ from typing import Generic, Protocol, TypeVar
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
+from replog.log.cold import NOTHING, ColdRead, Stretch
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
@@ -35,7 +36,12 @@ class Host(Protocol):
     def watch(self, tp: TopicPartition, session: "FetchSession[R]") -> None:
         """Call `session.mark(tp)` with whatever happens to `tp`, and `session.on_moved` soon after (PR-6)."""
 
-    def unwatch(self, tp: TopicPartition, session: "FetchSession[R]") -> None: ...
+    def unwatch(self, tp: TopicPartition, session: "FetchSession[R]") -> None:
+        """And bring nothing of it any more."""
+
+    def bring(self, tp: TopicPartition, session: "FetchSession[R]", cold: ColdRead) -> None:
+        """Have a thread bring into memory what a read of `tp` lacks; then call `session.on_brought(tp)`, and
+        `session.on_moved`."""
 
     def go_on(self, session: "FetchSession[R]") -> None:
         """Call `session.on_moved` soon, and have whatever else there is to do done before."""
@@ -50,6 +56,8 @@ class Named:
     place: OffsetMetadata | None = None  # where the fetch offset lies, once it was read
     has_all: bool = False  # it had, when it was read last
     fresh: bool = True  # named or marked since then: it is read although no room is left
+    lacks: ColdRead | None = None  # what of it is being brought from the disk
+    brought: Stretch = NOTHING  # what was, and not read since
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +76,7 @@ class FetchSession(ABC, Generic[R]):
 
     isolation = Isolation.LOG_END
     least_bytes = 0  # that an answer waits for, however few the request names
+    least_cold_wait_ms = 0  # that a request waits, however short it says, while something is brought from the disk
 
     def __init__(self, host: Host, *, max_bytes: int, max_wait_ms: int) -> None:
         self._watching = host
@@ -96,6 +105,7 @@ class FetchSession(ABC, Generic[R]):
         now_ms: int,
         *,
         min_one: bool,
+        wait_for: Stretch,
         counts: bool,
     ) -> FetchAnswer:
         """Read one partition; `counts`: for a request, and not again for one that has waited (ST-9)."""
@@ -137,14 +147,12 @@ class FetchSession(ABC, Generic[R]):
         self._unseen = dict.fromkeys(self._due, True)
         rows = self._read(now_ms, room)
         min_bytes = max(self.least_bytes, min(request.min_bytes, self._limit))
-        if (
-            request.max_wait_ms <= 0
-            or not self._named
-            or not room
-            or is_enough((row.answer for row in rows), min_bytes)
-        ):
+        wait_ms = request.max_wait_ms
+        if any(row.answer.cold is not None for row in rows):
+            wait_ms = max(wait_ms, self.least_cold_wait_ms)
+        if wait_ms <= 0 or not self._named or not room or is_enough((row.answer for row in rows), min_bytes):
             return self._response(rows, now_ms)
-        self._park(rows, min_bytes, now_ms + min(request.max_wait_ms, self._max_wait_ms), now_ms)
+        self._park(rows, min_bytes, now_ms + min(wait_ms, self._max_wait_ms), now_ms)
         return None
 
     def _name(self, tp: TopicPartition, fetch: FetchPartition) -> None:
@@ -194,6 +202,8 @@ class FetchSession(ABC, Generic[R]):
                 self._due[tp] = self._due.pop(tp)  # it had all the room, and has nothing to give
             if answer is not None:
                 left -= len(answer.records)
+                if answer.cold is not None:
+                    left -= named.request.max_bytes  # as if it were here: an answer's worth is brought at a time
                 rows.append(SessionRow(tp, named.request, answer))
         return rows
 
@@ -221,12 +231,18 @@ class FetchSession(ABC, Generic[R]):
                 return answer_of(log)
             del self._due[tp]
             return None
-        if self._is_throttled(tp, reader, now_ms):
-            if not fresh:
-                return None
+        throttled = self._is_throttled(tp, reader, now_ms)
+        if not fresh and (throttled or named.lacks is not None):
+            return None
+        if throttled:
             max_bytes, min_one = 0, False
-        answer = self._fetch(tp, named.request, reader, max_bytes, now_ms, min_one=min_one, counts=counts)
+        answer = self._fetch(
+            tp, named.request, reader, max_bytes, now_ms, min_one=min_one, wait_for=named.brought, counts=counts
+        )
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
+        named.lacks, named.brought = answer.cold, NOTHING
+        if answer.cold is not None:
+            self._watching.bring(tp, self, answer.cold)
         return answer
 
     # Answers
@@ -289,6 +305,8 @@ class FetchSession(ABC, Generic[R]):
         """Whether the parked request is to be answered, after another look at this partition (FE-12)."""
         assert self._parked is not None
         named = self._named[tp]
+        if named.brought is not NOTHING:
+            return True
         if self._unseen.get(tp):  # a pass did not get there
             answer = self._look(tp, named, 0, now_ms, min_one=False)
             if answer is not None and is_enough((answer,), 1):
@@ -306,6 +324,13 @@ class FetchSession(ABC, Generic[R]):
         self._due[tp] = None
         self._unseen.setdefault(tp, False)
         self._named[tp].fresh = True
+
+    def on_brought(self, tp: TopicPartition, cold: ColdRead) -> None:
+        """What a read of `tp` lacked is in memory: it is read again, whatever has become of the log meanwhile."""
+        named = self._named.get(tp)
+        if named is not None and named.lacks is cold:
+            named.lacks, named.brought = None, cold.stretch
+            self.mark(tp)
 
     def on_moved(self, now_ms: int) -> None:
         """Look at what was marked: the parked request may be answered now."""

@@ -13,6 +13,7 @@ from leader.follower_state import Asker
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
+from replog.log.cold import Stretch
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
@@ -100,10 +101,11 @@ class FollowerSession(FetchSession[PartitionLeader]):
         now_ms: int,
         *,
         min_one: bool,
+        wait_for: Stretch,
         counts: bool,
     ) -> FetchAnswer:
         assert self._asker is not None
-        answer = reader.fetch_as_follower(self._asker, fetch, max_bytes=max_bytes, min_one=min_one)
+        answer = reader.fetch_as_follower(self._asker, fetch, max_bytes=max_bytes, min_one=min_one, wait_for=wait_for)
         if counts:
             moved = reader.on_fetched(self._asker, fetch, answer, now_ms)
             self._host.on_fetched(tp, reader, moved=moved)

@@ -189,8 +189,8 @@ class PartitionLeader:
 
     # Fetch
 
-    def fetch_as_follower(self, asker: Asker, request: FetchPartition, *, max_bytes: int, min_one: bool) -> FetchAnswer:
-        """Answer a follower, up to the log end. Errors are in the answer, never raised.
+    def fetch_as_follower(self, asker: Asker, request: FetchPartition, **how: Any) -> FetchAnswer:
+        """Answer a follower, up to the log end: see `read_log`, also for `how`. Errors are in the answer, never raised.
 
         OFFSET_OUT_OF_RANGE comes with the log's start and end, all that the follower needs to recover.
         """
@@ -203,17 +203,16 @@ class PartitionLeader:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
-        return read_log(self.log, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=min_one)
+        return read_log(self.log, request, Isolation.LOG_END, **how)
 
     def fetch_as_consumer(
         self,
         request: FetchPartition,
         isolation: Isolation,
         *,
-        max_bytes: int,
-        min_one: bool,
         client_rack: str = "",
         alone: bool = False,
+        **how: Any,
     ) -> FetchAnswer:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 
@@ -226,7 +225,7 @@ class PartitionLeader:
         preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
         if preferred != self.broker_id:
             return answer_of(self.log, preferred_read_replica=preferred)
-        answer = read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one)
+        answer = read_log(self.log, request, isolation, **how)
         if alone and answer.error is ErrorCode.NONE and request.fetch_offset >= bound(self.log, isolation):
             return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return answer

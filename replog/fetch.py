@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.cold import ANYTHING, ColdRead, Stretch, WaitingFor
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
@@ -40,6 +41,7 @@ class FetchAnswer(NamedTuple):
     aborted: tuple[AbortedTransaction, ...] = ()  # READ_COMMITTED only (LG-9)
     preferred_read_replica: int | None = None  # where the consumer had better fetch; no records then (FE-19)
     place: OffsetMetadata | None = None  # where the fetch offset lies, if it was read; it stays on this broker
+    cold: ColdRead | None = None  # why nothing was read: it has to be brought from the disk first
 
     @property
     def is_refusal(self) -> bool:
@@ -101,8 +103,17 @@ def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) ->
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
 
 
-def read_log(log: Log, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool) -> FetchAnswer:
-    """Validate the epoch and the offset, then read (FE-4 to FE-7). Errors are in the answer, never raised."""
+def read_log(
+    log: Log,
+    request: FetchPartition,
+    isolation: Isolation,
+    *,
+    max_bytes: int,
+    min_one: bool,
+    wait_for: Stretch = ANYTHING,
+) -> FetchAnswer:
+    """Validate the epoch and the offset, then read (FE-4 to FE-7), waiting for the disk at `wait_for` alone. Errors are
+    in the answer, never raised."""
     offset = request.fetch_offset
     in_range = log.log_start_offset <= offset <= log.log_end_offset
     if request.last_fetched_epoch is not None:
@@ -114,7 +125,10 @@ def read_log(log: Log, request: FetchPartition, isolation: Isolation, *, max_byt
     if not in_range:
         return answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
-        data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
+        with WaitingFor(wait_for):
+            data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
+    except ColdRead as cold:
+        return answer_of(log, cold=cold)
     except ReplogError as error:
         return answer_of(log, error.code)
     return answer_of(log, records=data.records, aborted=data.aborted, place=data.metadata)
@@ -129,6 +143,7 @@ def answer_of(
     aborted: tuple[AbortedTransaction, ...] = (),
     preferred_read_replica: int | None = None,
     place: OffsetMetadata | None = None,
+    cold: ColdRead | None = None,
 ) -> FetchAnswer:
     """An answer with the log's offsets as they are now."""
     return FetchAnswer(
@@ -142,4 +157,5 @@ def answer_of(
         aborted=aborted,
         preferred_read_replica=preferred_read_replica,
         place=place,
+        cold=cold,
     )

@@ -10,6 +10,7 @@
 | what clients ask; a produce; a consumer's fetch | `log_service.py`, `produce.py`, `consume.py` |
 | requests that wait, and answers on their way | `delayed.py`, `outbox.py` |
 | how much memory all answers may take; offsets by time | `budget.py`, `look_ups.py` |
+| records that are on the disk alone (divergence 34) | `cold_reads.py` |
 | replication, the leader's side and the followers' | `replica_service.py`, `fetcher.py`, `fetcher_manager.py` |
 | ISR proposals on their way to the controller (ISR-8) | `alter_partition.py` |
 | log directories, and moves between them (7.7) | `log_dirs_service.py`, `moves.py` |

@@ -156,6 +156,7 @@ class Broker:
         self._inspection.serve(logs)
         flusher = LogFlusher(self.manager, logs, self._fetchers)
         self._spawn(flusher.run())
+        self._spawn(self.manager.cold_reads.run(directory.directory for directory in logs.managers))
         await self._roles.apply_image()
         self._spawn(self._roles.retry())
         moves = ReplicaMoves(self.manager, logs)

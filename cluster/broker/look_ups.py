@@ -8,6 +8,7 @@ import asyncio
 
 from cluster.broker.threads import in_thread
 from replog.errors import ErrorCode, ReplogError
+from replog.log.cold import NOTHING, ColdRead, WaitingFor
 from replog.log.log import Log
 from replog.log.offsets import TimestampAndOffset
 from replog.log.timestamps import ClaimingBatch
@@ -28,7 +29,7 @@ class LookUps:
         start_offset = 0
         try:
             async with asyncio.timeout_at(deadline_s):
-                while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
+                while (batch := await self._claiming(log, timestamp, start_offset)) is not None:
                     async with self.searching:
                         found = await self.find(batch)
                     if found is not None:
@@ -52,3 +53,15 @@ class LookUps:
         finally:
             ended_s = loop.time()
             self.rests_until_s = ended_s + RESTS * (ended_s - begun_s)
+
+    async def _claiming(self, log: Log, timestamp: int, start_offset: int) -> ClaimingBatch | None:
+        """`Log.batch_for_timestamp`; what that lacks in memory a thread brings."""
+        brought = NOTHING
+        while True:
+            try:
+                with WaitingFor(brought):
+                    return log.batch_for_timestamp(timestamp, start_offset)
+            except ColdRead as cold:
+                async with self.searching:
+                    await in_thread(cold.bring)
+                brought = cold.stretch

@@ -14,6 +14,7 @@ from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
+from replog.log.cold import NOTHING, ColdRead, Stretch
 from replog.log.directories import LogDirectories
 from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.log import Log
@@ -33,6 +34,7 @@ class _Move:
     replica: FutureReplica
     unflushed_bytes: int = 0
     flushed: bool = False  # once it had caught up
+    brought: Stretch = NOTHING  # into memory, to be copied
 
 
 class ReplicaMoves:
@@ -131,7 +133,12 @@ class ReplicaMoves:
         started = loop.time()
         self._check_room(move)
         slice_bytes = min(SLICE_BYTES, self._manager.config.replica_fetch_max_bytes)
-        progress = move.replica.copy(slice_bytes, self._manager.clock.monotonic_ms())
+        try:
+            progress = move.replica.copy(slice_bytes, self._manager.clock.monotonic_ms(), move.brought)
+        except ColdRead as cold:
+            await in_thread(cold.bring)
+            move.brought = cold.stretch
+            return True
         if progress.note:
             log.warning("moving", partition=str(tp), note=progress.note)
         if move.replica.failure is not None:

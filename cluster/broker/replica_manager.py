@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from cluster.broker.budget import Budget, Held
+from cluster.broker.cold_reads import ColdReads
 from cluster.broker.delayed import DelayedOperations
 from cluster.broker.look_ups import LookUps
 from cluster.broker.partition import HostedPartition
@@ -28,6 +29,7 @@ from leader.resignation import LEAST_HEIRS, should_resign, silence_ms
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition
+from replog.log.cold import ColdRead
 from replog.metadata import PartitionState
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
@@ -57,6 +59,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
+        self.cold_reads = ColdReads(self._tell)
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         self.waiting_produces = Held(config.queued_max_request_bytes)
         windows = config.replication_quota_window_num
@@ -137,9 +140,13 @@ class ReplicaManager:
     def unwatch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
         sessions = self._sessions[tp]
         del sessions[session]
+        self.cold_reads.forget(tp, session)
         self._consumed -= isinstance(session, ConsumerSession)
         if not sessions:
             del self._sessions[tp]
+
+    def bring(self, tp: TopicPartition, session: FetchSession[Any], cold: ColdRead) -> None:
+        self.cold_reads.ask(tp, session, cold)
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         """A follower has fetched: where it is may change its place in the ISR, and what is committed (ST-10)."""

@@ -195,18 +195,18 @@ class Disk:
 
     def _os_pread(self, fd: int, length: int, offset: int, /) -> bytes:
         data = _Real.pread(fd, length, offset)
-        self._was_read(fd, len(data))
+        self._was_read(fd, len(data), offset)
         return data
 
     def _os_preadv(self, fd: int, buffers: Any, offset: int, flags: int = 0, /) -> int:
-        length = _Real.preadv(fd, buffers, offset, flags)
-        self._was_read(fd, length)
+        length = _Real.preadv(fd, buffers, offset, flags & ~os.RWF_NOWAIT)
+        self._was_read(fd, length, offset, waits=not flags & os.RWF_NOWAIT)
         return length
 
-    def _was_read(self, fd: int, length: int) -> None:
+    def _was_read(self, fd: int, length: int, offset: int, *, waits: bool = True) -> None:
         process, opened = PROCESS.get(None), self._open.get(fd)
         if process is not None and opened is not None:
-            self.times.take(process, "read", length)
+            self.times.read(process, opened.path, offset, length, waits=waits)
 
     def _os_write(self, fd: int, data: Any) -> int:
         process, opened = self._alive(), self._open.get(fd)

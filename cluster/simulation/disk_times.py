@@ -4,14 +4,24 @@ On a process's loop that makes the process busy: its further callbacks run only 
 In a thread it keeps only the thread.
 """
 
+import errno
+import os
+
 from cluster.simulation.chance import Chance
 from cluster.simulation.loop import SimulatedLoop
 from cluster.simulation.process import SimulatedProcess
 
 FSYNC_S, NAME_S, CACHE_S = 0.002, 0.00005, 0.00001  # waits for the device; changes a name; from memory or into it
+COLD_S, COLD = 0.005, 0.5  # from the device; so many reads have to, while a disk is slow or stalled
 BYTES_A_SECOND = 1e9  # to be read or written in memory
 OFTEN_SLOW, SLOW_S = 0.02, 0.03  # so many fsyncs meet others' work, and take up to so much longer
-_USUAL_S = {"fsync": FSYNC_S, "write": CACHE_S, "read": CACHE_S, "open": CACHE_S}  # all others change a name or a size
+_USUAL_S = {
+    "fsync": FSYNC_S,
+    "write": CACHE_S,
+    "read": CACHE_S,
+    "open": CACHE_S,
+    "cold read": COLD_S,
+}  # all others change a name or a size
 _IN_MEMORY = frozenset({"write", "read", "open"})  # a disk that stalls does not hold these up
 
 
@@ -21,6 +31,8 @@ class DiskTimes:
     def __init__(self, loop: SimulatedLoop, chance: Chance) -> None:
         self._loop = loop
         self._draw = chance.stream("how long disks take").random
+        self._forgets = chance.stream("what is not in memory").random
+        self._cold: set[tuple[str, int]] = set()  # where somebody did not wait
         self._slow: dict[str, float] = {}
         self._stalled: dict[str, float] = {}
 
@@ -36,6 +48,15 @@ class DiskTimes:
 
     def sound(self, host: str) -> bool:
         return host not in self._slow and self._stalled.get(host, 0.0) <= self._loop.time()
+
+    def read(self, process: SimulatedProcess, path: str, position: int, size: int, *, waits: bool) -> None:
+        """Some of what is read is not in memory: BlockingIOError, unless it `waits`."""
+        if not waits and not self.sound(process.name) and self._forgets() < COLD:
+            self._cold.add((path, position))
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        cold = (path, position) in self._cold
+        self._cold.discard((path, position))
+        self.take(process, "cold read" if cold else "read", size)
 
     def take(self, process: SimulatedProcess, kind: str, size: int = 0) -> None:
         """The process spends as long as this operation takes."""

@@ -102,11 +102,11 @@ class EntryFile:
         self.count = count
         self.surplus = 0
 
-    def _read(self, first: int, end: int) -> bytes:
+    def _read(self, first: int, end: int) -> bytes | bytearray:
         """The bytes of the entries from slot `first` on, up to `end`. CorruptIndex if they are not there any more."""
         size = self.layout.size
         written = self.count - len(self.pending) // size
-        found = b""
+        found: bytes | bytearray = b""
         if first < written:
             wanted = (min(end, written) - first) * size
             found = self.file.read(first * size, wanted)

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from replog.log import cold
 from replog.log.errors import storage_errors
-from replog.log.files import read_exactly, write_fully
+from replog.log.files import write_fully
 from replog.log.offsets import Buffer
 from replog.log.open_files import OPEN_FILES
 
@@ -39,7 +40,9 @@ class OpenFile:
                 return self.fd
         return self._files.open(self)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
+        if isinstance(error, cold.ColdRead):
+            error.path = self.path
         with self._lock:
             self.users -= 1
             if not self.closing:
@@ -53,16 +56,16 @@ class OpenFile:
             self.users += 1
             self.recent = True
         self._files.open(self, os.O_CREAT | os.O_TRUNC)
-        self.__exit__()
+        self.__exit__(None, None, None)
 
     def size(self) -> int:
         with self as fd:
             return os.fstat(fd).st_size
 
-    def read(self, position: int, size: int) -> bytes:
-        """`size` bytes at `position`, fewer only at the end of the file."""
+    def read(self, position: int, size: int) -> bytes | bytearray:
+        """`size` bytes at `position`, fewer only at the end of the file. Raises ColdRead (`cold`)."""
         with self as fd:
-            return read_exactly(fd, position, size)
+            return cold.read(fd, position, size)
 
     def write(self, buffers: Sequence[Buffer], position: int, *, promised: bool) -> int:
         """Write all of them at `position`; return how many bytes that were. Whether of these it is `promised` that no

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from replog.log import cold
 from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
-from replog.log.files import read_exactly, read_into
+from replog.log.files import read_into
+from replog.log.offsets import Buffer
 
 HEADER_WINDOW = 4096
 DATA_WINDOW = 1 << 20
@@ -20,11 +22,12 @@ class BatchReader:
     def headers(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each whole batch; ends at a partial one. Raises CorruptRecord at no batch."""
         fd, end = self._fd, self._end
-        window, start, held, size = b"", 0, 0, 0
+        window: Buffer = b""
+        start = held = size = 0
         while (following := position + HEADER_SIZE) <= end:
             if following > held:
                 window_size = HEADER_SIZE if size > HEADER_WINDOW else min(HEADER_WINDOW, end - position)
-                window, start, held = read_exactly(fd, position, window_size), position, position + window_size
+                window, start, held = cold.read(fd, position, window_size), position, position + window_size
             header = parse_header(window, position - start)
             size = header.size
             following = position + size

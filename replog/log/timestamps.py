@@ -12,7 +12,7 @@ from replog.log.compaction.keys import MAX_EXPANSION
 from replog.log.compaction.record_slices import MAX_RECORDS, slice_records
 from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import InvalidRecord
-from replog.log.offsets import TimestampAndOffset
+from replog.log.offsets import Buffer, TimestampAndOffset
 from replog.log.segment import Segment
 
 
@@ -20,7 +20,7 @@ class ClaimingBatch(NamedTuple):
     """A batch whose header claims a record of that time."""
 
     header: BatchHeader
-    data: bytes
+    data: Buffer
     timestamp: int
     start_offset: int  # nothing before it counts
     max_message_bytes: int  # of the topic
@@ -37,7 +37,7 @@ class ClaimingBatch(NamedTuple):
         try:
             if header.records_count > MAX_RECORDS:
                 raise InvalidRecord(f"{header.records_count} records are too many to look through")
-            raw = decompress(header.attributes & CODEC_MASK, self.data[HEADER_SIZE:], limit)
+            raw = decompress(header.attributes & CODEC_MASK, bytes(self.data[HEADER_SIZE:]), limit)
             for record in slice_records(raw, header.records_count):
                 offset = header.base_offset + record.offset_delta
                 time = header.base_timestamp + record.timestamp_delta

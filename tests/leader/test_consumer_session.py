@@ -9,10 +9,12 @@ from leader.fetch_session import FetchSession
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
+from replog.log.cold import ColdRead
 from replog.log.offsets import Isolation
 from replog.metadata import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leaders_of
+from tests.replog.log.eviction import evict
 
 EPOCH = 3
 Answer = dict[int, int]  # bytes by partition
@@ -28,6 +30,7 @@ class Host:
         self.goes_on = False
         self.alone = False
         self.ready = 0
+        self.wanted: dict[TopicPartition, ColdRead] = {}
         self.session = ConsumerSession(self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000)
 
     def _on_ready(self) -> None:
@@ -54,6 +57,19 @@ class Host:
     def go_on(self, session: FetchSession) -> None:
         self.goes_on = True
 
+    def bring(self, tp: TopicPartition, session: FetchSession, cold: ColdRead) -> None:
+        self.wanted[tp] = cold
+
+    def evict(self, *numbers: int) -> None:
+        evict(*(self.leaders[TopicPartition("t", number)].log.segments[-1].path for number in numbers))
+
+    def brought(self, number: int) -> None:
+        tp = TopicPartition("t", number)
+        cold = self.wanted.pop(tp)
+        cold.bring()
+        self.session.on_brought(tp, cold)
+        self.session.on_moved(NOW_MS)
+
     def append(self, number: int, *, committed: bool = True) -> None:
         tp = TopicPartition("t", number)
         append_record(self.leaders[tp].log, EPOCH)
@@ -69,11 +85,12 @@ class Host:
         room: int = ONE_MIB,
         isolation: Isolation = Isolation.HIGH_WATERMARK,
         rack: str | None = None,
+        wait_ms: int = 500,
     ) -> Answer | None:
         request = SessionRequest(
             CONSUMER,
             NO_BROKER_EPOCH,
-            max_wait_ms=500,
+            max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=ONE_MIB,
             named={TopicPartition("t", number): FetchPartition(at, ONE_MIB, EPOCH) for number, at in named.items()},
@@ -174,3 +191,85 @@ def test_what_is_forgotten_is_watched_and_answered_no_more(host: Host) -> None:
     assert list(host.watched) == [TopicPartition("t", 1), TopicPartition("t", 2)]
     host.session.close()
     assert not host.watched
+
+
+def cold(directory: Path, partitions: int, *numbers: int) -> tuple[Host, int]:
+    """Nothing was fetched yet, and the records of these are on the disk alone; and how many bytes each has."""
+    host = Host(directory, partitions)
+    host.evict(*numbers)
+    return host, host.leaders[TopicPartition("t", 0)].log.size
+
+
+def test_what_is_not_in_memory_is_brought_and_read_when_it_is_there(tmp_path: Path) -> None:
+    host, size = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}) is None
+    assert host.ready == 0
+    host.brought(0)
+    assert host.ready == 1
+    assert host.answer() == {0: size}
+
+
+def test_what_is_in_memory_does_not_wait_for_what_is_not(tmp_path: Path) -> None:
+    host, size = cold(tmp_path, 2, 0)
+    assert host.ask({0: 0, 1: 0}) is None
+    assert host.ready == 1, "as there was room for one"
+    assert host.answer() == {1: size}
+    assert host.ask({1: 10}) is None, "what is brought is not tried before"
+    host.brought(0)
+    assert host.ready == 2
+    assert host.answer() == {0: size}
+
+
+def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_served(tmp_path: Path) -> None:
+    host, _ = cold(tmp_path, 3, 0, 1, 2)
+    assert host.ask({0: 5}) is None
+    host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
+    host.brought(0)
+    assert refusals(host) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
+    assert host.ask({1: 5}, 0) is None
+    host.leaders[TopicPartition("t", 1)].log.maybe_increment_log_start_offset(7)
+    host.brought(1)
+    assert refusals(host) == {1: ErrorCode.OFFSET_OUT_OF_RANGE}
+    assert host.ask({2: 5}, 1) is None
+    del host.leaders[TopicPartition("t", 2)]
+    host.brought(2)
+    assert refusals(host) == {2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def refusals(host: Host) -> dict[int, ErrorCode]:
+    assert not host.watched.keys() - host.session._named.keys()
+    rows = host.session.answer(NOW_MS, ONE_MIB).rows
+    assert not any(row.answer.records for row in rows)
+    return {row.topic_partition.partition: row.answer.error for row in rows}
+
+
+def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path: Path) -> None:
+    host, _ = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}) is None
+    del host.leaders[TopicPartition("t", 0)]
+    host.session.mark(TopicPartition("t", 0))
+    host.session.on_moved(NOW_MS)
+    assert host.ready == 1
+
+
+def test_a_request_that_would_not_wait_waits_for_the_disk(tmp_path: Path) -> None:
+    """Each may be on a session of its own, and nothing would ever be there."""
+    host, size = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}, wait_ms=0) is None
+    assert host.session.deadline_ms == NOW_MS + ConsumerSession.least_cold_wait_ms
+    host.brought(0)
+    assert host.answer() == {0: size}
+    host.append(0)
+    assert host.ask({0: 11}, wait_ms=0) == {0: 0}, "the bounds: nothing is cold, nothing is waited for"
+
+
+def test_what_was_brought_for_an_older_request_changes_nothing(tmp_path: Path) -> None:
+    host, _ = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}) is None
+    old = host.wanted[TopicPartition("t", 0)]
+    assert host.ask({0: 10}) is None, "it reads from the end now"
+    host.session.on_brought(TopicPartition("t", 0), old)
+    host.session.on_moved(NOW_MS)
+    assert host.ready == 0
+    assert host.ask({}, 0) == {}
+    host.session.on_brought(TopicPartition("t", 0), old)

@@ -13,9 +13,11 @@ from leader.isr import PendingShrink
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse
+from replog.log.cold import ColdRead
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, leaders_of, record, state
+from tests.replog.log.eviction import evict
 
 EPOCH = 3
 WAIT_MS = 500
@@ -28,6 +30,7 @@ class Host:
         self.leaders = leaders_of(directory, partitions, EPOCH)
         self.quota: ReplicationQuota | None = None
         self.watched: dict[TopicPartition, None] = {}
+        self.wanted: dict[TopicPartition, ColdRead] = {}
         self.looks = 0
         self.touched: set[int] = set()  # by the step that runs, or ran last
         self.goes_on = False
@@ -51,6 +54,9 @@ class Host:
 
     def go_on(self, session: FollowerSession) -> None:
         self.goes_on = True
+
+    def bring(self, tp: TopicPartition, session: FollowerSession, cold: ColdRead) -> None:
+        self.wanted[tp] = cold
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         if moved:
@@ -417,3 +423,20 @@ def test_a_session_holds_so_many_partitions_and_no_more(host: Host, monkeypatch:
         host.ask({2: 10})
     assert refused.value.code is ErrorCode.INVALID_REQUEST
     host.ask({2: 10}, 0)
+
+
+def test_a_follower_whose_records_are_on_the_disk_alone_is_heard_and_answered_in_time(host: Host) -> None:
+    """An answer without them goes out when it is due; they follow once they are in memory (divergence 34)."""
+    tp = TopicPartition("t", 0)
+    log = host.leaders[tp].log
+    evict(log.segments[-1].path)
+    host.ask({0: 4})
+    assert host.leaders[tp].replicas[2].log_end_offset == 4, "what it has counts (ST-10)"
+    evict(log.segments[-1].path)  # the first try made the system begin to read
+    host.after(WAIT_MS)
+    assert host.answered() == {0: 0}, "the bounds"
+    host.ask({})
+    host.session.on_brought(tp, host.wanted[tp])
+    host.session.on_moved(host.now_ms)
+    assert len(host.sent) == 2
+    assert 0 < host.answered()[0] < log.size

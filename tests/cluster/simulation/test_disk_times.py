@@ -88,3 +88,23 @@ def test_a_step_that_waited_for_long_tells_what_it_asked_for_and_who_did(host: H
     assert step.asked == {"create": 10, "write": 10, "fsync": 20, "rename": 10, "open": 20}
     assert step.process == "broker-1"
     assert step.seconds == pytest.approx(0.041, rel=0.05)
+
+
+def test_some_of_what_is_read_on_a_slow_disk_is_not_in_memory_until_somebody_has_waited_for_it(host: Host) -> None:
+    def without_waiting(position: int) -> bool:
+        try:
+            return os.preadv(fd, [bytearray(4)], position, os.RWF_NOWAIT) == 4
+        except BlockingIOError:
+            return False
+
+    fd = host.do(os.open, host.home / "file", os.O_RDWR | os.O_CREAT)
+    host.do(os.pwrite, fd, bytes(TIMES), 0)
+    assert all(host.do(without_waiting, position) for position in range(TIMES - 4))
+    host.disk.times.stall("broker-1", 5.0)
+    cold = [position for position in range(TIMES - 4) if not host.do(without_waiting, position)]
+    assert TIMES / 3 < len(cold) < 2 * TIMES / 3
+    took_s(host, lambda: os.pread(fd, 4, cold[0]))
+    assert 5.0 < host.loop.time() < 5.1
+    host.disk.heal("broker-1")
+    assert 0.001 < took_s(host, lambda: [os.pread(fd, 4, position) for position in cold[1:5]]) < 0.1
+    assert took_s(host, lambda: [os.pread(fd, 4, position) for position in cold[:5]]) < 0.001

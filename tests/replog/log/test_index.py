@@ -181,7 +181,7 @@ def test_look_ups_at_the_tail_of_a_reopened_index_touch_three_pages(
         pages.update(range(position // 4096, (position + size - 1) // 4096 + 1))
         return read_exactly(fd, position, size)
 
-    monkeypatch.setattr("replog.log.open_file.read_exactly", reading)
+    monkeypatch.setattr("replog.log.cold.read_exactly", reading)
     index = kind(path, 0)
     index.check_shape()
     seen = probes_of(index)
