@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
 from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, Segment
 from spark_jobs.replicas.index_files import last_indexed
@@ -46,12 +47,14 @@ def describe(files: PartitionFiles) -> Description:
         epochs = files.epochs()  # a live broker may have written it meanwhile
     if epochs.fault is not None:
         return described._replace(fault=epochs.fault, file=epochs.path, detail=epochs.detail)
-    if not epochs.entries and described.log_end > described.log_start:
+    lags_from = MAX_LONG if epochs.flushed is None else epochs.flushed
+    if not epochs.entries and described.log_start < min(described.log_end, lags_from):
         return described._replace(
             fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
         )
     has_lost_its_tail = described.log_end < (described.high_watermark or 0)  # and with it those batches
-    if epochs.entries and epochs.entries[-1][1] > described.log_end and not has_lost_its_tail:
+    knows_its_end = epochs.flushed is None and not has_lost_its_tail
+    if epochs.entries and epochs.entries[-1][1] > described.log_end and knows_its_end:
         detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {described.log_end}"
         return described._replace(fault=EPOCH_CACHE_LIE, file=epochs.path, detail=detail)
     return described

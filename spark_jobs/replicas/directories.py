@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from replog.log.checkpoint import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_CHECKPOINT,
     MAX_CHECKPOINT_BYTES,
+    RECOVERY_POINT_CHECKPOINT,
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
@@ -191,16 +193,35 @@ class DirectoryStore:
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
         try:
+            flushed = self._flushed(partition)  # read first: what is flushed later may have been noted later
             raw = read_regular(path, MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
             raw = b""
         except OSError as error:
             return EpochCheckpoint((), UNREADABLE, str(error), str(path))
         found = epoch_checkpoint(raw, str(path))
-        if not found.entries or (self.directory / CLEAN_SHUTDOWN).exists():
+        if flushed is None:
             return found
         # A broker that runs, or was killed, notes log starts once a minute.
-        return replace(found, begin=found.entries[0][1])
+        return replace(found, begin=found.entries[0][1] if found.entries else 0, flushed=flushed)
+
+    def _flushed(self, partition: TopicPartition) -> int | None:
+        """Up to where the epoch checkpoint says what the batches say; None: to the end (divergence 31)."""
+        if (self.directory / CLEAN_SHUTDOWN).exists():
+            return None
+        path = self.directory / RECOVERY_POINT_CHECKPOINT
+        written_ns = 0
+        with suppress(OSError):
+            written_ns = os.stat(path).st_mtime_ns
+        return _recovery_points(path, written_ns).get(partition, 0)
+
+
+@lru_cache(maxsize=8)
+def _recovery_points(path: Path, _written_ns: int) -> dict[TopicPartition, int]:
+    """None of a checkpoint that cannot be read: no replica is the worse for that. It is read once for all of them."""
+    with suppress(LogStorageError):
+        return OffsetCheckpoint(path).read()
+    return {}
 
 
 def _marks(path: Path) -> dict[TopicPartition, int]:

@@ -183,7 +183,8 @@ class PartitionFiles:
 class EpochCheckpoint:
     """The entries of a `leader-epoch-checkpoint`; `fault` is a class of fault, `detail` says more.
 
-    They were cut off below the log start (EP-5), which may be `begin` already where nobody says.
+    They were cut off below the log start (EP-5), which may be `begin` already where nobody says. From `flushed` on they
+    may lag behind the log, where a broker runs or was killed: a start adds what the batches say, and cuts off the rest.
     """
 
     entries: tuple[tuple[int, int], ...] = ()
@@ -191,6 +192,7 @@ class EpochCheckpoint:
     detail: str = ""
     path: str = field(default="", compare=False)
     begin: int = 0
+    flushed: int | None = None  # None: they say all
 
 
 def epoch_checkpoint(raw: bytes, path: str) -> EpochCheckpoint:

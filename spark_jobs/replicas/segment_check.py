@@ -8,6 +8,7 @@ from typing import NamedTuple
 from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.offsets import NO_EPOCH
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, REPEATED, Fault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, Segment
@@ -37,6 +38,7 @@ class EpochCheck:
         self._entries = checkpoint.entries if checkpoint.fault is None else ()
         self._usable = checkpoint.fault is None and bool(checkpoint.entries)
         self._log_start = max(log_start, checkpoint.begin)
+        self._flushed = MAX_LONG if checkpoint.flushed is None else checkpoint.flushed
         self._run: Fault | None = None
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
@@ -48,7 +50,8 @@ class EpochCheck:
             return
         first = self._epoch_at(max(header.base_offset, self._log_start))
         last = self._epoch_at(header.last_offset)
-        if first == header.leader_epoch == last:
+        lags = header.base_offset >= self._flushed and (NO_EPOCH if last is None else last) < header.leader_epoch
+        if first == header.leader_epoch == last or lags:
             yield from self.finish()
             return
         run = self._run
@@ -93,7 +96,7 @@ def _whole(segment: Segment, log_start: int, crc: bool) -> Iterator[Batch | Faul
     indexes = read_indexes(segment)
     yield from indexes.shape_faults()
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
-        # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+        # Read after the log's size is known: a live broker notes an epoch with its first batch (EP-9).
         walk = Walk(segment, log_start, indexes, segment.epochs(), crc=crc)
         yield from walk.run(log, 0)
         yield from walk.finish(log)

@@ -19,10 +19,11 @@ class EpochCheck:
 
     def __init__(self, path: Path, entries: Sequence[EpochEntry] | None) -> None:
         self.log_start = 0  # of what lies below, the checkpoint says nothing (EP-5)
+        self.flushed: int | None = None  # from there on it may not say yet what the batches say; None: it says all
         self._path = path
         self._entries = entries
-        self._disagrees = False
-        self._epochs_seen = False
+        self._disagrees: Kind | None = None  # how the last batch did
+        self._first_seen: int | None = None  # the first batch with an epoch
 
     @classmethod
     def load(cls, path: Path) -> tuple["EpochCheck", list[Finding]]:
@@ -42,16 +43,23 @@ class EpochCheck:
         epoch = header.leader_epoch
         if header.last_offset < self.log_start:
             return
-        self._epochs_seen |= epoch != NO_EPOCH
+        if self._first_seen is None and epoch != NO_EPOCH:
+            self._first_seen = header.base_offset
         if not self._entries:
             return
         said = {self._epoch_at(max(header.base_offset, self.log_start)), self._epoch_at(header.last_offset)}
-        agrees = said == {epoch}
-        if not agrees and not self._disagrees:
+        kind = None if said == {epoch} else Kind.EPOCHS
+        if kind is not self._disagrees and self._may_lag(header.base_offset) and max(said) < epoch:
+            kind = Kind.EPOCHS_BEHIND  # except in a run that began as a fault
+        if kind not in (None, self._disagrees):
             words = " and ".join("none" if one == NO_EPOCH else str(one) for one in sorted(said))
             found = f"leader epoch {words}, and the batch at {position} of {log.name} has {epoch}"
-            yield Kind.EPOCHS.at(self._path, found, offset=header.base_offset)
-        self._disagrees = not agrees
+            yield kind.at(self._path, found, offset=header.base_offset)
+        self._disagrees = kind
+
+    def _may_lag(self, offset: int) -> bool:
+        """Whether the epoch of a batch there need not be in the file yet: it is durable with the batch (EP-9)."""
+        return self.flushed is not None and offset >= self.flushed
 
     def _epoch_at(self, offset: int) -> int:
         entries = self._entries or ()
@@ -62,8 +70,9 @@ class EpochCheck:
         """The log ends before `end_offset`: at it a leader's newest epoch may begin (EP-3), beyond it none."""
         if self._entries is None:
             return
-        if not self._entries and self._epochs_seen:
-            yield Kind.EPOCHS.at(self._path, "no leader epoch, and the batches have some")
+        if not self._entries and self._first_seen is not None:
+            kind = Kind.EPOCHS_BEHIND if self._may_lag(self._first_seen) else Kind.EPOCHS
+            yield kind.at(self._path, "no leader epoch, and the batches have some")
         for epoch, start in self._entries:
             if start > end_offset:
                 found = f"epoch {epoch} begins at {start}, and the log ends at {end_offset}"

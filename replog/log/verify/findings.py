@@ -18,6 +18,10 @@ _RECOVER = "an unclean stop leaves this; the broker cuts it off when it starts"
 _REBUILD = "wrong lookups; run `replog log rebuild-index` on a stopped broker's files, the log itself is not concerned"
 _REPLACE = "if other replicas are in sync, stop the broker and move the directory away: it copies the partition again"
 _LOST = f"committed records may be missing; compare with the other replicas (`replog audit run`), then {_REPLACE}"
+_CLEANED = (
+    "normal in a compacted topic, even where nothing was cleaned but a cleaned replica was copied: if this is one, "
+    "verify it with --compacted"
+)
 _AT_START = "the broker removes it, or puts it in its place, when it starts"
 
 
@@ -47,9 +51,9 @@ class Kind(Enum):
 
     BATCH_HEADER = Severity.FAULT, f"no batch can be here (2.1): the bytes were damaged; {_REPLACE}"
     BATCH_CRC = Severity.FAULT, f"the bytes are not those that were written (RB-1); {_REPLACE}"
-    BATCH_COUNT = Severity.FAULT, "records are missing from the batch; normal only where the cleaner was: --compacted"
+    BATCH_COUNT = Severity.FAULT, f"records are missing from the batch; {_CLEANED}"
     UNKNOWN_ATTRIBUTES = Severity.NOTE, "attribute bits that are not known here: a later version wrote the batch"
-    HOLE = Severity.FAULT, f"offsets are missing; normal only where the cleaner was (--compacted); else {_LOST}"
+    HOLE = Severity.FAULT, f"offsets are missing; {_CLEANED}; else {_LOST}"
     OFFSET_BACK = Severity.FAULT, f"offsets go back or repeat; {_REPLACE}"
     OUTSIDE_SEGMENT = Severity.FAULT, f"the batch belongs into another segment; {_REPLACE}"
     EPOCH_BACK = Severity.FAULT, f"leader epochs never go back along a log; {_REPLACE}"
@@ -84,6 +88,10 @@ class Kind(Enum):
         "duplicates would get in or producers be refused; remove it while the broker is stopped",
     )
     EPOCHS = Severity.FAULT, f"divergence is found with it (EP-6); replog rebuilds it at a start, for Kafka {_REPLACE}"
+    EPOCHS_BEHIND = (
+        Severity.NOTE,
+        "the file lags a moment behind the log (divergence 31); a broker that starts adds what the batches say (LD-10)",
+    )
     EPOCHS_AHEAD = Severity.NOTE, "epochs beyond the log's end; a broker that starts cuts them (LD-10)"
 
     CHECKPOINT = Severity.FAULT, f"the checkpoint says more than the log has; {_LOST}"

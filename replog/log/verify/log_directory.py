@@ -39,7 +39,7 @@ class Checkpoints(NamedTuple):
             self.offsets[LOG_START_CHECKPOINT].get(partition),
             self.offsets[RECOVERY_POINT_CHECKPOINT].get(partition),
             self.offsets[HIGH_WATERMARK_CHECKPOINT].get(partition),
-            partition in self.offsets[CLEANER_CHECKPOINT],
+            any(cleaned.topic == partition.topic for cleaned in self.offsets[CLEANER_CHECKPOINT]),
             self.unclean,
         )
 

@@ -34,8 +34,13 @@ class Surroundings:
     log_start: int | None = None
     recovery_point: int | None = None
     high_watermark: int | None = None
-    compacted: bool = False
+    compacted: bool = False  # the topic is: the cleaner was at this partition, or at another one
     unclean: bool = True  # a broker runs on it, or did not stop in order
+
+    @property
+    def flushed(self) -> int | None:
+        """Up to where the log's files are known to be durable; None: all of it."""
+        return (self.recovery_point or 0) if self.unclean else None
 
 
 def verify_partition(
@@ -48,6 +53,7 @@ def verify_partition(
     epochs, malformed = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT)
     yield from malformed
     log_start = epochs.log_start = log_start_of(bases, surroundings, epochs)
+    epochs.flushed = surroundings.flushed
     continuity = Continuity(compacted=surroundings.compacted or options.compacted)
     progress = Progress(
         continuity,

@@ -144,6 +144,7 @@ def _verify_segment(directory: Path, base: int, options: Options, totals: Totals
     continuity = Continuity(compacted=surroundings.compacted or options.compacted)
     epochs, _ = EpochCheck.load(directory / LEADER_EPOCH_CHECKPOINT)
     log_start = epochs.log_start = log_start_of(bases, surroundings, epochs)
+    epochs.flushed = surroundings.flushed
     producers = Producers(continuity, max(base, log_start))
     progress = Progress(continuity, producers, epochs, totals, options.on_bytes, options.deep, surroundings.unclean, [])
     next_base = next((following for following in bases if following > base), None)

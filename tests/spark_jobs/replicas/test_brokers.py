@@ -23,6 +23,7 @@ from spark_jobs.replicas.readers import SegmentPartition
 from spark_jobs.replicas.segment_check import check_segment
 from spark_jobs.replicas.sources import BatchesSource
 from tests.cluster.broker.conftest import InProcessCluster, batch, cluster
+from tests.replog.log.batches import leader_batch
 
 __all__ = ["cluster"]
 
@@ -182,3 +183,13 @@ async def test_a_topic_or_an_address_that_is_none_is_told(cluster: InProcessClus
     with pytest.raises(OSError, match="bootstrap"):
         broker_stores("localhost")
     assert await asyncio.to_thread(broker_stores, store.address, frozenset(), frozenset({7})) == []
+
+
+async def test_epochs_that_a_broker_has_not_saved_yet_are_told_all_the_same(cluster: InProcessCluster) -> None:
+    """EP-9: the thread that saves them comes a tenth of a second after the batches (divergence 31)."""
+    store = await filled(cluster, batches=1)
+    log = cluster.log(1, TP)
+    log.epochs.on_unsaved = lambda: None  # it does not come
+    log.append_as_follower(leader_batch(log.log_end_offset, 50, b"a"))
+    assert (await asyncio.to_thread(store.epochs, TP)).entries[-1] == (50, log.log_end_offset - 1)
+    store.close()

@@ -3,7 +3,14 @@
 from pathlib import Path
 
 from replog.log.batch import iterate_batches
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint, write_entries
+from replog.log.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+    write_entries,
+)
+from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.index import OffsetIndex
 from replog.topic import TopicPartition
 from spark_jobs.replicas.counting import CountingStore
@@ -33,8 +40,26 @@ def test_epochs_beyond_the_log_end_are_what_is_left_of_a_lost_tail(tmp_path: Pat
     """The tail is told by itself; a checkpoint of a log that has all that was committed lies (EP-1)."""
     log = append(open_log(tmp_path / "t-0"), *[client_batch(b"a")] * 5, epoch=1)
     log.close()
+    (tmp_path / CLEAN_SHUTDOWN).touch()
     write_entries(tmp_path / "t-0" / LEADER_EPOCH_CHECKPOINT, [(1, 0), (2, 7)])
     for mark, fault in ((8, None), (5, "EPOCH_CACHE_LIE")):
         OffsetCheckpoint(tmp_path / HIGH_WATERMARK_CHECKPOINT).write({TopicPartition("t", 0): mark})
         (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
         assert (describe(files).log_end, describe(files).fault) == (5, fault)
+
+
+def test_epochs_of_a_broker_that_runs_or_was_killed_may_lag(tmp_path: Path) -> None:
+    """EP-9, divergence 31: its next start adds what the batches say, and cuts off what is beyond them. What was flushed
+    the file says."""
+    log = append(open_log(tmp_path / "t-0"), *[client_batch(b"a")] * 5, epoch=1)
+    log.close()
+    checkpoint = tmp_path / "t-0" / LEADER_EPOCH_CHECKPOINT
+    for entries, flushed, fault in (
+        ([], 0, None),
+        ([], 1, "EPOCH_CACHE_LIE"),
+        ([(1, 0), (2, 7)], 5, None),
+    ):
+        write_entries(checkpoint, entries)
+        OffsetCheckpoint(tmp_path / RECOVERY_POINT_CHECKPOINT).write({TopicPartition("t", 0): flushed})
+        (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
+        assert describe(files).fault == fault, (entries, flushed)

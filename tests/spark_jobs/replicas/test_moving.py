@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
-from replog.log.checkpoint import LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
+from replog.log.checkpoint import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
@@ -126,6 +126,28 @@ def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_be
     lie = cluster.path(1, "t") / "leader-epoch-checkpoint"
     lie.write_text("0\n2\n2 10\n3 12\n")
     assert "EPOCH_CACHE_LIE" in classes(looked(first)), "behind the first one they are judged"
+
+
+def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_not_in_its_checkpoint_yet(
+    cluster: Cluster,
+) -> None:
+    """EP-9, divergence 31: from the recovery point on, and only later ones than it says."""
+    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
+    checkpoint, last = cluster.path(1, "t") / "leader-epoch-checkpoint", segments(cluster)[-1]
+    entries = DirectoryStore(1, cluster.directories[1]).epochs(TP).entries
+    epoch, start = entries[-1]
+    write_entries(checkpoint, entries[:-1])
+    assert "EPOCH_CACHE_LIE" in classes(looked(last)), "after an orderly stop"
+    (cluster.directories[1] / CLEAN_SHUTDOWN).unlink()
+    recovery_points = OffsetCheckpoint(cluster.directories[1] / RECOVERY_POINT_CHECKPOINT)
+    for flushed, said, expected in (
+        (start, entries[:-1], False),
+        (start + 1, entries[:-1], True),
+        (start, [*entries[:-1], (epoch + 1, start)], True),
+    ):
+        recovery_points.write({TP: flushed})
+        write_entries(checkpoint, said)
+        assert ("EPOCH_CACHE_LIE" in classes(looked(last))) == expected, (flushed, said)
 
 
 def test_what_cannot_be_read_is_unreadable(cluster: Cluster) -> None:

@@ -1,17 +1,30 @@
 """Names, snapshots, the epoch checkpoint and the checkpoints of a log directory."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from replog.errors import ReplogError
-from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT
+from replog.log.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.manager import LogManager
 from replog.log.producers.snapshot import format_snapshot, read_snapshot
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import path_kind, verify
 from replog.log.verify.segment import Totals
-from tests.replog.log.verify.directories import FLIGHTS, faults, file, findings_in, flip, notes
+from tests.replog.log.batches import config, leader_batch
+from tests.replog.log.verify.directories import (
+    FLIGHTS,
+    SETTINGS,
+    broker,
+    faults,
+    file,
+    findings_in,
+    flip,
+    notes,
+    places,
+)
 
 EPOCHS = "leader-epoch-checkpoint"
 
@@ -81,6 +94,48 @@ def test_epochs_that_the_batches_do_not_have(data: Path, flights: Path, content:
     """EP-1, LD-13: the checkpoint says (0, 0) (1, 6) (4, 26)."""
     (flights / EPOCHS).write_text(content)
     assert faults(data) == [("EPOCHS", EPOCHS, None, offset)], findings_in(data)
+
+
+@pytest.mark.parametrize(
+    ("content", "flushed", "kind", "offset"),
+    [
+        ("0\n2\n0 0\n1 6\n", 26, "EPOCHS_BEHIND", 26),
+        ("0\n2\n0 0\n1 6\n", None, "EPOCHS_BEHIND", 26),
+        ("0\n3\n0 0\n1 6\n2 26\n", 20, "EPOCHS_BEHIND", 26),
+        ("", None, "EPOCHS_BEHIND", None),
+        ("0\n2\n0 0\n1 6\n", 27, "EPOCHS", 26),
+        ("0\n3\n0 0\n1 6\n5 26\n", 26, "EPOCHS", 26),
+        ("0\n2\n0 0\n4 26\n", 26, "EPOCHS", 6),
+        ("", 6, "EPOCHS", None),
+    ],
+)
+def test_epochs_that_a_crash_came_before(
+    data: Path, flights: Path, content: str, flushed: int | None, kind: str, offset: int | None
+) -> None:
+    """EP-9, divergence 31: of batches that were flushed the file says all, of later ones it may know too little."""
+    (data / CLEAN_SHUTDOWN).unlink()
+    OffsetCheckpoint(data / RECOVERY_POINT_CHECKPOINT).write({} if flushed is None else {FLIGHTS: flushed})
+    (flights / EPOCHS).write_text(content)
+    found = (faults if kind == "EPOCHS" else notes)(data)
+    assert found == [(kind, EPOCHS, None, offset)], findings_in(data)
+    assert len(findings_in(data)) == 1
+
+
+def test_a_follower_that_is_killed_with_its_first_batch_of_an_epoch_is_sound(data: Path) -> None:
+    """EP-9: before the thread that saves epochs came to it, and after the next start."""
+    settings = config(**SETTINGS)
+    manager = LogManager(data, cluster_id="c", node_id=1, randbytes=os.urandom)
+    manager.load(lambda _: settings)
+    log = manager.logs[FLIGHTS]
+    for epoch in (5, 7):
+        log.append_as_follower(leader_batch(log.log_end_offset, epoch, b"a"))
+    assert [kind for kind, *_ in places(findings_in(data))] == ["IN_USE", "EPOCHS_BEHIND"], "while it runs"
+    manager.abandon()
+    assert notes(data) == [("EPOCHS_BEHIND", EPOCHS, None, 38)]
+    assert faults(data) == []
+    with broker(data):
+        pass
+    assert findings_in(data) == []
 
 
 def test_epochs_without_batches(data: Path, flights: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.batch import HEADER_SIZE
+from replog.log.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.log.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.manager import LogManager
 from replog.log.offsets import AppendOrigin
@@ -14,6 +15,7 @@ from replog.log.producers.transaction_index import TransactionIndex
 from replog.log.verify.partition import Options
 from replog.log.verify.paths import log_bytes, verify
 from replog.log.verify.segment import Totals
+from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config, fixture_t, leader_batch, open_log
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, sealed
 from tests.replog.log.producers.writes import batch, marker
@@ -200,6 +202,20 @@ def test_compacted_by_the_cleaner(tmp_path: Path) -> None:
     assert faults(directory, compacted=True, deep=True) == []
     assert faults(directory) == [("HOLE", f"{6:020d}.log", 0, 6)]
     assert len(content) - 78 > HEADER_SIZE
+
+
+def test_a_replica_that_was_copied_from_a_cleaned_one(tmp_path: Path) -> None:
+    """CL-8: it was never cleaned itself. That the topic is compacted shows where another of its partitions was."""
+    with broker(tmp_path, cleanup_policy="compact") as log:
+        for base in (0, 5):
+            log.append_as_follower(leader_batch(base, 0, (b"k", b"v")))
+    (found,) = findings_in(tmp_path)
+    assert found.kind.name == "HOLE"
+    assert "verify it with --compacted" in found.kind.meaning
+    assert findings_in(tmp_path, compacted=True) == []
+    for topic, kinds in (("other", ["HOLE"]), (FLIGHTS.topic, [])):
+        OffsetCheckpoint(tmp_path / CLEANER_CHECKPOINT).write({TopicPartition(topic, 7): 100})
+        assert [kind for kind, *_ in faults(tmp_path)] == kinds
 
 
 def test_after_cleanings(tmp_path: Path) -> None:
