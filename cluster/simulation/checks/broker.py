@@ -173,12 +173,14 @@ class BrokerCheck:
         if replica.log.failure is not None:
             replica.failed = True
             return True
-        state, high_watermark = replica.state, replica.high_watermark
-        led_in = replica.epoch if replica.leader is not None else NO_EPOCH
+        state, high_watermark, epoch = replica.state, replica.high_watermark, replica.epoch
+        led_in = epoch if replica.leader is not None else NO_EPOCH
         rewritten = follow_log(partition, replica)
         leads_on, leads_anew = follow_role(partition, replica)
         check_log_epochs(partition, replica)
         check_zombies(partition, replica)
+        if replica.leader is None and led_in == NO_EPOCH:
+            led_in = _led_meanwhile(replica, epoch)
         if leads_anew:
             take_leadership(partition, replica)
         replica.place = replica.log._high_watermark
@@ -193,6 +195,16 @@ class BrokerCheck:
         if rewritten or first_seen or leads_anew or exposed or replica.state is not state:
             check_in_sync(partition)
         return True
+
+
+def _led_meanwhile(replica: Replica, since: int) -> int:
+    """The epoch in which it began to lead and ceased to within one step; NO_EPOCH if it did not. Only leaders note an
+    epoch of which they have no batch (ST-13)."""
+    entries = replica.epochs._entries
+    if not entries or since == NO_EPOCH:
+        return NO_EPOCH
+    epoch, start = entries[-1]
+    return epoch if since < epoch < replica.epoch and start == replica.log.log_end_offset else NO_EPOCH
 
 
 def _check_leader(partition: Partition, replica: Replica, state: IsrState | None, high_watermark: int) -> None:

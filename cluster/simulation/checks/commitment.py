@@ -9,10 +9,10 @@ def follow_high_watermark(
     partition: Partition, replica: Replica, *, leads_on: bool, led_in: int, first_seen: bool
 ) -> None:
     """`leads_on`: it led before this step, and has led since without a break. `led_in`: the epoch in which it led
-    before this step, or NO_EPOCH.
+    before this step, or for a part of it, or NO_EPOCH.
 
-    One step of a broker that was paused may bring it many records: one that raises its high watermark as a leader, and
-    the next that makes it a follower.
+    One step of a broker that was paused may bring it many records: one that raises its high watermark as a leader, or
+    makes it one, and the next that makes it a follower.
     """
     old, new = replica.high_watermark, replica.log.high_watermark
     replica.high_watermark = new
