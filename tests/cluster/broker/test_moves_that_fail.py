@@ -1,5 +1,7 @@
 """Moves between log directories whose disks have no room, or fail (7.7)."""
 
+from typing import Any
+
 import pytest
 
 from cluster.broker import moves
@@ -25,8 +27,8 @@ async def test_a_directory_that_cannot_take_the_copy_only_ends_the_move(
     here, target = place(cluster, 1), other(cluster, 1)
     copy = FutureReplica.copy
 
-    def failing(self: FutureReplica, max_bytes: int, now_ms: int) -> object:
-        copy(self, max_bytes, now_ms)
+    def failing(self: FutureReplica, *how: Any) -> object:
+        copy(self, *how)
         raise LogStorageError(f"{self.log.directory}: no space left on device")
 
     if fault == "no room":
