@@ -158,7 +158,9 @@ class BrokerCheck:
             if before is not None:
                 _note_losses(partition, before, replica)
                 if replica.compacted and replica.losses == before.losses and not before.failed:
-                    check_cleaning(partition, replica, before.records, replica.records, below=before.end)
+                    check_cleaning(
+                        partition, replica, before.records, replica.records, below=min(before.end, replica.end)
+                    )
         self._changed(replica, first_seen=True)
         return replica
 

@@ -63,7 +63,7 @@ def check_cleaning(partition: Partition, replica: Replica, before: Records, afte
         if kept.commits is None and offset not in void and offset not in undecided
     }
     for offset, kept in before.items():
-        if offset in after or offset < start or offset in void:
+        if offset in after or not start <= offset < below or offset in void:
             continue
         if kept.commits is not None:
             marked = _marked(before, offset, kept.producer_id)
