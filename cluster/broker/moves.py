@@ -181,6 +181,8 @@ class ReplicaMoves:
         old, hosted = self._logs.get(tp), self._manager.hosted[tp]
         new = self._logs.swap(tp, self._manager.clock.wall_ms())
         hosted.replace_log(new)
+        if hosted.fetched_by is not None:  # what the old log was settling, its follower waits for no more (LG-10)
+            hosted.fetched_by.mark(tp)
         self._manager.stirred[tp] = None
         del self._moves[tp]
         assert old is not None
