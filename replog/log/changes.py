@@ -7,7 +7,7 @@ after one behind it.
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -170,6 +170,18 @@ def finish_log(log: Log) -> None:
         log.abandon()
         shutil.rmtree(log.directory, ignore_errors=True)
         raise
+
+
+def keep_begun(logs: Collection[Log], fd: int) -> None:
+    """Logs in the directory of `fd`, of which no checkpoint tells after a crash: a kill may have come before they were
+    durable, and with records in it none may lose its topic id to a power loss. Raises LogStorageError."""
+    if Together(logs).are_durable(fd):
+        return
+    for log in logs:
+        with storage_errors(log.directory):
+            fsync_path(log.directory / PARTITION_METADATA)
+            fsync_directory(log.directory)
+            os.fsync(fd)
 
 
 def is_passing(error: ReplogError) -> bool:

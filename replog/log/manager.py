@@ -17,7 +17,7 @@ from uuid import UUID
 
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.changes import DirectoryChange, Doomed, NewReplica, create_log
+from replog.log.changes import DirectoryChange, Doomed, NewReplica, create_log, keep_begun
 from replog.log.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -128,8 +128,6 @@ class LogManager:
     def _new_id(self) -> UUID:
         return UUID(bytes=self._randbytes(16), version=4)
 
-    # -- loading
-
     def load(
         self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None
     ) -> dict[TopicPartition, Log]:
@@ -176,6 +174,8 @@ class LogManager:
 
         for path in directories:
             self._load_directory(path, opened, report)
+        if not self.clean:
+            keep_begun([log for tp, log in self._all().items() if tp not in recovery_points], self._fd)
         for tp in recovery_points.keys() - self._all().keys() - self.failed.keys():
             report(f"{self.directory / tp.directory_name} is missing")
             self.previous_broker_epoch = -1

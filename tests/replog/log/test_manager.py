@@ -17,6 +17,7 @@ from replog.log.log import Log
 from replog.log.manager import FutureLog, LogManager
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config
+from tests.replog.log.test_changes import fsyncs
 
 TP = TopicPartition("a-b", 12)
 OTHER = TopicPartition("t", 0)
@@ -212,6 +213,20 @@ def test_an_interrupted_creation_is_completed(manager: LogManager) -> None:
     again = start(manager.directory)
     assert (again.logs, again.failed) == ({}, {})
     assert append(again.create(OTHER, ID, config()), PAIR).log_end_offset == 2
+
+
+def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(manager: LogManager, log: Log) -> None:
+    """A kill may have come in the midst of its creation, and with records a torn topic id keeps a broker from starting
+    (directories 840031). Where there is a checkpoint nothing is waited for."""
+    manager.abandon()
+    with fsyncs() as synced:
+        again = start(manager.directory)
+    assert {str(log.directory / "partition.metadata"), str(log.directory), str(manager.directory)} <= {*synced}
+    again.checkpoint_all()
+    again.abandon()
+    with fsyncs() as synced:
+        start(manager.directory)
+    assert str(log.directory / "partition.metadata") not in synced
 
 
 def test_unreadable_recovery_points_and_log_starts_count_as_empty(manager: LogManager, log: Log) -> None:
