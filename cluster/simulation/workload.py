@@ -345,6 +345,7 @@ class Workload:
         consumer = self._consumer(self._kernel.stream("drain"), committed=committed)
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions, DRAIN_TIMEOUT_S)
+        first = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)
         self._from_the_beginning(consumer, client)
         found: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in partitions}
         until = self._now + DRAIN_TIMEOUT_S
@@ -356,8 +357,10 @@ class Workload:
                 found = {partition: [] for partition in partitions}
             for record in poll.records if poll is not None else ():
                 found[record.partition].append((record.offset, record.value))
-        starts = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)  # retention goes on meanwhile
+        last = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)
         await consumer.close()
+        # Retention goes on meanwhile; and another leader's log may begin earlier, where this reader never was.
+        starts = {tp: max(first[tp], last[tp]) for tp in partitions}
         return {
             tp: Drained(tp, starts[tp], ends[tp], tuple(record for record in every if record[0] >= starts[tp]))
             for tp, every in found.items()
