@@ -12,6 +12,7 @@ from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
+from replog.log.cold import NOTHING, ColdRead, WaitingFor
 from replog.log.compaction.keys import check_keys
 from replog.log.compaction.log_compaction import LogCompaction
 from replog.log.durability import LogDurability
@@ -145,13 +146,14 @@ class Log:
         return self._working.failure
 
     def snapshot(self) -> OffsetSnapshot:
-        """The four bounds, places resolved (LG-0); where damage hides a place, the offsets alone (5.6)."""
-        with self._working:
+        """The four bounds, places resolved (LG-0); the offsets alone where damage hides a place (5.6), or only the disk
+        knows it (divergence 34)."""
+        with self._working, WaitingFor(NOTHING):
             try:
                 high_watermark = stable = self._bound(Isolation.HIGH_WATERMARK)
                 if self.last_stable_offset < high_watermark.offset:
                     stable = self._bound(Isolation.TXN_COMMITTED)
-            except CorruptRecord:
+            except (CorruptRecord, ColdRead):
                 high_watermark, stable = OffsetMetadata(self.high_watermark), OffsetMetadata(self.last_stable_offset)
             return OffsetSnapshot(self.log_start_offset, self._segments.end(), high_watermark, stable)
 

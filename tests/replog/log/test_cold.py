@@ -12,7 +12,7 @@ from replog.log import cold
 from replog.log.cold import ANYTHING, LONG_BYTES, NOTHING, ColdRead, Stretch, WaitingFor
 from replog.log.errors import OffsetOutOfRange
 from replog.log.log import Log
-from replog.log.offsets import FetchData, Isolation
+from replog.log.offsets import FetchData, Isolation, OffsetMetadata
 from replog.log.open_file import OpenFile
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.eviction import evict
@@ -122,6 +122,14 @@ def test_bytes_that_were_cut_off_or_deleted_while_they_were_brought_are_not_read
         with pytest.raises(OffsetOutOfRange), WaitingFor(raised.value.stretch):
             read(cold_log, offset)()
     assert cold_log.failure is None
+
+
+def test_to_tell_where_the_bounds_lie_no_disk_is_waited_for(cold_log: Log) -> None:
+    """A wake-up asks for that, whatever the request can be given then."""
+    cold_log.update_high_watermark(100)
+    assert cold_log.snapshot().high_watermark == OffsetMetadata(100)
+    brought(read(cold_log, 50))
+    assert cold_log.snapshot().high_watermark.segment_base == 0
 
 
 def test_a_look_up_by_time_names_what_it_lacks(cold_log: Log) -> None:
