@@ -204,7 +204,8 @@ class Journal:
                 _ftruncate(fd, state.size)
             if synced < state.size and chance.random() < HOLE:
                 start = chance.randint(synced, state.size - 1)
-                length = min(state.size - start, chance.choice((1, 16, 512, 4096, 1 << 30)))
+                # No disk loses a byte alone: that would be bit rot, which may lie where no CRC covers it (RB-2).
+                length = min(state.size - start, chance.choice((8, 16, 512, 4096, 1 << 30)))
                 _pwrite(fd, bytes(length), start)
                 self._count("holes")
         finally:

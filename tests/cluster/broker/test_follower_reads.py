@@ -47,7 +47,8 @@ async def racks(cluster: InProcessCluster, **settings: Any) -> int:
     for broker_id, rack in RACKS.items():
         await cluster.start_broker(broker_id, broker_rack=rack, **{"replica_selector_class": SELECTOR, **settings})
     await cluster.create_topic("t")
-    await eventually(lambda: cluster.isr(TP) == set(RACKS))
+    await eventually(lambda: cluster.isr(TP) == set(RACKS))  # said before any of them has the replica
+    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
     return next(broker_id for broker_id in RACKS if broker_id != cluster.leader(TP))
 
 
