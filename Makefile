@@ -76,7 +76,7 @@ bench: $(SETUP_DONE)  ## Throughput and latency beside a raw-socket pipeline (ab
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (20 minutes)
 	$(PYTHON) -m benchmarks.partitions --report docs/performance.md
 
-bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (eight minutes)
+bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (seven minutes)
 	$(PYTHON) -m benchmarks.attacks --report docs/performance.md
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)

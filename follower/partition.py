@@ -12,13 +12,13 @@ raced with a truncation or with an election no longer fits and is dropped (FT-8)
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Unpack
 
 from follower.out_of_range import RestartAt, TruncateTo, recover_from_out_of_range
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, read_log
+from replog.fetch import FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
 from replog.log.batch import iterate_batches
-from replog.log.cold import ANYTHING, Stretch
 from replog.log.errors import TooManyOpenFiles, UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
@@ -137,15 +137,7 @@ class PartitionFollower:
         error = check_leader_epoch(current_leader_epoch, self.leader_epoch)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if error is ErrorCode.NONE else error
 
-    def fetch_as_consumer(
-        self,
-        request: FetchPartition,
-        isolation: Isolation,
-        *,
-        max_bytes: int,
-        min_one: bool,
-        wait_for: Stretch = ANYTHING,
-    ) -> FetchAnswer:
+    def fetch_as_consumer(self, request: FetchPartition, isolation: Isolation, **how: Unpack[Reading]) -> FetchAnswer:
         """Answer a consumer that the leader sent here, up to the bound that this replica knows (FE-20, FE-21).
 
         Errors are in the answer, never raised; they say nothing about the partition, only about this copy of it.
@@ -153,7 +145,7 @@ class PartitionFollower:
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
-        return read_log(self.log, request, isolation, max_bytes=max_bytes, min_one=min_one, wait_for=wait_for)
+        return read_log(self.log, request, isolation, **how)
 
     # Answers
 

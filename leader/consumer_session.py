@@ -1,13 +1,13 @@
 """A consumer's fetch session: it reads what is committed, from a leader or, where it may, a follower (FE-7, FE-20)."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from leader.delayed_fetch import Reader
 from leader.fetch_session import FetchSession, Host
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse
 from replog.log.cold import Stretch
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
@@ -17,7 +17,7 @@ class ConsumerReader(Reader, Protocol):
     """The leader's role, or a follower's."""
 
     def fetch_as_consumer(
-        self, request: FetchPartition, isolation: Isolation, *, max_bytes: int, min_one: bool, wait_for: Stretch
+        self, request: FetchPartition, isolation: Isolation, **how: Unpack[Reading]
     ) -> FetchAnswer: ...
 
 

@@ -40,8 +40,8 @@ class Host(Protocol):
         """And bring nothing of it any more."""
 
     def bring(self, tp: TopicPartition, session: "FetchSession[R]", cold: ColdRead) -> None:
-        """Have a thread bring into memory what a read of `tp` lacks; then call `session.on_brought(tp)`, and
-        `session.on_moved`."""
+        """Have a thread bring into memory what a read of `tp` lacks; then call `session.on_brought` with it,
+        and `session.on_moved`."""
 
     def go_on(self, session: "FetchSession[R]") -> None:
         """Call `session.on_moved` soon, and have whatever else there is to do done before."""

@@ -19,7 +19,7 @@ partition and tells the followers. ISR proposals are fetched with `take_proposal
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
@@ -35,7 +35,7 @@ from leader.isr import (
 from leader.list_offsets import bound, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, answer_of, check_leader_epoch, read_log
+from replog.fetch import FetchAnswer, FetchPartition, Reading, answer_of, check_leader_epoch, read_log
 from replog.log.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import (
@@ -189,8 +189,8 @@ class PartitionLeader:
 
     # Fetch
 
-    def fetch_as_follower(self, asker: Asker, request: FetchPartition, **how: Any) -> FetchAnswer:
-        """Answer a follower, up to the log end: see `read_log`, also for `how`. Errors are in the answer, never raised.
+    def fetch_as_follower(self, asker: Asker, request: FetchPartition, **how: Unpack[Reading]) -> FetchAnswer:
+        """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
         OFFSET_OUT_OF_RANGE comes with the log's start and end, all that the follower needs to recover.
         """
@@ -212,7 +212,7 @@ class PartitionLeader:
         *,
         client_rack: str = "",
         alone: bool = False,
-        **how: Any,
+        **how: Unpack[Reading],
     ) -> FetchAnswer:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 

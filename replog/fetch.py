@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.cold import ANYTHING, ColdRead, Stretch, WaitingFor
@@ -101,6 +101,15 @@ def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) ->
     `end` is the leader's end offset for that epoch, and defined.
     """
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
+
+
+class Reading(TypedDict):
+    """How much of a log a fetch may read, the first batch whole if `min_one`; and where it may wait for the disk:
+    anywhere, if that is not said."""
+
+    max_bytes: int
+    min_one: bool
+    wait_for: NotRequired[Stretch]
 
 
 def read_log(
