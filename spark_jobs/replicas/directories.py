@@ -210,15 +210,19 @@ class DirectoryStore:
         if (self.directory / CLEAN_SHUTDOWN).exists():
             return None
         path = self.directory / RECOVERY_POINT_CHECKPOINT
-        written_ns = 0
+        version = (0, 0)
         with suppress(OSError):
-            written_ns = os.stat(path).st_mtime_ns
-        return _recovery_points(path, written_ns).get(partition, 0)
+            found = os.stat(path)
+            version = found.st_ino, found.st_mtime_ns
+        return _recovery_points(path, version).get(partition, 0)
 
 
 @lru_cache(maxsize=8)
-def _recovery_points(path: Path, _written_ns: int) -> dict[TopicPartition, int]:
-    """None of a checkpoint that cannot be read: no replica is the worse for that. It is read once for all of them."""
+def _recovery_points(path: Path, _version: tuple[int, int]) -> dict[TopicPartition, int]:
+    """None of a checkpoint that cannot be read: no replica is the worse for that. It is read once for all of them.
+
+    A version is its file's inode and time: two that are written within one tick of the clock differ by inode alone.
+    """
     with suppress(LogStorageError):
         return OffsetCheckpoint(path).read()
     return {}
