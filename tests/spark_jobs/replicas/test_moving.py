@@ -146,6 +146,7 @@ def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_no
         (start, [*entries[:-1], (epoch + 1, start)], True),
     ):
         recovery_points.write({TP: flushed})
+        os.utime(recovery_points.path, ns=(0, 0))  # all of them within one tick of the clock
         write_entries(checkpoint, said)
         assert ("EPOCH_CACHE_LIE" in classes(looked(last))) == expected, (flushed, said)
 
