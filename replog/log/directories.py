@@ -182,17 +182,6 @@ class LogDirectories:
 
         return self._wishes.pop(tp, None) or min(self.managers, key=replicas)
 
-    def create(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
-        """`LogManager.create` in the place where a change would have it."""
-        return self._place(tp, LogChange()).create(tp, topic_id, config)
-
-    def delete(self, tp: TopicPartition, now_ms: int) -> None:
-        """`LogManager.delete`, of its future log too."""
-        self.drop_future(tp)
-        home = self._home(tp)
-        assert home is not None, f"{tp} is not here"
-        home.delete(tp, now_ms)
-
     # -- moves
 
     def move(self, tp: TopicPartition, directory: str) -> None:
@@ -256,7 +245,10 @@ class LogDirectories:
         future.log.flush(current.recovery_point)
         target.checkpoint_all()
         cleaned = home.cleaned_offsets.get(tp)
-        home.delete(tp, now_ms, future.id)
+        change = home.change()
+        home.plan_deletion(tp, change, future.id)
+        change.run()
+        home.commit(change, now_ms)
         log = target.promote_future(tp)
         if cleaned is not None:
             target.cleaned_offsets.raise_to(tp, min(cleaned, log.segments[-1].base_offset))

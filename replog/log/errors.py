@@ -113,12 +113,6 @@ class LogUncleanable(_LogError):
     """A log that cannot be compacted within the cleaner's limits (CL-3); it stays as it is."""
 
 
-class InconsistentTopicId(_LogError):
-    """The directory belongs to another topic of the same name."""
-
-    error_code = ErrorCode.INCONSISTENT_TOPIC_ID
-
-
 class LogStorageError(_LogError):
     """The disk failed: the log takes nothing more until it is opened again."""
 

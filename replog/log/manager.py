@@ -30,11 +30,11 @@ from replog.log.clean_shutdown import take_marker, write_marker
 from replog.log.compaction.cleaned_offsets import CleanedOffsets
 from replog.log.directory_lock import lock
 from replog.log.epoch_cache import save_all
-from replog.log.errors import InconsistentTopicId, LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files import fsync_directory, has_records, open_fd
 from replog.log.log import Log
 from replog.log.meta_properties import verify_or_create
-from replog.log.partition_metadata import DamagedTopicId, format_topic_id, read_topic_id
+from replog.log.partition_metadata import DamagedTopicId, read_topic_id
 from replog.log.together import Together
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
 
@@ -251,43 +251,13 @@ class LogManager:
 
     # -- replicas
 
-    def create(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
-        """The log of a replica placed here: the one there is, or an empty one, its topic id durable beside it.
-
-        Raises InconsistentTopicId if the replica here is of another topic of that name, and the error of loading if
-        there is a replica that could not be loaded.
-        """
-        if tp in self.failed:
-            raise self.failed[tp]
-        if tp in self._logs:
-            if self._topic_ids[tp] != topic_id:
-                raise InconsistentTopicId(
-                    f"{self.directory / tp.directory_name} is of topic id {format_topic_id(self._topic_ids[tp])}, "
-                    f"not {format_topic_id(topic_id)}; delete that replica first"
-                )
-            return self._logs[tp]
-        change = self.change()
-        change.new[tp] = NewReplica(topic_id, config)
-        change.run()
-        if tp in change.failures:
-            raise change.failures[tp]
-        self.commit(change, 0)
-        return self._logs[tp]
-
-    def delete(self, tp: TopicPartition, now_ms: int, deletion_id: str | None = None) -> None:
-        """Take a replica away: its directory is renamed at once, by `deletion_id` if that matters, and removed after
-        `file.delete.delay.ms` (LG-17)."""
-        change = self.change()
-        self.plan_deletion(tp, change, deletion_id)
-        change.run()
-        self.commit(change, now_ms)
-
     def change(self) -> DirectoryChange:
         """Nothing yet: to be filled, run in any thread, and committed."""
         return DirectoryChange(self.directory, self._fd, self._forget_gone, self._attend)
 
     def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
-        """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1)."""
+        """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1), with
+        `deletion_id` in it if that matters."""
         future = self._futures.pop(tp, None)
         if future is None:
             del self._topic_ids[tp]

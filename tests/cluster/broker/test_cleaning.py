@@ -20,6 +20,7 @@ from replog.log.errors import CorruptRecord
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.topic import TopicPartition
 from tests.replog.log.compaction.compacting import latest_of, records_of
+from tests.replog.log.moving import deleted
 
 from .conftest import InProcessCluster, batch, eventually
 
@@ -178,7 +179,7 @@ async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster
         async def ask(self, request: MapKeys | Rewrite) -> int:
             asked.append(request)
             if len(asked) == 2:
-                logs.delete(TP, 0)
+                deleted(logs, TP, 0)
             return await super().ask(request)
 
     async with closing(LogCleaner(broker.manager, logs, Deleting())) as cleaner:

@@ -16,7 +16,7 @@ from replog.log.errors import TooManyOpenFiles
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
-from tests.replog.log.moving import ID, planned, start
+from tests.replog.log.moving import ID, created, deleted, planned, start
 from tests.replog.log.test_open_files import no_descriptors_left
 
 from .conftest import CALL_S, InProcessCluster, batch, eventually
@@ -129,7 +129,7 @@ async def test_very_many_deleted_replicas_are_removed_some_at_a_time(
     directories = start(disk)
     gone = [TopicPartition("gone", number) for number in range(50)]
     for tp in gone:
-        directories.create(tp, ID, TopicConfig(file_delete_delay_ms=0))
+        created(directories, tp, ID, TopicConfig(file_delete_delay_ms=0))
     change = planned(directories, gone)
     change.run()
     directories.commit(change, 0)
@@ -149,8 +149,8 @@ async def test_what_could_not_be_removed_for_want_of_descriptors_is_removed_the_
     broker = await cluster.start_broker(1)
     directories = start(cluster.directory / "another")
     for tp in (TopicPartition("gone", 0), TopicPartition("gone", 1)):
-        directories.create(tp, ID, TopicConfig(file_delete_delay_ms=0))
-        directories.delete(tp, 0)
+        created(directories, tp, ID, TopicConfig(file_delete_delay_ms=0))
+        deleted(directories, tp, 0)
     chores = Housekeeping(broker.manager, directories, LogFlusher(broker.manager, directories, broker._fetchers))
     with no_descriptors_left(), pytest.raises(TooManyOpenFiles):
         await chores._delete_expired()

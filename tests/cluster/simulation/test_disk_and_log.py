@@ -17,6 +17,7 @@ from replog.log.manager import LogManager
 from replog.topic import TopicPartition
 from tests.cluster.simulation.hosts import Host
 from tests.replog.log.batches import config, leader_batch, open_log
+from tests.replog.log.moving import created
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 
@@ -37,7 +38,8 @@ class Replicas:
         )
         self.manager.load(lambda _: self.settings)
         for tp in PARTITIONS:
-            self.check(tp, self.manager.create(tp, bytes([tp.partition + 1]) * 16, self.settings))
+            found = self.manager.get(tp)
+            self.check(tp, found or created(self.manager, tp, bytes([tp.partition + 1]) * 16, self.settings))
 
     def check(self, tp: TopicPartition, log: Log) -> None:
         known, end = self.batches[tp], log.log_end_offset

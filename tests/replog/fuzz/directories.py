@@ -27,6 +27,7 @@ from tests.replog.fuzz.mutations import mutated
 from tests.replog.fuzz.targets import scratch
 from tests.replog.log.batches import client_batch, config
 from tests.replog.log.compaction.compacting import clean
+from tests.replog.log.moving import created
 from tests.replog.log.producers.writes import batch, marker
 
 Files = dict[str, bytes]
@@ -60,7 +61,7 @@ def whole() -> Files:
     with manager(directory) as logs:
         logs.load(config_of)
         for tp in (PLAIN, COMPACTED):
-            log = logs.create(tp, tp.directory_name.encode().ljust(16), config_of(tp))
+            log = created(logs, tp, tp.directory_name.encode().ljust(16), config_of(tp))
             sequences = [0, 0]
             for number in range(48):
                 pid, origin = number % 2, AppendOrigin.CLIENT

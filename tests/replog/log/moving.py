@@ -4,13 +4,16 @@ import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from follower.future_replica import FutureReplica
+from replog.config import TopicConfig
 from replog.log.batch import iterate_batches
 from replog.log.changes import LogChange, NewReplica
 from replog.log.directories import LogDirectories
 from replog.log.epoch_cache import EpochEntry
 from replog.log.log import Log
+from replog.log.manager import LogManager
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config
@@ -55,9 +58,38 @@ def planned(
     return change
 
 
+def created(here: LogManager | LogDirectories, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
+    """A replica that is placed here. Raises why it cannot come."""
+    replica = NewReplica(topic_id, config)
+    if isinstance(here, LogDirectories):
+        _carry_out(here, planned(here, new={tp: replica}))
+    else:
+        change = here.change()
+        change.new[tp] = replica
+        _carry_out(here, change)
+    return here.logs[tp]
+
+
+def deleted(here: LogManager | LogDirectories, tp: TopicPartition, now_ms: int = 0) -> None:
+    """A replica that goes."""
+    if isinstance(here, LogDirectories):
+        _carry_out(here, planned(here, gone=[tp]), now_ms)
+    else:
+        change = here.change()
+        here.plan_deletion(tp, change)
+        _carry_out(here, change, now_ms)
+
+
+def _carry_out(here: Any, change: Any, now_ms: int = 0) -> None:
+    change.run()
+    here.commit(change, now_ms)
+    for failure in change.failures.values():
+        raise failure
+
+
 def filled(directories: LogDirectories) -> Log:
     """Four segments, three epochs, the last one without a record; offsets below 3 deleted."""
-    log = append(directories.create(TP, ID, CONFIG), *[PAIR] * 6, epoch=1)
+    log = append(created(directories, TP, ID, CONFIG), *[PAIR] * 6, epoch=1)
     append(log, *[PAIR] * 6, epoch=4)
     log.assign_epoch_start(5)
     log.update_high_watermark(20)

@@ -15,7 +15,7 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
-from tests.replog.log.moving import CONFIG, ID, PAIR, TP, planned, start
+from tests.replog.log.moving import CONFIG, ID, PAIR, TP, created, planned, start
 from tests.replog.log.test_open_files import no_descriptors_left
 
 OTHER_ID = bytes(15) + b"2"
@@ -108,7 +108,7 @@ def test_what_a_crash_left_of_a_creation_is_passed_over_and_made_anew(directorie
 
 def test_a_log_whose_records_are_all_gone_is_no_interrupted_creation(directories: LogDirectories) -> None:
     """Its offsets were given to records: they must not be given again."""
-    log = append(directories.create(TP, ID, CONFIG), PAIR)
+    log = append(created(directories, TP, ID, CONFIG), PAIR)
     log.truncate_fully_and_start_at(log.log_end_offset)
     directories.abandon()
     (log.directory / "partition.metadata").write_bytes(b"version: 0\n")
@@ -119,7 +119,7 @@ def test_records_without_a_topic_id_are_neither_taken_for_a_new_replica_nor_remo
     directories: LogDirectories,
 ) -> None:
     disk = directories.managers[0].directory
-    append(directories.create(TP, ID, CONFIG), PAIR)
+    append(created(directories, TP, ID, CONFIG), PAIR)
     directories.abandon()
     damaged = disk / TP.directory_name / "partition.metadata"
     damaged.write_bytes(b"version: 0\n")
@@ -145,7 +145,7 @@ def test_a_replica_that_leads_from_the_beginning_has_its_epoch_before_it_is_here
 
 def test_an_epoch_is_noted_when_it_is_planned_and_durable_when_that_was_run(directories: LogDirectories) -> None:
     """ST-13: from the plan on no record of an older epoch may come behind it."""
-    log = append(directories.create(TP, ID, CONFIG), PAIR, epoch=1)
+    log = append(created(directories, TP, ID, CONFIG), PAIR, epoch=1)
     change = planned(directories, leading={TP: 2})
     path = log.directory / "leader-epoch-checkpoint"
     assert log.epochs.entries == ((1, 0), (2, 2))
@@ -161,7 +161,7 @@ def test_an_epoch_is_noted_when_it_is_planned_and_durable_when_that_was_run(dire
 
 def test_deleted_replicas_share_the_fsync_of_their_directory_and_one_checkpoint(directories: LogDirectories) -> None:
     for tp in MANY:
-        directories.create(tp, ID, CONFIG)
+        created(directories, tp, ID, CONFIG)
     disk = directories.managers[0].directory
     directories.checkpoint_recovery_points()
     change = planned(directories, MANY)
@@ -183,7 +183,7 @@ def test_deleted_replicas_share_the_fsync_of_their_directory_and_one_checkpoint(
 
 def test_a_replica_may_be_followed_by_one_of_its_name_in_the_same_change(directories: LogDirectories) -> None:
     """CT-18, HW-12: it inherits nothing."""
-    old = append(directories.create(TP, ID, CONFIG), PAIR, PAIR)
+    old = append(created(directories, TP, ID, CONFIG), PAIR, PAIR)
     old.update_high_watermark(4)
     directories.checkpoint_high_watermarks()
     carried_out(directories, planned(directories, [TP], {TP: NewReplica(OTHER_ID, CONFIG, leads_in=0)}))
@@ -224,7 +224,7 @@ def test_what_a_failed_disk_does_not_take_is_no_passing_trouble(directories: Log
 
 
 def test_a_replica_that_cannot_go_is_an_error(directories: LogDirectories) -> None:
-    log = directories.create(TP, ID, CONFIG)
+    log = created(directories, TP, ID, CONFIG)
     log.directory.rename(log.directory.with_name("elsewhere"))
     with pytest.raises(LogStorageError, match="No such file"):
         planned(directories, [TP]).run()

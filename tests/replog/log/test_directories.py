@@ -9,10 +9,24 @@ import pytest
 from replog.errors import ErrorCode, ReplogError
 from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
-from replog.log.errors import InconsistentTopicId, LogStorageError
+from replog.log.errors import LogStorageError
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, files_of
-from tests.replog.log.moving import CONFIG, ID, OTHER, PAIR, TP, copied, filled, place, start, take, told
+from tests.replog.log.moving import (
+    CONFIG,
+    ID,
+    OTHER,
+    PAIR,
+    TP,
+    copied,
+    created,
+    deleted,
+    filled,
+    place,
+    start,
+    take,
+    told,
+)
 
 
 @pytest.fixture
@@ -25,23 +39,20 @@ def test_a_new_log_goes_where_the_fewest_are(tmp_path: Path) -> None:
     directories = start(*(tmp_path / name for name in "abc"))
     places = [place_of(directories, number) for number in range(6)]
     assert places == ["a", "b", "c", "a", "b", "c"]
-    directories.delete(TopicPartition("t", 1), 0)
+    deleted(directories, TopicPartition("t", 1), 0)
     directories.move(TopicPartition("t", 0), str(tmp_path / "b"))
     assert place_of(directories, 7) == "a", "b has one, and one on its way"
 
 
 def place_of(directories: LogDirectories, number: int) -> str:
-    return directories.create(TopicPartition("t", number), ID, CONFIG).directory.parent.name
+    return created(directories, TopicPartition("t", number), ID, CONFIG).directory.parent.name
 
 
 def test_all_directories_are_one_to_the_broker(disks: tuple[Path, Path]) -> None:
     directories = start(*disks)
-    logs = {tp: directories.create(tp, ID, CONFIG) for tp in (TP, OTHER)}
+    logs = {tp: created(directories, tp, ID, CONFIG) for tp in (TP, OTHER)}
     assert directories.logs == logs
     assert [log.directory.parent for log in logs.values()] == [*disks]
-    assert directories.create(TP, ID, CONFIG) is logs[TP]
-    with pytest.raises(InconsistentTopicId):
-        directories.create(TP, bytes(15) + b"1", CONFIG)
     assert directories.topic_id(OTHER) == ID
     for log in logs.values():
         append(log, *[PAIR] * 9).update_high_watermark(18)
@@ -51,7 +62,7 @@ def test_all_directories_are_one_to_the_broker(disks: tuple[Path, Path]) -> None
     assert again.previous_broker_epoch == 7
     again.load(lambda tp: CONFIG)
     assert {tp: log.high_watermark for tp, log in again.logs.items()} == {TP: 18, OTHER: 18}
-    again.delete(OTHER, 0)
+    deleted(again, OTHER, 0)
     assert again.get(OTHER) is None
     assert remove(again.take_expired(10**9)) >= 1
     assert [path.name for path in disks[1].iterdir() if path.is_dir()] == []
@@ -64,8 +75,8 @@ def test_a_stop_was_orderly_if_it_was_in_every_directory(disks: tuple[Path, Path
     """FN-3, FN-4, ISR-18: each recovers by its own marker, and the controller hears the worst. A directory that the
     broker has no longer had replicas, too."""
     directories = start(*disks)
-    directories.create(TP, ID, CONFIG)
-    append(directories.create(OTHER, ID, CONFIG), PAIR)
+    created(directories, TP, ID, CONFIG)
+    append(created(directories, OTHER, ID, CONFIG), PAIR)
     directories.close(7)
     two = disks[1]
     if fault == "no marker":
@@ -83,7 +94,7 @@ def test_a_stop_was_orderly_if_it_was_in_every_directory(disks: tuple[Path, Path
 
 def test_a_log_in_two_directories_is_refused_and_both_are_named(disks: tuple[Path, Path]) -> None:
     directories = start(*disks)
-    append(directories.create(TP, ID, CONFIG), PAIR)
+    append(created(directories, TP, ID, CONFIG), PAIR)
     directories.close(1)
     shutil.copytree(disks[0] / "a-b-12", disks[1] / "a-b-12")
     directories = take(*disks)
@@ -104,7 +115,7 @@ def test_a_directory_that_cannot_be_taken_gives_the_others_back(disks: tuple[Pat
 def test_a_creation_that_a_crash_interrupted_is_completed_where_it_began(disks: tuple[Path, Path]) -> None:
     directories = start(*disks)
     (disks[1] / "a-b-12").mkdir()
-    directories.create(TP, ID, CONFIG)
+    created(directories, TP, ID, CONFIG)
     assert place(directories) == disks[1]
 
 
@@ -114,10 +125,10 @@ def test_names_come_from_the_randomness_handed_in(tmp_path: Path) -> None:
     def names(run: str) -> list[str]:
         disks = tmp_path / run / "one", tmp_path / run / "two"
         directories = start(*disks, chance=9)
-        directories.create(TP, ID, CONFIG)
+        created(directories, TP, ID, CONFIG)
         directories.move(TP, str(disks[1]))
-        directories.create(OTHER, ID, CONFIG)
-        directories.delete(OTHER, 0)
+        created(directories, OTHER, ID, CONFIG)
+        deleted(directories, OTHER, 0)
         properties = [(disk / "meta.properties").read_text() for disk in disks]
         assert properties[0] != properties[1]
         return [*properties, *sorted(path.name for disk in disks for path in disk.iterdir())]
@@ -157,7 +168,7 @@ def test_a_moved_log_is_the_same_log(disks: tuple[Path, Path]) -> None:
 def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks: tuple[Path, Path], clean: bool) -> None:
     """PS-11: a batch of theirs that is sent again is not appended again, by the next run neither."""
     directories = start(*disks)
-    log = directories.create(TP, ID, CONFIG)
+    log = created(directories, TP, ID, CONFIG)
     idempotent = [client_batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1)]
     append(log, *idempotent, *[PAIR] * 12).flush()
     log.update_high_watermark(26)
@@ -180,7 +191,7 @@ def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks: tuple
 def test_a_copy_from_the_first_offset_has_the_same_files(disks: tuple[Path, Path]) -> None:
     """Divergence 2."""
     directories = start(*disks)
-    append(directories.create(TP, ID, CONFIG), *[PAIR] * 30)
+    append(created(directories, TP, ID, CONFIG), *[PAIR] * 30)
     directories.move(TP, str(disks[1]))
     copied(directories, slice_bytes=1)
     log = directories.swap(TP, 0)
@@ -221,7 +232,7 @@ def test_where_a_log_may_move(disks: tuple[Path, Path]) -> None:
 
     assert refused(TP, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
     assert refused(OTHER, str(disks[0])) is ErrorCode.REPLICA_NOT_AVAILABLE
-    directories.create(OTHER, ID, CONFIG)
+    created(directories, OTHER, ID, CONFIG)
     assert place(directories, OTHER) == disks[0], "as wished, not where the fewest are"
     (disks[1] / "t-0").mkdir()
     assert refused(OTHER, str(disks[1])) is ErrorCode.INVALID_REQUEST

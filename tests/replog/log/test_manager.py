@@ -12,11 +12,12 @@ import pytest
 from replog.errors import ErrorCode, ReplogError
 from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
 from replog.log.deletion import remove
-from replog.log.errors import InconsistentTopicId, LogStorageError
+from replog.log.errors import LogStorageError
 from replog.log.log import Log
 from replog.log.manager import FutureLog, LogManager
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config
+from tests.replog.log.moving import created, deleted
 from tests.replog.log.test_changes import fsyncs
 
 TP = TopicPartition("a-b", 12)
@@ -40,7 +41,7 @@ def manager(tmp_path: Path) -> LogManager:
 
 @pytest.fixture
 def log(manager: LogManager) -> Log:
-    return append(manager.create(TP, ID, config()), *[PAIR] * 4)
+    return append(created(manager, TP, ID, config()), *[PAIR] * 4)
 
 
 def test_an_orderly_stop_and_start(manager: LogManager, log: Log) -> None:
@@ -76,7 +77,7 @@ def test_clean_or_not_is_said_of_a_directory_and_all_its_partitions(tmp_path: Pa
     for disk in ("one", "two"):
         manager = start(tmp_path / disk)
         for tp in (TP, OTHER):
-            append(manager.create(tp, ID, config()), PAIR)
+            append(created(manager, tp, ID, config()), PAIR)
         manager.close(5)
     start(tmp_path / "one").abandon()
     recovered = {}
@@ -134,16 +135,14 @@ def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> Non
 def test_partition_metadata_says_whose_the_directory_is(manager: LogManager, log: Log) -> None:
     path = manager.directory / "a-b-12" / "partition.metadata"
     assert path.read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
-    assert manager.create(TP, ID, config()) is log
-    with pytest.raises(InconsistentTopicId, match="AAECAwQFBgcICQoLDA0ODw"):
-        manager.create(TP, bytes(15) + b"x", config())
+    assert manager.topic_id(TP) == ID
     with pytest.raises(ValueError, match="topic id"):
-        manager.create(OTHER, bytes(16), config())
+        created(manager, OTHER, bytes(16), config())
 
 
 @pytest.mark.parametrize("damage", ["version: 0", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "", None])
 def test_one_damaged_partition_does_not_lose_the_others(manager: LogManager, log: Log, damage: str | None) -> None:
-    append(manager.create(OTHER, ID, config()), PAIR)
+    append(created(manager, OTHER, ID, config()), PAIR)
     manager.close(5)
     path = manager.directory / "a-b-12" / "partition.metadata"
     path.unlink() if damage is None else path.write_text(damage)
@@ -152,8 +151,6 @@ def test_one_damaged_partition_does_not_lose_the_others(manager: LogManager, log
     assert set(again.load(lambda tp: config(), lines.append)) == {OTHER}
     assert "a-b-12" in again.failed[TP].message
     assert any("cannot load" in line for line in lines)
-    with pytest.raises(LogStorageError, match="a-b-12"):
-        again.create(TP, ID, config())
     again.checkpoint_recovery_points()
     again.checkpoint_high_watermarks()
     points = OffsetCheckpoint(manager.directory / "recovery-point-offset-checkpoint").read()
@@ -177,7 +174,7 @@ def test_what_was_never_recovered_is_not_marked_clean(manager: LogManager, log: 
 
 def test_a_missing_replica_counts_as_an_unclean_stop(manager: LogManager, log: Log) -> None:
     """Its data are gone, so this broker may not claim to have what it had (ISR-18)."""
-    append(manager.create(OTHER, ID, config()), PAIR)
+    append(created(manager, OTHER, ID, config()), PAIR)
     manager.close(5)
     (manager.directory / "a-b-12").rename(manager.directory.parent / "elsewhere")
     again = start(manager.directory)
@@ -190,7 +187,7 @@ def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager: Lo
     manager.close(1)
     log.directory.rename(manager.directory.parent / "away")
     again = start(manager.directory)
-    append(again.create(TP, ID, config()), *[PAIR] * 4)
+    append(created(again, TP, ID, config()), *[PAIR] * 4)
     again.abandon()
     lines: list[str] = []
     last = LogManager(manager.directory, cluster_id="c1", node_id=3, randbytes=os.urandom)
@@ -212,7 +209,7 @@ def test_an_interrupted_creation_is_completed(manager: LogManager) -> None:
     (manager.directory / "t-0").mkdir()
     again = start(manager.directory)
     assert (again.logs, again.failed) == ({}, {})
-    assert append(again.create(OTHER, ID, config()), PAIR).log_end_offset == 2
+    assert append(created(again, OTHER, ID, config()), PAIR).log_end_offset == 2
 
 
 def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(manager: LogManager, log: Log) -> None:
@@ -246,8 +243,8 @@ def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_n
     """HW-12: after a crash it would call records committed that nobody else has."""
     log.update_high_watermark(8)
     manager.checkpoint_high_watermarks()
-    manager.delete(TP, 0)
-    append(manager.create(TP, b"2" * 16, config()), PAIR)
+    deleted(manager, TP, 0)
+    append(created(manager, TP, b"2" * 16, config()), PAIR)
     manager.abandon()
     found = start(manager.directory).get(TP)
     assert found is not None
@@ -334,7 +331,7 @@ def test_a_log_that_ends_below_its_recovery_point_has_a_lower_one_from_then_on(m
 
 def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log) -> None:
     """LG-17, FN-1."""
-    manager.delete(TP, 1000)
+    deleted(manager, TP, 1000)
     assert manager.get(TP) is None
     (doomed,) = manager.directory.glob("a-b-12.*-delete")
     assert len(doomed.name) == len("a-b-12.") + 32 + len("-delete")
@@ -343,12 +340,12 @@ def test_deleted_replicas_are_renamed_then_removed(manager: LogManager, log: Log
     assert remove(manager.take_expired(1000 + 59_999)) == 0
     assert remove(manager.take_expired(1000 + 60_000)) == 1
     assert not doomed.exists()
-    assert append(manager.create(TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
+    assert append(created(manager, TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
 
 
 def test_a_deleted_replica_that_somebody_removed_is_no_failure_of_the_disk(manager: LogManager, log: Log) -> None:
     """LG-17."""
-    manager.delete(TP, 0)
+    deleted(manager, TP, 0)
     [doomed] = manager.directory.glob("*-delete")
     shutil.rmtree(doomed)
     assert remove(manager.take_expired(10**6)) == 1
@@ -357,8 +354,8 @@ def test_a_deleted_replica_that_somebody_removed_is_no_failure_of_the_disk(manag
 def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager: LogManager) -> None:
     """FN-1."""
     tp = TopicPartition("x" * 240, 7)
-    manager.create(tp, ID, config())
-    manager.delete(tp, 0)
+    created(manager, tp, ID, config())
+    deleted(manager, tp, 0)
     (doomed,) = manager.directory.glob("*-delete")
     assert len(doomed.name) == 255  # FN-1
 
@@ -378,7 +375,7 @@ def test_directories_of_others_are_passed_over(manager: LogManager, log: Log) ->
 
 
 def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager: LogManager, log: Log) -> None:
-    other = append(manager.create(OTHER, ID, config()), PAIR)
+    other = append(created(manager, OTHER, ID, config()), PAIR)
     log._segments.active.path.unlink()
     log._segments.active.path.mkdir()  # opening it for writing fails from now on
     log._segments.active.close()

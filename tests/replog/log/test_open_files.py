@@ -23,6 +23,7 @@ from replog.log.open_files import OPEN_FILES, OpenFiles, with_room
 from replog.log.timestamps import offset_for_timestamp
 from replog.topic import TopicPartition
 from tests.replog.log.batches import NO_LIMIT, append, client_batch, config, files_of, open_log
+from tests.replog.log.moving import created, deleted
 
 SEGMENTS = 30
 SETTINGS: dict[str, Any] = {"segment_bytes": 300, "index_interval_bytes": 50}
@@ -278,12 +279,12 @@ def test_a_replica_goes_although_no_descriptor_is_left(tmp_path: Path) -> None:
     manager = LogManager(tmp_path / "logs", cluster_id="c", node_id=1, randbytes=random.Random(1).randbytes)
     manager.load(lambda _: config())
     tp = TopicPartition("t", 0)
-    manager.create(tp, b"1" * 16, config())
+    created(manager, tp, b"1" * 16, config())
     with no_descriptors_left():
-        manager.delete(tp, 0)
+        deleted(manager, tp, 0)
     assert tp not in manager.logs
     assert not (tmp_path / "logs" / "t-0").exists()
-    assert manager.create(tp, b"2" * 16, config()).log_end_offset == 0
+    assert created(manager, tp, b"2" * 16, config()).log_end_offset == 0
     manager.close(1)
 
 
@@ -300,6 +301,7 @@ from tests.replog.log.batches import NO_LIMIT, append, client_batch
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, 64))
 assert raise_limit() == 64
 from tests.replog.log.batches import config as configured
+from tests.replog.log.moving import created
 config = configured(segment_bytes=1000, index_interval_bytes=0)
 tps = [TopicPartition("t", number) for number in range(300)]
 
@@ -311,7 +313,7 @@ def opened(clean):
 
 manager = opened(False)
 for tp in tps:
-    manager.create(tp, bytes([1] * 16), config)
+    created(manager, tp, bytes([1] * 16), config)
 for round in range(3):
     for tp in tps:
         for size in (300, 300, 300):

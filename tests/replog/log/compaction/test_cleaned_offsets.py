@@ -7,6 +7,7 @@ from pathlib import Path
 from replog.log.manager import LogManager
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config
+from tests.replog.log.moving import created, deleted
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("other", 3)
@@ -22,10 +23,10 @@ def opened(directory: Path) -> LogManager:
 def filled(directory: Path) -> LogManager:
     """Ten records in two segments, clean up to 5; another replica clean up to 7."""
     manager = opened(directory)
-    log = manager.create(TP, b"1" * 16, COMPACTED)
+    log = created(manager, TP, b"1" * 16, COMPACTED)
     append(log, *[client_batch((b"k", b"v"))] * 5).roll()
     append(log, *[client_batch((b"k", b"v"))] * 5)
-    manager.create(OTHER, b"2" * 16, COMPACTED).truncate_fully_and_start_at(7)
+    created(manager, OTHER, b"2" * 16, COMPACTED).truncate_fully_and_start_at(7)
     manager.cleaned_offsets.raise_to(TP, 5)
     manager.cleaned_offsets.raise_to(OTHER, 7)
     manager.cleaned_offsets.write()
@@ -56,7 +57,7 @@ def test_a_truncation_below_lowers_it_at_once(tmp_path: Path) -> None:
 
 def test_it_goes_with_the_replica(tmp_path: Path) -> None:
     manager = filled(tmp_path)
-    manager.delete(TP, 0)
+    deleted(manager, TP, 0)
     assert content(tmp_path) == "0\n1\nother 3 7\n"
     manager.close(1)
     shutil.rmtree(tmp_path / "other-3")
@@ -81,7 +82,7 @@ def test_it_goes_with_a_replica_that_was_moved_away(tmp_path: Path) -> None:
     filled(tmp_path).close(1)
     shutil.move(tmp_path / "t-0", tmp_path.parent / "away")
     manager = opened(tmp_path)
-    append(manager.create(TP, b"1" * 16, COMPACTED), *[client_batch((b"k", b"v"))] * 10).flush()
+    append(created(manager, TP, b"1" * 16, COMPACTED), *[client_batch((b"k", b"v"))] * 10).flush()
     manager.abandon()
     manager = opened(tmp_path)
     assert manager.cleaned_offsets.get(TP) is None

@@ -15,6 +15,7 @@ from replog.log.verify.paths import verify
 from replog.log.verify.segment import Totals
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config, layout
+from tests.replog.log.moving import created
 from tests.replog.log.producers.writes import batch, marker
 
 FLIGHTS = TopicPartition("flights", 0)
@@ -28,7 +29,7 @@ def broker(directory: Path, **overrides: Any) -> Iterator[Log]:
     settings = config(**{**SETTINGS, **overrides})
     manager = LogManager(directory, cluster_id="c", node_id=1, randbytes=os.urandom)
     manager.load(lambda _: settings)
-    yield manager.create(FLIGHTS, b"0123456789abcdef", settings)
+    yield manager.get(FLIGHTS) or created(manager, FLIGHTS, b"0123456789abcdef", settings)
     manager.close(7)
 
 
