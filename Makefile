@@ -82,7 +82,7 @@ bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, bes
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage
 
-bench-purgatory: $(SETUP_DONE)  ## A million waiting operations, with the timers there were to choose from (four minutes)
+bench-purgatory: $(SETUP_DONE)  ## A million waiting operations (under a minute)
 	$(PYTHON) -m benchmarks.purgatory
 
 bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (three minutes)

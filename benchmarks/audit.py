@@ -12,8 +12,6 @@ subtracted, as it is the start of a JVM. All take turns, and each figure is the 
 Maven; without it that comparison is left out. Run it with `make bench-audit`.
 """
 
-import argparse
-import json
 import os
 import shutil
 import statistics
@@ -33,6 +31,7 @@ from rich.table import Table
 
 from benchmarks.audit_logs import REPLICAS, Replicas, forget_all, read_all
 from benchmarks.measure import descendants, environment
+from benchmarks.report import benchmark_parser, show_report
 from benchmarks.storage import KIB, MIB
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, LEVELS
@@ -268,7 +267,6 @@ def show(report: dict[str, Any], console: Console) -> None:
         mark = "✓ met" if target["met"] else "✗ missed"
         table.add_row(target["what"], f"{target['found']:.3g}", f"{target['wanted']} {mark}")
     console.print(table)
-    console.print(report["environment"], highlight=False)
 
 
 def _from(in_memory: bool) -> str:
@@ -286,8 +284,7 @@ def _cells(figure: Figure) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--gib", type=float, default=2.0, help="of a replica that is compared with other programs")
     parser.add_argument("--sizes", default="1,2,4,8", help="of a replica that grows, in GiB, separated by commas")
     parser.add_argument("--batch-kib", type=int, default=16, help="of the batches in the log")
@@ -307,10 +304,7 @@ def main() -> None:
         with console.status("") as status:
             bench = Bench(directory, options.batch_kib * KIB, options.rounds, status.update)
             report = bench.run(options.gib, sizes)
-    if options.format == "json":
-        print(json.dumps(report, indent=2))
-    else:
-        show(report, Console())
+    show_report(report, show, options)
 
 
 if __name__ == "__main__":

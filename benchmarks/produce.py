@@ -8,7 +8,6 @@ changes its mind does so to both. Run it with `make bench`.
 
 import argparse
 import asyncio
-import json
 import os
 import shutil
 import statistics
@@ -24,6 +23,7 @@ from rich.table import Table
 
 from benchmarks.measure import CpuMeter, Latency, Throughput, environment, precise_loop
 from benchmarks.raw_pipeline import raw_pipeline
+from benchmarks.report import benchmark_parser, show_report
 from cluster.local.supervisor import LocalCluster
 from replog.client.admin import Admin
 from replog.client.producer import Delivery, Producer
@@ -139,12 +139,10 @@ def show(report: dict[str, Any], console: Console) -> None:
     console.print(
         f"replog / raw: {report['ratio']:.2f} (expected: at least {EXPECTED_RATIO}; {verdict})", highlight=False
     )
-    console.print(report["environment"], highlight=False)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3, help="of the throughput, each of both pipelines")
     parser.add_argument("--mebibytes", type=int, default=256, help="of records in a throughput run")
@@ -166,10 +164,7 @@ def main() -> None:
         report["raw"]["all_mb_per_second"]
     )
     report["environment"] = environment()
-    if options.format == "json":
-        print(json.dumps(report, indent=2))
-    else:
-        show(report, Console())
+    show_report(report, show, options)
 
 
 if __name__ == "__main__":

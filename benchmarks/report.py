@@ -3,10 +3,31 @@
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from rich.console import Console
 
 from benchmarks.measure import environment
+
+
+def benchmark_parser(description: str | None) -> argparse.ArgumentParser:
+    """With the option that `show_report` needs."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--format", choices=["table", "json"], default="table")
+    return parser
+
+
+def show_report(
+    report: dict[str, Any], show: Callable[[dict[str, Any], Console], None], options: argparse.Namespace
+) -> None:
+    """On stdout, as JSON or as `show` does it for people."""
+    if options.format == "json":
+        print(json.dumps(report, indent=2))
+    else:
+        show(report, Console())
+        print(report["environment"])
 
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:

@@ -9,9 +9,7 @@ sides take turns, and each figure is the median of all rounds: the machine may c
 `make bench-storage`.
 """
 
-import argparse
 import bisect
-import json
 import os
 import random
 import shutil
@@ -29,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import environment
+from benchmarks.report import benchmark_parser, show_report
 from replog.config import TopicConfig
 from replog.log.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from replog.log.index import OffsetIndex
@@ -365,12 +364,10 @@ def show(report: dict[str, Any], console: Console) -> None:
         f"{opening['mappings']} mappings held afterwards",
         highlight=False,
     )
-    console.print(report["environment"], highlight=False)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="of every figure, each of both sides")
     parser.add_argument("--mebibytes", type=int, default=128, help="in a log that is appended to, read or recovered")
     parser.add_argument("--directory", type=Path, help="on the disk to measure; the system's temporary one if left out")
@@ -385,10 +382,7 @@ def main() -> None:
             bench = Bench(directory, options.rounds, options.mebibytes, status.update)
             figures = [asdict(figure) for figure in bench.run()]
             report = {"figures": figures, "opening": bench.opening(), "environment": environment()}
-    if options.format == "json":
-        print(json.dumps(report, indent=2))
-    else:
-        show(report, Console())
+    show_report(report, show, options)
 
 
 if __name__ == "__main__":

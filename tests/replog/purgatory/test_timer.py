@@ -1,22 +1,16 @@
-"""The timer's promises (PG-15 to PG-19), and those of the alternatives that the benchmark measures it against."""
+"""The timer's promises (PG-15 to PG-19)."""
 
 import random
-from collections.abc import Callable
 
 import pytest
 
-from benchmarks.timers import AnyTimer, HeapTimer, WheelTimer
 from replog.purgatory.timer import Timer
 
-TIMERS = [pytest.param(made, id=made.__name__) for made in (Timer, HeapTimer, WheelTimer)]
-MakeTimer = Callable[[], AnyTimer]
 
-
-@pytest.mark.parametrize("make", TIMERS)
 @pytest.mark.parametrize("delay_ms", [0, 19, 20, 399, 450, 8437, 30000])
-def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(make: MakeTimer, delay_ms: int) -> None:
+def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(delay_ms: int) -> None:
     """The delays lie on both sides of where a hierarchy of wheels changes levels (PG-17)."""
-    timer = make()
+    timer: Timer[str] = Timer()
     timer.add(delay_ms, "item")
     for now_ms in range(0, delay_ms, 7):
         assert list(timer.due(now_ms)) == []
@@ -25,11 +19,10 @@ def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(make: MakeTimer, 
     assert list(timer.due(100_000)) == []
 
 
-@pytest.mark.parametrize("make", TIMERS)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_random_history_hands_out_what_was_not_cancelled_in_order_pg_17(make: MakeTimer, seed: int) -> None:
+def test_a_random_history_hands_out_what_was_not_cancelled_in_order_pg_17(seed: int) -> None:
     chance = random.Random(seed)
-    timer = make()
+    timer: Timer[int] = Timer()
     pending: dict[int, tuple[int, object]] = {}
     now_ms = number = 0
     while number < 2000 or pending:
