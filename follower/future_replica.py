@@ -36,6 +36,11 @@ class FutureReplica:
         return self._agrees and self.log.log_end_offset == self._current.log_end_offset
 
     @property
+    def settled(self) -> bool:
+        """Whether a truncation of the current log is through: until then nobody knows what its producers have done."""
+        return self._current.durability.settled
+
+    @property
     def failure(self) -> str | None:
         """Why nothing is copied any longer."""
         return self._follower.failure

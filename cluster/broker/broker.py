@@ -159,7 +159,7 @@ class Broker:
         self._spawn(self.manager.cold_reads.run(directory.directory for directory in logs.managers))
         await self._roles.apply_image()
         self._spawn(self._roles.retry())
-        moves = ReplicaMoves(self.manager, logs)
+        moves = ReplicaMoves(self.manager, logs, flusher)
         self._log_dirs.serve(logs, moves)
         self.manager.started = True
         self._spawn(self._alter_partition.run())

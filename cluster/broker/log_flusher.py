@@ -91,7 +91,7 @@ class LogFlusher:
                 self.ask(tp, flushed, task.up_to)
             elif error is None:
                 flushed.durability.done(task)
-                self._done(tp, flushed)
+                self.flushed(tp, flushed)
             elif isinstance(error, LogStorageError):
                 flushed.durability.failed(error)
             else:
@@ -101,7 +101,8 @@ class LogFlusher:
         if failures:
             await asyncio.sleep(RETRY_S)
 
-    def _done(self, tp: TopicPartition, flushed: Log) -> None:
+    def flushed(self, tp: TopicPartition, flushed: Log) -> None:
+        """More of this log may count, or less is to be waited for: tell who waits for that."""
         flushed.durability.ask()  # a truncation may have made the task void
         hosted = self._manager.hosted.get(tp)
         if hosted is None or hosted.log is not flushed:

@@ -1,7 +1,8 @@
 """Replicas that move between this broker's log directories, under load, as leaders or as followers (7.7).
 
 All moves share one task, which copies a slice of one log after the other and rests as long as it has worked. What it
-has copied is fsynced in a thread; the swap itself is one step of the event loop.
+has copied is fsynced in a thread, and so are the checkpoints before and after the swap, which is one step of the event
+loop and waits twice for the disk: for the directories' new names.
 """
 
 import asyncio
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 
 import structlog
 
+from cluster.broker.log_flusher import LogFlusher
 from cluster.broker.replica_manager import ReplicaManager
 from cluster.broker.threads import in_thread
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
+from replog.log.changes import is_passing
 from replog.log.cold import NOTHING, ColdRead, Stretch
-from replog.log.directories import LogDirectories
+from replog.log.directories import LogDirectories, SwapPreparation
 from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.log import Log
 from replog.topic import TopicPartition
@@ -34,16 +37,18 @@ class _Move:
     replica: FutureReplica
     unflushed_bytes: int = 0
     flushed: bool = False  # once it had caught up
+    prepared: SwapPreparation | None = None
     brought: Stretch = NOTHING  # into memory, to be copied
 
 
 class ReplicaMoves:
     """`run` it for as long as the broker runs."""
 
-    def __init__(self, manager: ReplicaManager, logs: LogDirectories) -> None:
+    def __init__(self, manager: ReplicaManager, logs: LogDirectories, flusher: LogFlusher) -> None:
         """Roles are taken up: goes on with the moves of an earlier run, except those of replicas that are gone."""
         self._manager = manager
         self._logs = logs
+        self._flusher = flusher
         self._moves: dict[TopicPartition, _Move] = {}
         self._wake = asyncio.Event()
         logs.on_truncated = self._on_truncated
@@ -145,13 +150,17 @@ class ReplicaMoves:
             self._call_off(tp, move.replica.failure)
             return True
         move.unflushed_bytes += progress.appended_bytes
-        if move.replica.caught_up and self._is_durable(tp, move):
-            self._swap(tp)
-        elif move.replica.caught_up or move.unflushed_bytes >= FLUSH_BYTES:
+        caught_up = move.replica.caught_up
+        if move.unflushed_bytes >= FLUSH_BYTES or (caught_up and not self._is_durable(tp, move)):
             await self._flush(move)
             return True
+        if caught_up and move.replica.settled:
+            if move.prepared is None or not self._logs.is_prepared(tp, move.prepared):
+                await self._prepare(tp, move)
+                return True
+            await self._swap(tp)
         await asyncio.sleep(max(loop.time() - started, REST_S))
-        return move.replica.caught_up or progress.appended_bytes > 0 or progress.truncated_to is not None
+        return caught_up or progress.appended_bytes > 0 or progress.truncated_to is not None
 
     @staticmethod
     def _check_room(move: _Move) -> None:
@@ -163,9 +172,15 @@ class ReplicaMoves:
             raise LogStorageError(f"{directory} has {free} bytes left, and {ROOM_BYTES} are to stay free")
 
     def _is_durable(self, tp: TopicPartition, move: _Move) -> bool:
-        """Whether a crash after the swap costs no more than one before it."""
+        """Whether as much of it is flushed as of the current log."""
         current = self._logs.get(tp)
         return current is not None and move.flushed and move.replica.log.recovery_point >= current.recovery_point
+
+    async def _prepare(self, tp: TopicPartition, move: _Move) -> None:
+        preparation = self._logs.preparation(tp)
+        await in_thread(preparation.run)
+        preparation.done()
+        move.prepared = preparation
 
     async def _flush(self, move: _Move) -> None:
         move.unflushed_bytes = 0
@@ -176,13 +191,13 @@ class ReplicaMoves:
             await in_thread(task.run)
             durability.done(task)
 
-    def _swap(self, tp: TopicPartition) -> None:
-        """One step: no event finds the replica without its log, or with two."""
+    async def _swap(self, tp: TopicPartition) -> None:
+        """One step: no event finds the replica without its log, or with two. What the checkpoints have to say of it is
+        written then; where there is no room for that, with those of the next change."""
         old, hosted = self._logs.get(tp), self._manager.hosted[tp]
         new = self._logs.swap(tp, self._manager.clock.wall_ms())
         hosted.replace_log(new)
-        if hosted.fetched_by is not None:  # what the old log was settling, its follower waits for no more (LG-10)
-            hosted.fetched_by.mark(tp)
+        self._flusher.flushed(tp, new)  # whatever the old log's flush was waited for (LG-18)
         self._manager.stirred[tp] = None
         del self._moves[tp]
         assert old is not None
@@ -193,3 +208,8 @@ class ReplicaMoves:
             to=str(new.directory.parent),
             log_end_offset=new.log_end_offset,
         )
+        try:
+            await in_thread(self._logs.swapped)
+        except ReplogError as error:
+            if not is_passing(error):
+                self._manager.on_storage_error(error)

@@ -36,7 +36,6 @@ class HostedPartition:
         """Play the role on this log, which has what the old one had (7.7)."""
         log.on_failure = self.log.on_failure
         self.log = log
-        log.durability.ask()
         for role in (self.leader, self.follower):
             if role is not None:
                 role.log = log

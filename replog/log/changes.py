@@ -57,12 +57,7 @@ class DirectoryChange:
 
     def run(self) -> None:
         """LogStorageError if something cannot go; what cannot come, or lead, is left as it is, with the reason."""
-        with storage_errors(self.directory):
-            for doomed in self.doomed:
-                doomed.epochs.close()
-                doomed.path.rename(doomed.renamed)
-            if self.doomed:
-                os.fsync(self.fd)
+        self.take_away()
         try:
             self.forget_gone()
             if self.new:
@@ -74,6 +69,15 @@ class DirectoryChange:
             self.failures = dict.fromkeys(self.new, error)
         unsaved = save_all((log.epochs for log in self.leading.values()), self.fd)
         self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
+
+    def take_away(self) -> None:
+        """What goes, durably. Raises LogStorageError."""
+        with storage_errors(self.directory):
+            for doomed in self.doomed:
+                doomed.epochs.close()
+                doomed.path.rename(doomed.renamed)
+            if self.doomed:
+                os.fsync(self.fd)
 
     def _create(self) -> None:
         """All is written before the disk is first waited for, which then has most of it."""

@@ -2,9 +2,12 @@
 
 A future log is filled in the other directory. Once it has all that the current one has, they are swapped:
 
-1. The future log is as durable as the current one, and its directory's checkpoints have its offsets.
+1. The future log is as durable as the current one, and its directory's checkpoints have its offsets: in a thread, while
+   both go on, and again if it is not so any more at the next step.
 2. `<topic>-<partition>` gets the name of a deletion, with the identifier of the future log's directory; fsync.
 3. `<topic>-<partition>.<identifier>-future` gets the plain name; fsync.
+4. The checkpoints forget the old one, and say how far the new one is clean: in a thread again. A crash before that
+   leaves entries of what is not there, which the next start drops, and a cleaning more.
 
 A crash before step 2 leaves the current log, and a future log to go on with. After step 2, a deleted directory bears
 the future log's identifier: that says that the swap was decided, and the next start finishes it. So there are never two
@@ -13,6 +16,7 @@ directories of a partition's plain name, and never none.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from replog.config import TopicConfig
@@ -23,9 +27,27 @@ from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files import fsync_directory
 from replog.log.log import Log
 from replog.log.manager import FutureLog, LogManager, RandomBytes, Report
+from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition
 
 MAX_WISHES = 10_000
+
+
+@dataclass(slots=True)
+class SwapPreparation:
+    """Run it in any thread, while nothing is appended to the future log, and then it is `done`."""
+
+    future: Log
+    log_start_offset: int
+    lacking: list[ProducerSnapshotEntry]  # producers of whom no batch was left to be copied (PS-11)
+    checkpoint: Callable[[], None]
+
+    def run(self) -> None:
+        self.future.remember(self.lacking)
+        self.checkpoint()
+
+    def done(self) -> None:
+        self.future.producers.learn(self.lacking)
 
 
 class LogDirectories:
@@ -227,33 +249,52 @@ class LogDirectories:
         known = ", ".join(os.path.abspath(manager.directory) for manager in self.managers)
         raise ReplogError(ErrorCode.LOG_DIR_NOT_FOUND, f"{directory!r} is none of this broker's log.dirs: {known}")
 
+    def preparation(self, tp: TopicPartition) -> SwapPreparation:
+        """What comes before a `swap` of the future log, which has every batch of the current one and is flushed."""
+        _, target, current, future = self._moving(tp)
+        lacking = future.log.producers.lacks(current.producers)
+        return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoint_all)
+
+    def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
+        """Whether that still says all: a crash after the swap costs no more than one before it."""
+        _, _, current, future = self._moving(tp)
+        same_start = prepared.log_start_offset == current.log_start_offset
+        return same_start and not future.log.producers.lacks(current.producers)
+
     def swap(self, tp: TopicPartition, now_ms: int) -> Log:
-        """The future log, which has every batch of the current one, takes its place; the old one is deleted.
+        """The future log, which has every batch of the current one and is prepared, takes its place; the old one is
+        deleted. `swapped` comes next.
 
         The epochs go with it (KAFKA-15608), and so do the high watermark, the log start, the producers and how far it
         is clean.
         """
-        home, target = self._home(tp), self._future_home(tp)
-        assert home is not None, f"{tp} is not here"
-        assert target is not None, f"{tp} does not move"
-        current, future = home.logs[tp], target.futures[tp]
+        home, target, current, future = self._moving(tp)
         future.log.update_high_watermark(current.high_watermark)
         future.log.maybe_increment_log_start_offset(current.log_start_offset)
         future.log.epochs.replace(current.epochs.entries)
-        future.log.epochs.save()
-        future.log.take_producers(current)
-        future.log.flush(current.recovery_point)
-        target.checkpoint_all()
+        future.log.replace_producers(current.producers)
         cleaned = home.cleaned_offsets.get(tp)
         change = home.change()
         home.plan_deletion(tp, change, future.id)
-        change.run()
+        change.take_away()
         home.commit(change, now_ms)
         log = target.promote_future(tp)
         if cleaned is not None:
             target.cleaned_offsets.raise_to(tp, min(cleaned, log.segments[-1].base_offset))
-            target.cleaned_offsets.write()
         return log
+
+    def swapped(self) -> None:
+        """Make durable what the checkpoints have to say of it, in any thread."""
+        for manager in self.managers:
+            manager.forget_gone()
+            manager.cleaned_offsets.write()
+
+    def _moving(self, tp: TopicPartition) -> tuple[LogManager, LogManager, Log, FutureLog]:
+        """From where and to where, and what."""
+        home, target = self._home(tp), self._future_home(tp)
+        assert home is not None, f"{tp} is not here"
+        assert target is not None, f"{tp} does not move"
+        return home, target, home.logs[tp], target.futures[tp]
 
     # -- upkeep, for all directories
 

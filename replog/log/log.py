@@ -5,7 +5,7 @@ Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error 
 log unusable until it is opened again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from replog.log.offsets import (
 )
 from replog.log.producers.control import end_transaction_marker
 from replog.log.producers.recovery import cut_back, start_over
+from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
 from replog.log.reading import aborted_transactions, read_below
 from replog.log.recovery import cut_epochs
@@ -416,10 +417,10 @@ class Log:
         self.producers = self._writer.producers = producers
         producers.replicated_to(self.high_watermark)
 
-    def take_producers(self, of: "Log") -> None:
-        """Know the producers that a log of the same batches knows, those of whom no batch is left too (PS-11)."""
+    def remember(self, producers: Sequence[ProducerSnapshotEntry]) -> None:
+        """In all snapshots, durably, who wrote before them; in any thread, while nothing is appended."""
         with self._working:
-            self._snapshots.add(self.producers.take_over(of.producers))
+            self._snapshots.add(producers)
 
     def renamed(self, directory: Path) -> None:
         """The directory has this name from now on (§7.7)."""

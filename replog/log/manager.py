@@ -90,6 +90,7 @@ class LogManager:
         self._log_starts = OffsetCheckpoint(directory / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT)
         self._writing = threading.Lock()  # a checkpoint: whoever is last has the newest offsets
+        self._forgetting = threading.Lock()  # whoever comes meanwhile waits until it is done
         self._held = ExitStack()  # descriptors, until the end
         with storage_errors(directory):
             missing = [path for path in (directory, *directory.parents) if not path.exists()]
@@ -253,7 +254,7 @@ class LogManager:
 
     def change(self) -> DirectoryChange:
         """Nothing yet: to be filled, run in any thread, and committed."""
-        return DirectoryChange(self.directory, self._fd, self._forget_gone, self._attend)
+        return DirectoryChange(self.directory, self._fd, self.forget_gone, self._attend)
 
     def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
         """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1), with
@@ -275,14 +276,20 @@ class LogManager:
         self._logs.update(change.logs)
         self._topic_ids.update((tp, change.new[tp].topic_id) for tp in change.logs)
 
-    def _forget_gone(self) -> None:
-        gone = list(self._gone)
-        for tp in gone:
-            self.cleaned_offsets.forget(tp)
-        if gone:
-            self.checkpoint_all()
-        for tp in gone:
-            self._gone.pop(tp, None)
+    def forget_gone(self) -> None:
+        """The checkpoints name nothing any more that is gone, once this returns; in any thread."""
+        with self._forgetting:
+            gone = list(self._gone)
+            for tp in gone:
+                del self._gone[tp]  # before it may come again, and go again
+            try:
+                for tp in gone:
+                    self.cleaned_offsets.forget(tp)
+                if gone:
+                    self.checkpoint_all()
+            except ReplogError:
+                self._gone.update(dict.fromkeys(gone))
+                raise
 
     # -- future logs (§7.7)
 
@@ -298,6 +305,7 @@ class LogManager:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, f"{self.directory / tp.directory_name} is in the way; move it away"
             )
+        self.forget_gone()  # the replica may have been here before
         try:
             future = FutureLog(create_log(self.directory / name, NewReplica(topic_id, config)), topic_id)
             with storage_errors(self.directory):

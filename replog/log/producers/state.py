@@ -257,12 +257,13 @@ class ProducerStateManager:
         self._ongoing = dict(sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0))
         self._find_first_unstable()
 
-    def take_over(self, other: "ProducerStateManager") -> list[ProducerSnapshotEntry]:
-        """Go on with what `other` knows, of a log of the same batches; returns the producers that were not known."""
-        unknown = [s.snapshot_entry() for s in other._producers.values() if s.producer_id not in self._producers]
-        self._producers, self._ongoing, self._unreplicated = other._producers, other._ongoing, other._unreplicated
-        self._find_first_unstable()
-        return unknown
+    def lacks(self, other: "ProducerStateManager") -> list[ProducerSnapshotEntry]:
+        """The producers that `other` knows, of a log of the same batches, and this one does not."""
+        return [s.snapshot_entry() for s in other._producers.values() if s.producer_id not in self._producers]
+
+    def learn(self, entries: list[ProducerSnapshotEntry]) -> None:
+        """Know these too."""
+        self.load([*self.snapshot_entries(), *entries])
 
     def cut_to(self, end_offset: int) -> "ProducerStateManager":
         """Another, which knows of the transactions whose unreplicated end lies below `end_offset`, and of no more.

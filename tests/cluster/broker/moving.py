@@ -123,6 +123,22 @@ async def values(cluster: InProcessCluster) -> list[bytes | None]:
     return found
 
 
+def held_back(cluster: InProcessCluster, broker_id: int) -> Callable[[], None]:
+    """The flushes of the directory where its replica is wait until the function returned is called."""
+    logs = cluster.brokers[broker_id]._logs
+    assert logs is not None
+    (home,) = (manager for manager in logs.managers if TP in manager.logs)
+    ask, asked = home.on_flush_due, list[tuple[TopicPartition, Log]]()
+    home.on_flush_due = lambda tp, log: asked.append((tp, log))
+
+    def go_on() -> None:
+        home.on_flush_due = ask
+        for tp, log in asked:
+            ask(tp, log)
+
+    return go_on
+
+
 async def slowly(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Moves copy a batch or two at a time, with pauses, until the function returned is called."""
     go = asyncio.Event()

@@ -3,10 +3,13 @@
 import asyncio
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cluster.broker import moves
+from follower.future_replica import FutureReplica
+from follower.partition import FollowerProgress
 from replog.client.records import encode_batch
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
@@ -25,6 +28,7 @@ from .moving import (
     disks,
     fill,
     future,
+    held_back,
     load,
     move,
     one_replica,
@@ -210,6 +214,51 @@ async def test_retention_during_a_move(cluster: InProcessCluster, monkeypatch: p
     await eventually(lambda: log.segments[0].base_offset == log.log_start_offset)
 
 
+async def test_who_waits_for_a_flush_of_the_log_is_answered_when_a_flushed_copy_takes_its_place(
+    cluster: InProcessCluster,
+) -> None:
+    """LG-18: the old log's flush comes to nothing."""
+    await start(cluster, 1, replica_lag_time_max_ms=600_000)  # no look at the ISR comes to their help
+    await cluster.create_topic("t", replication_factor=1, flush_messages="1")
+    await fill(cluster, 5)
+    held_back(cluster, 1)
+    target = other(cluster, 1)
+    producing = asyncio.create_task(cluster.produce(TP, batch(b"waits"), acks=1))
+    await eventually(lambda: cluster.log(1, TP).log_end_offset == 11)
+    assert not producing.done()
+    assert await move(cluster, 1, target) is None
+    assert (await producing)[0] is ErrorCode.NONE
+    assert place(cluster, 1) == target
+
+
+async def test_a_log_that_settles_something_is_swapped_after_that_and_its_replica_fetches_on(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LG-10: its follower asks for nothing until then, and nobody would tell it (`directories` 840027)."""
+    copies, copy = [], FutureReplica.copy
+
+    def counted(self: FutureReplica, *how: Any) -> FollowerProgress:
+        copies.append(self.caught_up)
+        return copy(self, *how)
+
+    monkeypatch.setattr(FutureReplica, "copy", counted)
+    await start(cluster, 1, 2)
+    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
+    await fill(cluster, 5)
+    mover = 3 - cluster.leader(TP)
+    here, target = place(cluster, mover), other(cluster, mover)
+    go_on = held_back(cluster, mover)
+    cluster.log(mover, TP).hide_all()
+    assert await move(cluster, mover, target) is None
+    await eventually(lambda: copies.count(True) > 20)
+    assert place(cluster, mover) == here
+    go_on()
+    await eventually(lambda: place(cluster, mover) == target)
+    await fill(cluster, 1)
+    await caught_up(cluster, 1, 2)
+    assert cluster.log(mover, TP).log_end_offset == 12
+
+
 async def test_where_a_replica_may_go_is_checked(cluster: InProcessCluster) -> None:
     """LOG_DIR_NOT_FOUND; REPLICA_NOT_AVAILABLE remembers the directory for when the replica comes."""
     await start(cluster, 1)
@@ -294,13 +343,13 @@ async def test_a_compacted_log_is_not_compacted_while_it_moves_and_is_afterwards
     log = cluster.log(1, TP)
     await eventually(lambda: len(records_of(log)) < 60, what=lambda: log.segments)
     assert latest_of(log) == {b"k%d" % key: b"39" + bytes(200) for key in range(5)}
-    checkpoint = target / "cleaner-offset-checkpoint"
-    await eventually(lambda: checkpoint.exists() and "t 0 " in checkpoint.read_text())
+    clean = {disk: disk / "cleaner-offset-checkpoint" for disk in disks(cluster, 1)}
+    await eventually(lambda: clean[target].exists() and "t 0 " in clean[target].read_text())
     here = other(cluster, 1)
     await move(cluster, 1, here)
     await eventually(lambda: place(cluster, 1) == here)
     assert latest_of(cluster.log(1, TP)) == {b"k%d" % key: b"39" + bytes(200) for key in range(5)}
-    assert "t 0 " in (here / "cleaner-offset-checkpoint").read_text(), "clean as far as it was"
+    await eventually(lambda: "t 0 " in clean[here].read_text(), what=lambda: "clean as far as it was")
 
 
 async def test_the_loop_stays_free_while_a_replica_moves(cluster: InProcessCluster) -> None:

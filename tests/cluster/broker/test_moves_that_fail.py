@@ -8,10 +8,9 @@ from cluster.broker import moves
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode
 from replog.log import changes
+from replog.log.changes import DirectoryChange
 from replog.log.errors import LogStorageError
-from replog.log.log import Log
-from replog.log.manager import FutureLog, LogManager
-from replog.topic import TopicPartition
+from replog.log.manager import LogManager
 
 from .conftest import InProcessCluster, eventually
 from .moving import TP, fill, future, move, one_replica, other, place, slowly, start
@@ -51,7 +50,7 @@ async def test_a_directory_that_cannot_take_the_copy_only_ends_the_move(
     await eventually(lambda: place(cluster, 1) == target)
 
 
-@pytest.mark.parametrize("step", ["delete", "promote_future"])
+@pytest.mark.parametrize("step", ["take_away", "promote_future"])
 async def test_a_swap_that_stops_halfway_stops_the_broker_and_its_next_start_finishes_it(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -59,12 +58,12 @@ async def test_a_swap_that_stops_halfway_stops_the_broker_and_its_next_start_fin
     await one_replica(cluster, 3)
     target = other(cluster, 1)
 
-    def failing(self: LogManager, tp: TopicPartition, *_: object) -> None:
-        found = self._logs.pop(tp) if step == "delete" else self._futures.pop(tp)
-        assert isinstance(found, Log | FutureLog)
+    def failing(self: LogManager | DirectoryChange, *_: object) -> None:
+        if isinstance(self, LogManager):
+            del self._futures[TP]
         raise LogStorageError(f"{self.directory}: input/output error")
 
-    monkeypatch.setattr(LogManager, step, failing)
+    monkeypatch.setattr(LogManager if step == "promote_future" else DirectoryChange, step, failing)
     assert await move(cluster, 1, target) is None
     await eventually(lambda: cluster.brokers[1].failed)
     monkeypatch.undo()

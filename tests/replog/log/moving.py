@@ -113,6 +113,21 @@ def copied(directories: LogDirectories, slice_bytes: int = 200) -> FutureReplica
     raise AssertionError(f"{future.log_end_offset} of {current.log_end_offset}")
 
 
+def swapped(directories: LogDirectories) -> Log:
+    """The copy, which has all, takes its log's place."""
+    current, future = directories.get(TP), directories.future(TP)
+    assert current is not None
+    assert future is not None
+    future.flush(current.recovery_point)
+    preparation = directories.preparation(TP)
+    preparation.run()
+    preparation.done()
+    assert directories.is_prepared(TP, preparation)
+    log = directories.swap(TP, 0)
+    directories.swapped()
+    return log
+
+
 def told(log: Log) -> tuple[int, int, tuple[EpochEntry, ...], list[bytes]]:
     """All that a reader can know of a log."""
     records = []

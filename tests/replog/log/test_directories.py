@@ -10,6 +10,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.deletion import remove
 from replog.log.directories import LogDirectories
 from replog.log.errors import LogStorageError
+from replog.log.manager import LogManager
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, files_of
 from tests.replog.log.moving import (
@@ -24,6 +25,7 @@ from tests.replog.log.moving import (
     filled,
     place,
     start,
+    swapped,
     take,
     told,
 )
@@ -146,7 +148,7 @@ def test_a_moved_log_is_the_same_log(disks: tuple[Path, Path]) -> None:
     expected, watermark = told(before), before.high_watermark
     directories.move(TP, str(disks[1]))
     copied(directories)
-    log = directories.swap(TP, 0)
+    log = swapped(directories)
     assert directories.get(TP) is log
     assert (place(directories), log.directory.name) == (disks[1], "a-b-12")
     assert told(log) == expected
@@ -164,6 +166,60 @@ def test_a_moved_log_is_the_same_log(disks: tuple[Path, Path]) -> None:
     assert told(again.logs[TP])[:2] == (3, 28)
 
 
+def test_a_log_that_has_changed_is_prepared_anew(disks: tuple[Path, Path]) -> None:
+    """A crash after the swap must not bring back what was deleted before it, nor forget a producer (LG-16, PS-11)."""
+    directories = start(*disks)
+    log = filled(directories)
+    directories.move(TP, str(disks[1]))
+    copied(directories)
+    preparation = directories.preparation(TP)
+    preparation.run()
+    preparation.done()
+    append(log, PAIR, epoch=5)
+    copied(directories)
+    assert directories.is_prepared(TP, preparation)
+    log.maybe_increment_log_start_offset(9)
+    copied(directories)
+    assert not directories.is_prepared(TP, preparation)
+    swapped(directories)
+    directories.abandon()
+    assert start(*disks).logs[TP].log_start_offset == 9
+
+
+def test_a_log_that_moves_back_inherits_nothing_from_when_it_was_there(disks: tuple[Path, Path]) -> None:
+    """If the checkpoints could not forget it, as on a full disk: its copy would count as durable (LD-5)."""
+    directories = start(*disks)
+    filled(directories).flush()
+    directories.checkpoint_recovery_points()
+    directories.move(TP, str(disks[1]))
+    copied(directories)
+    points = disks[0] / "recovery-point-offset-checkpoint"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LogManager, "forget_gone", lambda _: None)
+        swapped(directories)
+    assert "a-b 12 24" in points.read_text()
+    directories.move(TP, str(disks[0]))
+    assert "a-b 12" not in points.read_text()
+
+
+def test_what_the_checkpoints_could_not_forget_they_forget_the_next_time(
+    disks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = start(*disks)
+    append(created(directories, TP, ID, CONFIG), PAIR).flush()
+    directories.checkpoint_recovery_points()
+
+    def failing(*_: object) -> None:
+        raise LogStorageError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogManager, "checkpoint_all", failing)
+        with pytest.raises(LogStorageError):
+            deleted(directories, TP)
+    directories.managers[0].forget_gone()
+    assert "a-b" not in (disks[0] / "recovery-point-offset-checkpoint").read_text()
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks: tuple[Path, Path], clean: bool) -> None:
     """PS-11: a batch of theirs that is sent again is not appended again, by the next run neither."""
@@ -176,7 +232,13 @@ def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks: tuple
     directories.checkpoint_log_starts()
     directories.move(TP, str(disks[1]))
     copied(directories)
-    moved = directories.swap(TP, 0)
+    preparation = directories.preparation(TP)
+    preparation.run()
+    preparation.done()
+    append(log, *[PAIR] * 6)  # a new segment, and a snapshot of it
+    copied(directories)
+    assert directories.is_prepared(TP, preparation)
+    moved = swapped(directories)
     assert moved.append_as_leader(idempotent[0], leader_epoch=0, now_ms=0).first_offset == 0
     append(moved, PAIR)
     if clean:
@@ -185,7 +247,7 @@ def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks: tuple
         directories.abandon()
     again = start(*disks).logs[TP]
     assert again.append_as_leader(idempotent[1], leader_epoch=0, now_ms=0).first_offset == 1
-    assert again.log_end_offset == 28
+    assert again.log_end_offset == 40
 
 
 def test_a_copy_from_the_first_offset_has_the_same_files(disks: tuple[Path, Path]) -> None:
@@ -194,7 +256,7 @@ def test_a_copy_from_the_first_offset_has_the_same_files(disks: tuple[Path, Path
     append(created(directories, TP, ID, CONFIG), *[PAIR] * 30)
     directories.move(TP, str(disks[1]))
     copied(directories, slice_bytes=1)
-    log = directories.swap(TP, 0)
+    log = swapped(directories)
     (old,) = disks[0].glob("*-delete")
     assert len(files_of(log.directory)) > 10
     assert files_of(log.directory) == files_of(old)
@@ -206,7 +268,7 @@ def test_how_far_a_log_is_clean_goes_with_it(disks: tuple[Path, Path]) -> None:
     directories.cleaned_offsets(TP).raise_to(TP, 8)
     directories.move(TP, str(disks[1]))
     copied(directories)
-    directories.swap(TP, 0)
+    swapped(directories)
     assert directories.cleaned_offsets(TP).get(TP) == 8
     assert [(disk / "cleaner-offset-checkpoint").read_text() for disk in disks] == ["0\n0\n", "0\n1\na-b 12 8\n"]
 

@@ -8,8 +8,9 @@ import pytest
 
 from replog.log.directories import LogDirectories
 from replog.log.log import Log
+from replog.topic import TopicPartition
 from tests.replog.log.kills import killed_after
-from tests.replog.log.moving import CONFIG, TP, copied, filled, place, start, take, told
+from tests.replog.log.moving import CONFIG, TP, copied, filled, place, start, swapped, take, told
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def finish(directories: LogDirectories, target: Path) -> Log:
     if place(directories) != target:
         directories.move(TP, str(target))
         copied(directories)
-        directories.swap(TP, 0)
+        swapped(directories)
     log = directories.get(TP)
     assert log is not None
     assert place(directories) == target
@@ -82,7 +83,7 @@ def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path
     def prepare(directories: LogDirectories, target: Path) -> Callable[[], object]:
         directories.move(TP, str(target))
         copied(directories)
-        return lambda: directories.swap(TP, 0)
+        return lambda: swapped(directories)
 
     every_crash(tmp_path, prepare, least=14)
 
@@ -93,7 +94,7 @@ def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path: Path
         def work() -> None:
             directories.move(TP, str(target))
             copied(directories, slice_bytes=10_000)
-            directories.swap(TP, 0)
+            swapped(directories)
 
         return work
 
@@ -118,8 +119,9 @@ def test_each_step_of_a_swap_is_durable_before_the_next(
     filled(directories).flush()
     directories.move(TP, str(disks[1]))
     future = copied(directories).log
-    steps: list[str] = []
-    rename, fsync = Path.rename, os.fsync
+    steps, waits = list[str](), list[str]()
+    swapping: list[TopicPartition] = []
+    rename, fsync, swap = Path.rename, os.fsync, LogDirectories.swap
 
     def noted_rename(path: Path, target: Path) -> Path:
         steps.append(
@@ -134,11 +136,22 @@ def test_each_step_of_a_swap_is_durable_before_the_next(
         directory = Path(os.readlink(f"/proc/self/fd/{fd}"))
         if directory in disks and steps and not steps[-1].endswith("fsync"):  # else it is that of a checkpoint
             steps.append(f"{directory.name}: fsync")
+        if swapping:
+            waits.append(directory.name)
         fsync(fd)
+
+    def noted_swap(directories: LogDirectories, tp: TopicPartition, now_ms: int) -> Log:
+        swapping.append(tp)
+        try:
+            return swap(directories, tp, now_ms)
+        finally:
+            swapping.clear()
 
     monkeypatch.setattr(Path, "rename", noted_rename)
     monkeypatch.setattr("os.fsync", noted_fsync)
-    directories.swap(TP, 0)
+    monkeypatch.setattr(LogDirectories, "swap", noted_swap)
+    swapped(directories)
+    assert waits == ["one", "two"], "and while everybody waits, for nothing else"
     assert steps == ["one:  to -delete", "one: fsync", "two: -future to ", "two: fsync"]
 
 
