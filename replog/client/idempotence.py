@@ -49,7 +49,7 @@ class Identity:
 class Sequences:
     """Those of one partition. `broken` is set when a numbered batch was given up: what follows would not be taken.
 
-    A log that does not know the producer takes any sequence (W-P5). So a new leader's, or that of one that restarted,
+    A log that does not know the producer takes any sequence (S-W-P5). So a new leader's, or that of one that restarted,
     gets one batch alone until it is `known` to know it.
     """
 

@@ -68,7 +68,7 @@ def lineage(histories: Sequence[History]) -> Lineage:
 
 
 def _agree(histories: Sequence[History], epoch: int) -> bool:
-    """Whether nothing contradicts: a log may begin within the epoch or after it, or end before it (EP-5, W-E10)."""
+    """Whether nothing contradicts: a log may begin within the epoch or after it, or end before it (EP-5, R-W-E10)."""
     exact, latest = set(), []  # where it starts; and where it has begun at the latest
     end = 0
     for history in histories:

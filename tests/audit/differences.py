@@ -75,7 +75,7 @@ def no_digest_index(case: Case, held: Held, rng: random.Random) -> None:
 
 
 def preallocated_indexes(case: Case, held: Held, rng: random.Random) -> None:
-    """A crash leaves the active segment's indexes at their full size (IX-2, W-I8)."""
+    """A crash leaves the active segment's indexes at their full size (IX-2, S-W-I8)."""
     for suffix, size in ((".index", 8), (".timeindex", 12)):
         path = logs(held.directory)[-1].with_suffix(suffix)
         if path.exists():

@@ -1,18 +1,15 @@
-"""Every identifier that anything quotes is in its register, and the registers have no holes."""
+"""Every identifier that anything quotes is in its register, and the register of rules has no holes."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 
-from tests.docs.tree import ROOT, quoted, registered_cases, registered_rules, text_files
+from tests.docs.tree import ROOT, quoted, registered_rules, text_files
 
 
-def test_every_quoted_rule_and_case_is_registered():
-    rules, cases = set(registered_rules()), set(registered_cases())
-    unknown = []
-    for path, text in text_files():
-        quoted_rules, quoted_cases = quoted(text)
-        unknown += [f"{path}: {name}" for name in sorted((quoted_rules - rules) | (quoted_cases - cases))]
-    assert not unknown, "not in docs/rules.md or docs/cases.md:\n" + "\n".join(unknown)
+def test_every_quoted_rule_is_registered():
+    rules = set(registered_rules())
+    unknown = [f"{path}: {name}" for path, text in text_files() for name in sorted(quoted(text)[0] - rules)]
+    assert not unknown, "not in docs/rules.md:\n" + "\n".join(unknown)
 
 
 def test_rules_are_registered_once_in_order_and_without_holes():
@@ -24,14 +21,6 @@ def test_rules_are_registered_once_in_order_and_without_holes():
     for family, found in numbers.items():
         assert found == list(range(found[0], found[0] + len(found))), f"{family}: {found}"
         assert found[0] == (0 if family == "LG" else 1), family
-
-
-def test_a_case_is_registered_once_in_each_part():
-    storage, _, replication = (ROOT / "docs/cases.md").read_text().partition("## Replication cases")
-    for part in (storage, replication):
-        counts = Counter(re.findall(r"^- \*\*(W-[A-Z]\d+)\*\*", part, re.M))
-        assert counts, "no case found"
-        assert not [case for case, count in counts.items() if count > 1]
 
 
 def test_every_quoted_divergence_is_written_down():

@@ -10,7 +10,7 @@ DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name
 _NOT_OURS = {"__pycache__", "build", "dist", "artifacts"}
 
 _RULE = re.compile(r"\b(?:FN|RB|IX|SG|LG|LD|EP|PS|CL|ST|PR|FE|HW|ISR|FT|PG|CT|INV)-\d+\b")
-_CASE = re.compile(r"\bW-[A-Z]\d+\b")
+_CASE = re.compile(r"\b(?:[A-Z]-)?W-[A-Z]\d+\b")
 
 
 def text_files(*suffixes: str) -> Iterator[tuple[str, str]]:
@@ -26,10 +26,6 @@ def text_files(*suffixes: str) -> Iterator[tuple[str, str]]:
 
 def registered_rules() -> list[str]:
     return re.findall(r"^- \*\*([A-Z]+-\d+)\*\* \S", (ROOT / "docs/rules.md").read_text(), re.M)
-
-
-def registered_cases() -> list[str]:
-    return re.findall(r"^- \*\*(W-[A-Z]\d+)\*\* \S", (ROOT / "docs/cases.md").read_text(), re.M)
 
 
 def quoted(text: str) -> tuple[set[str], set[str]]:

@@ -141,7 +141,8 @@ def test_with_much_to_name_requests_do_not_wait(tmp_path: Path, monkeypatch: pyt
     assert requests == [([0, 1], False), ([2, 3], False), ([4], True)]
 
 
-def test_a_partition_that_is_removed_is_forgotten_and_its_answers_are_dropped_ft_8(session: Session) -> None:
+def test_a_partition_that_is_removed_is_forgotten_and_its_answers_are_dropped(session: Session) -> None:
+    """FT-8."""
     session.ask()
     removed = session.replicas[1]
     assert session.remove(removed.topic_partition)
@@ -167,7 +168,8 @@ def test_an_error_leaves_the_partition_out_until_its_delay_is_over_ft_11(session
     assert session.ask() == ({2: 5}, [])
 
 
-def test_an_answer_to_an_earlier_question_counts_for_its_high_watermark_alone_ft_8(session: Session) -> None:
+def test_an_answer_to_an_earlier_question_counts_for_its_high_watermark_alone(session: Session) -> None:
+    """FT-8."""
     session.ask()
     session.answer(0, records=session.records())
     session.ask()
@@ -242,7 +244,8 @@ def test_a_partition_that_is_listed_no_more_is_copied_within_a_backoff(session: 
     assert session.ask() == ({0: 5}, [])
 
 
-def test_a_defect_in_one_partition_leaves_the_others_alone_ft_12(session: Session) -> None:
+def test_a_defect_in_one_partition_leaves_the_others_alone(session: Session) -> None:
+    """FT-12."""
     session.ask()
     broken = session.replicas[0].follower
     assert broken is not None

@@ -81,7 +81,8 @@ def test_nothing_is_fetched_without_a_leader(tmp_path: Path) -> None:
     assert follower.next_retry_ms is None
 
 
-def test_leader_requests_are_fenced_first_and_then_refused_w_f16(tmp_path: Path) -> None:
+def test_leader_requests_are_fenced_first_and_then_refused(tmp_path: Path) -> None:
+    """R-W-F16."""
     follower = follower_of(log_of(tmp_path), epoch=12)
     assert follower.check_leader_only(11) is ErrorCode.FENCED_LEADER_EPOCH
     assert follower.check_leader_only(13) is ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -92,7 +93,8 @@ def test_leader_requests_are_fenced_first_and_then_refused_w_f16(tmp_path: Path)
 # Data
 
 
-def test_data_is_appended_unchanged_and_the_high_watermark_clamped_ft_10(follower: PartitionFollower) -> None:
+def test_data_is_appended_unchanged_and_the_high_watermark_clamped(follower: PartitionFollower) -> None:
+    """FT-10."""
     batches = leader_batch(5, 1, b"a", b"b") + leader_batch(7, 1, b"c")
     answer = FetchAnswer(high_watermark=20, log_start_offset=0, log_end_offset=8, records=batches)
     progress = follower.on_answer(asked(follower), answer, NOW_MS)
@@ -178,7 +180,8 @@ def test_an_empty_log_restarts_at_the_batch_that_holds_its_start_ft_13(tmp_path:
 # Answers that no longer fit
 
 
-def test_an_answer_is_dropped_when_the_log_has_moved_ft_8(follower: PartitionFollower) -> None:
+def test_an_answer_is_dropped_when_the_log_has_moved(follower: PartitionFollower) -> None:
+    """FT-8."""
     request = asked(follower)
     answer = FetchAnswer(high_watermark=6, records=leader_batch(5, 1, b"x"))
     follower.on_answer(request, answer, NOW_MS)

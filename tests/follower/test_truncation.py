@@ -1,4 +1,4 @@
-"""How far a follower cuts (7.4, 7.5). The table W-T is in tests/scenarios/truncation.txt."""
+"""How far a follower cuts (7.4, 7.5). The table R-W-T is in tests/scenarios/truncation.txt."""
 
 from pathlib import Path
 from random import Random
@@ -14,7 +14,8 @@ from tests.leader.replicas import append_record, bytes_of, log_of, pair_of
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 
 
-def test_a_leader_without_its_epoch_cache_raises_an_alarm_w_t15(tmp_path: Path) -> None:
+def test_a_leader_without_its_epoch_cache_raises_an_alarm(tmp_path: Path) -> None:
+    """R-W-T15."""
     pair = pair_of(log_of(tmp_path / "l", "5:0-9"), log_of(tmp_path / "f", "5:0-7", high_watermark=6), 5)
     pair.leader.log.epochs.clear()
     rounds = [pair.round() for _ in range(6)]
@@ -34,7 +35,7 @@ def test_a_leader_without_its_epoch_cache_raises_an_alarm_w_t15(tmp_path: Path) 
         ("3, no cache", (2, 100), (-1, -1), 80, 80),
         ("3, no cache, shorter leader", (2, 60), (-1, -1), 80, 60),
         ("4, epoch unknown here", (3, 20), (2, 18), 26, 18),
-        ("5, W-T20", (2, 100), (2, 80), 80, 80),
+        ("5, R-W-T20", (2, 100), (2, 80), 80, 80),
         ("5, leader ends earlier", (1, 10), (1, 12), 18, 10),
         ("5, ends here earlier", (1, 12), (1, 10), 18, 10),
     ],

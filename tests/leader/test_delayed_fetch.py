@@ -1,6 +1,6 @@
 """Fetches that are answered at once, and fetches that wait for data (FE-11 to FE-15).
 
-The table W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt.
+The table R-W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt.
 """
 
 from pathlib import Path
@@ -72,7 +72,7 @@ def grow(leader: PartitionLeader, *sizes: int) -> None:
 
 
 def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Path) -> None:
-    """W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
+    """R-W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
     leader = leader_at_100(tmp_path, high_watermark=90)
     parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=1)
     assert not parked.completes()

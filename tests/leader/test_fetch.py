@@ -1,4 +1,4 @@
-"""What a fetch is answered, and the other questions about offsets. The table W-F is in tests/scenarios/fetch.txt."""
+"""What a fetch is answered, and the other questions about offsets. The table R-W-F is in tests/scenarios/fetch.txt."""
 
 from pathlib import Path
 
@@ -37,7 +37,8 @@ def consume(
 
 
 @pytest.mark.parametrize("isolation", [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED])
-def test_a_consumer_sees_nothing_past_its_bound_w_f12_w_f13(leader: PartitionLeader, isolation: Isolation) -> None:
+def test_a_consumer_sees_nothing_past_its_bound(leader: PartitionLeader, isolation: Isolation) -> None:
+    """R-W-F12, R-W-F13."""
     assert consume(leader, 27, isolation) == ("ok", b"")
     assert consume(leader, 31, isolation) == ("OFFSET_OUT_OF_RANGE", b"")
     said, records = consume(leader, 20, isolation)
@@ -61,10 +62,10 @@ CLIENTS = [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED]
 
 
 @pytest.mark.parametrize("isolation", CLIENTS)
-def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start_w_f14(
+def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start(
     leader: PartitionLeader, isolation: Isolation
 ) -> None:
-    """W-F14, FE-22: the leader before may have told a bound as high as 30."""
+    """R-W-F14, FE-22: the leader before may have told a bound as high as 30."""
     assert refusal(leader, LATEST_TIMESTAMP, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
     fetch(leader, 2, 30, 9)
     fetch(leader, 3, 29, 9)

@@ -386,7 +386,8 @@ def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host: Host) ->
     assert host.answered()[0] > 0
 
 
-def test_a_throttled_partition_still_tells_of_a_truncation_w_d7(host: Host) -> None:
+def test_a_throttled_partition_still_tells_of_a_truncation(host: Host) -> None:
+    """R-W-D7."""
     outside(host).ask({0: 5})
     host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
     host.mark(0)

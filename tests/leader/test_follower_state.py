@@ -1,4 +1,4 @@
-"""What a leader knows of its followers. The table W-R is in tests/scenarios/follower_clock.txt."""
+"""What a leader knows of its followers. The table R-W-R is in tests/scenarios/follower_clock.txt."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ BASE_MS = 1_000_000
 AT_300 = FollowerState(0, 300, 300, BASE_MS + 9500, BASE_MS + 9500, broker_epoch=1)
 
 
-def test_a_leader_that_is_elected_again_keeps_what_it_knows_w_r9() -> None:
+def test_a_leader_that_is_elected_again_keeps_what_it_knows() -> None:
+    """R-W-R9."""
     now_ms = BASE_MS + 60_000
     follower = AT_300.after_election(in_isr=True, was_leader=True, epoch_start_offset=300, now_ms=now_ms)
     assert (follower.last_caught_up_ms, follower.last_fetch_ms) == (now_ms, now_ms)
@@ -20,7 +21,8 @@ def test_a_leader_that_is_elected_again_keeps_what_it_knows_w_r9() -> None:
 
 
 @pytest.mark.parametrize("in_isr", [False, True])
-def test_a_new_leader_knows_nothing_but_grants_the_isr_a_lag_period_w_r10(in_isr: bool) -> None:
+def test_a_new_leader_knows_nothing_but_grants_the_isr_a_lag_period(in_isr: bool) -> None:
+    """R-W-R10."""
     now_ms = BASE_MS + 60_000
     follower = AT_300.after_election(in_isr=in_isr, was_leader=False, epoch_start_offset=300, now_ms=now_ms)
     assert (follower.log_end_offset, follower.log_start_offset, follower.broker_epoch) == (-1, -1, -1)

@@ -1,4 +1,4 @@
-"""Up to where a leader commits. The table W-H is in tests/scenarios/high_watermark.txt."""
+"""Up to where a leader commits. The table R-W-H is in tests/scenarios/high_watermark.txt."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -58,9 +58,10 @@ def test_metadata_with_eligible_leaders_commits_nothing_either_isr_16(tmp_path: 
 
 
 @pytest.mark.parametrize(("flush_messages", "flushed"), [(1 << 62, 0), (1, 1)])
-def test_committed_is_in_memory_and_on_disk_only_if_asked_for_hw_8(
+def test_committed_is_in_memory_and_on_disk_only_if_asked_for(
     tmp_path: Path, flush_messages: int, flushed: int
 ) -> None:
+    """HW-8."""
     leader = leader_of(log_of(tmp_path, flush_messages=flush_messages), state(isr=(1, 2)))
     produce(leader)
     fetch(leader, 2, 1, 0)

@@ -1,4 +1,4 @@
-"""Who joins and leaves the in-sync set, and what answers do to it. The table W-I is in tests/scenarios/isr.txt."""
+"""Who joins and leaves the in-sync set, and what answers do to it. The table R-W-I is in tests/scenarios/isr.txt."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def leader(tmp_path: Path) -> PartitionLeader:
 
 
 def expanding(leader: PartitionLeader) -> IsrProposal:
-    """W-I2: 2 has reached the epoch's start; its addition is proposed."""
+    """R-W-I2: 2 has reached the epoch's start; its addition is proposed."""
     fetch(leader, 2, 60, 0)
     proposal = leader.take_proposal()
     assert proposal is not None
@@ -36,7 +36,8 @@ def expanding(leader: PartitionLeader) -> IsrProposal:
     return proposal
 
 
-def test_a_follower_at_the_epochs_start_is_proposed_w_i2(leader: PartitionLeader) -> None:
+def test_a_follower_at_the_epochs_start_is_proposed(leader: PartitionLeader) -> None:
+    """R-W-I2."""
     proposal = expanding(leader)
     assert isinstance(leader.state, PendingExpand)
     assert (leader.isr, leader.maximal_isr) == ({1}, {1, 2})
@@ -67,9 +68,8 @@ def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_a_proposal_that_was_certainly_not_applied_is_taken_back_w_i3(
-    leader: PartitionLeader, error: ErrorCode
-) -> None:
+def test_a_proposal_that_was_certainly_not_applied_is_taken_back(leader: PartitionLeader, error: ErrorCode) -> None:
+    """R-W-I3."""
     leader.on_alter_partition_result(expanding(leader), error, None, NOW_MS)
     assert leader.state == Committed(frozenset({1}))
     assert leader.take_proposal() is None
@@ -87,7 +87,8 @@ def test_a_proposal_that_was_certainly_not_applied_is_taken_back_w_i3(
         ErrorCode.UNKNOWN_TOPIC_ID,
     ],
 )
-def test_a_superseded_proposal_stays_pending_w_i4_w_i10_w_i13(tmp_path: Path, error: ErrorCode) -> None:
+def test_a_superseded_proposal_stays_pending(tmp_path: Path, error: ErrorCode) -> None:
+    """R-W-I4, R-W-I10, R-W-I13."""
     leader = leader_of(log_of(tmp_path, "0:0-59", high_watermark=50), state(isr=(1,), epoch=EPOCH))
     proposal = expanding(leader)
     leader.on_alter_partition_result(proposal, error, None, NOW_MS)
@@ -98,7 +99,8 @@ def test_a_superseded_proposal_stays_pending_w_i4_w_i10_w_i13(tmp_path: Path, er
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
-def test_an_undecided_proposal_is_submitted_again_w_i6_w_i11(leader: PartitionLeader, error: ErrorCode) -> None:
+def test_an_undecided_proposal_is_submitted_again(leader: PartitionLeader, error: ErrorCode) -> None:
+    """R-W-I6, R-W-I11."""
     proposal = expanding(leader)
     leader.on_alter_partition_result(proposal, error, None, NOW_MS)
     assert leader.take_proposal() is proposal
@@ -121,8 +123,8 @@ def test_a_member_that_is_no_replica_leaves(tmp_path: Path) -> None:
     assert proposal.isr == ((1, 101), (2, 102))
 
 
-def test_a_proposal_names_the_incarnation_that_fetched_w_i12(tmp_path: Path) -> None:
-    """2 restarts after its fetch: the controller sees (2, 102), not the empty newcomer."""
+def test_a_proposal_names_the_incarnation_that_fetched(tmp_path: Path) -> None:
+    """R-W-I12: 2 restarts after its fetch: the controller sees (2, 102), not the empty newcomer."""
     brokers = Brokers(1, 2, 3)
     leader = leader_at_60(tmp_path, brokers)
     fetch(leader, 2, 60, 0)

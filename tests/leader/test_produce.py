@@ -1,4 +1,4 @@
-"""Appends, and produce requests that wait. The table W-P is in tests/scenarios/produce.txt."""
+"""Appends, and produce requests that wait. The table R-W-P is in tests/scenarios/produce.txt."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,8 @@ def leader(tmp_path: Path) -> PartitionLeader:
     return leader
 
 
-def test_acks_all_is_refused_below_the_minimum_and_nothing_is_appended_w_p1(tmp_path: Path) -> None:
+def test_acks_all_is_refused_below_the_minimum_and_nothing_is_appended(tmp_path: Path) -> None:
+    """R-W-P1."""
     leader = leader_at_9(tmp_path, (1,))
     with pytest.raises(ReplogError, match=r"NOT_ENOUGH_REPLICAS: .*\[1\].* 2 "):
         produce(leader, acks=-1)
@@ -56,9 +57,8 @@ def test_acks_all_is_refused_below_the_minimum_and_nothing_is_appended_w_p1(tmp_
     "error",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
 )
-def test_a_partition_that_is_not_led_here_any_longer_answers_at_once_w_p6(
-    leader: PartitionLeader, error: ErrorCode
-) -> None:
+def test_a_partition_that_is_not_led_here_any_longer_answers_at_once(leader: PartitionLeader, error: ErrorCode) -> None:
+    """R-W-P6."""
     request = Request({TP: leader})
     request.park((TP, produce(leader)))
     request.leaders[TP] = error
@@ -66,8 +66,8 @@ def test_a_partition_that_is_not_led_here_any_longer_answers_at_once_w_p6(
     assert request.answers == [{0: error}]
 
 
-def test_the_answer_waits_for_the_slowest_partition_w_p7(leader: PartitionLeader, tmp_path: Path) -> None:
-    """Position 0 failed before it was parked and is not pending here; the others answer together."""
+def test_the_answer_waits_for_the_slowest_partition(leader: PartitionLeader, tmp_path: Path) -> None:
+    """R-W-P7: position 0 failed before it was parked and is not pending here; the others answer together."""
     other = leader_at_9(tmp_path / "other", (1, 2))
     request = Request({TP: leader, OTHER: other})
     request.park((TP, produce(leader)), (OTHER, produce(other)), at=lambda index: index + 1)

@@ -30,7 +30,7 @@ class Step:
 class Scenario:
     path: Path
     line: int
-    name: str  # the worked cases, as `W-E5 W-E6`
+    name: str  # the worked cases, as `R-W-E5 R-W-E6`
     title: str
     beginning: tuple[Step, ...]  # the events above the file's first scenario, with which each of them begins
     steps: tuple[Step, ...]
@@ -46,7 +46,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
         if line.startswith("="):
             header = _HEADER.fullmatch(line)
             if header is None:
-                raise ScenarioError(f"{line!r} is no header; write `== W-T4: what it is about`").at(path, number)
+                raise ScenarioError(f"{line!r} is no header; write `== R-W-T4: what it is about`").at(path, number)
             blocks.append((number, header["cases"], header["title"], []))
         elif not line[0].isspace():
             steps.append(Step(number, line.rstrip(), ()))
@@ -58,7 +58,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
             last = steps[-1]
             steps[-1] = Step(last.line, last.event, (*last.expected, line.strip()))
     if len(blocks) == 1:
-        raise ScenarioError("no scenario; write `== W-T4: what it is about` above its events").at(path, 1)
+        raise ScenarioError("no scenario; write `== R-W-T4: what it is about` above its events").at(path, 1)
     beginning = tuple(blocks[0][3])
     return [Scenario(path, line, cases, title, beginning, tuple(steps)) for line, cases, title, steps in blocks[1:]]
 

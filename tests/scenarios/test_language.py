@@ -13,7 +13,7 @@ GOOD = """\
 # A remark.
 1: 0:0-4 hw 5
 
-== W-T1: a title
+== R-W-T1: a title
 controller: leader 1
   1: 0:0-4 hw 5 isr 1
 
@@ -39,7 +39,7 @@ def good(write) -> Scenario:
 
 
 def test_a_file_is_read(good: Scenario) -> None:
-    assert (good.name, good.title, good.line) == ("W-T1", "a title", 4)
+    assert (good.name, good.title, good.line) == ("R-W-T1", "a title", 4)
     assert [step.event for step in good.beginning] == ["1: 0:0-4 hw 5"]
     assert [(step.line, step.event, step.expected) for step in good.steps] == [
         (5, "controller: leader 1", ("1: 0:0-4 hw 5 isr 1",)),
@@ -52,10 +52,10 @@ def test_a_file_is_read(good: Scenario) -> None:
     [
         ("1: ∅\n", 1, "no scenario"),
         ("== no title\n", 1, "is no header"),
-        ("  seen\n== W-T1: title\n", 1, "no event of a scenario"),
-        ("== W-T1: title\n  seen\n", 2, "no event of a scenario"),
-        ("1: ∅\n  seen\n== W-T1: title\n", 2, "no event of a scenario"),
-        ("== W-T1: title\n1: ∅\n\n  seen\n", 4, "without a gap"),
+        ("  seen\n== R-W-T1: title\n", 1, "no event of a scenario"),
+        ("== R-W-T1: title\n  seen\n", 2, "no event of a scenario"),
+        ("1: ∅\n  seen\n== R-W-T1: title\n", 2, "no event of a scenario"),
+        ("== R-W-T1: title\n1: ∅\n\n  seen\n", 4, "without a gap"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_told_with_its_line(write, text: str, line: int, fault: str) -> None:
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line(write, text: str, line
     ],
 )
 def test_an_event_that_cannot_be_is_told_with_its_line(write, tmp_path: Path, event: str, fault: str) -> None:
-    path = write(f"1: ∅\n== W-T1: title\n{event}\n")
+    path = write(f"1: ∅\n== R-W-T1: title\n{event}\n")
     with pytest.raises(ScenarioError, match=rf"^{re.escape(str(path))}:3: .*{re.escape(fault)}"):
         run(read_scenarios(path)[0], tmp_path)
 
@@ -91,7 +91,7 @@ def test_an_event_that_cannot_be_is_told_with_its_line(write, tmp_path: Path, ev
 def test_what_is_seen_is_compared_in_the_language(good: Scenario, tmp_path: Path) -> None:
     seen = run(good, tmp_path)
     told = difference(good, seen)
-    assert told.startswith(f"{good.path}:4: W-T1: a title\n")
+    assert told.startswith(f"{good.path}:4: R-W-T1: a title\n")
     assert "\n-  1: 0:0-5 hw 5 isr 1\n+  1: 0:0-5 hw 6 isr 1" in told
 
 

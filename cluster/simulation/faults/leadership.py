@@ -74,7 +74,7 @@ async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember
 @deed(Fault.LEAD_ALONE)
 async def lead_alone(n: Nemesis) -> None:
     """One that lacks the newest records leads, and no broker hears of it; then one that has them. They are committed,
-    some are deleted, and the first comes back in an epoch of which the log start's side knows nothing (W-T13)."""
+    some are deleted, and the first comes back in an epoch of which the log start's side knows nothing (R-W-T13)."""
     tp = n.partition()
     leader, laggard = n.leader(tp), n.follower(tp)
     others = [replica for replica in n.cluster.last_image.partitions[tp].replicas if replica != laggard.broker_id]

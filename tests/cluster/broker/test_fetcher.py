@@ -74,8 +74,8 @@ def pair(tmp_path: Path) -> Iterator[VirtualPair]:
     pair.dispose()
 
 
-def test_a_defect_in_one_partition_leaves_the_others_alone_ft_12(pair: VirtualPair) -> None:
-    """FT-2: it has failed, until newer metadata brings it back."""
+def test_a_defect_in_one_partition_leaves_the_others_alone(pair: VirtualPair) -> None:
+    """FT-12, FT-2: it has failed, until newer metadata brings it back."""
     pair.create_topic(partitions=2)
     broken, sound = pair.hosted(2, 0), pair.hosted(2, 1)
     assert broken.follower is not None

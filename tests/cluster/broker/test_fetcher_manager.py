@@ -7,7 +7,8 @@ from replog.topic import TopicPartition
 from .conftest import InProcessCluster, eventually
 
 
-async def test_all_partitions_of_a_leader_share_one_fetcher_ft_1(cluster: InProcessCluster) -> None:
+async def test_all_partitions_of_a_leader_share_one_fetcher(cluster: InProcessCluster) -> None:
+    """FT-1."""
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", partitions=6, replication_factor=2)
     leaders = {cluster.leader(TopicPartition("t", partition)) for partition in range(6)}

@@ -89,7 +89,7 @@ async def test_transactions_outlive_their_leader(cluster: InProcessCluster) -> N
 
 
 async def test_a_retry_is_answered_with_its_first_offsets(cluster: InProcessCluster) -> None:
-    """PS-3, W-P9: by the leader that took it, and by the next one; what leaves a gap is refused."""
+    """PS-3, R-W-P9: by the leader that took it, and by the next one; what leaves a gap is refused."""
     await cluster.start_brokers(1, 2, 3)
     await cluster.create_topic("t")
     await cluster.allocate_producer_ids()

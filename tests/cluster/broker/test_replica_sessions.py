@@ -158,7 +158,7 @@ async def test_after_an_error_everything_is_told_again_fe_17(leader: Leader) -> 
 
 
 async def test_whoever_got_records_goes_to_the_end_fe_10(leader: Leader) -> None:
-    """W-D12: with a limit that lets one batch through, every partition has its turn."""
+    """R-W-D12: with a limit that lets one batch through, every partition has its turn."""
     leader.session.session._max_bytes = 1
     order = []
     for _ in range(3):

@@ -73,7 +73,7 @@ async def test_records_are_not_acknowledged_below_min_insync_replicas(cluster: I
 
 
 async def test_a_waiting_produce_times_out_while_a_replica_is_silent(cluster: InProcessCluster) -> None:
-    """W-P4: appended, not known to be committed, and the answer says so."""
+    """R-W-P4: appended, not known to be committed, and the answer says so."""
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=2)
     follower = next(iter({1, 2} - {cluster.leader(TP)}))

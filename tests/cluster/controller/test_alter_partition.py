@@ -54,8 +54,8 @@ def test_row_11_refuses_a_member_that_is(other):
     assert refusal(STATE, GOOD, brokers) is ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_row_11_w_i12_a_member_restarted_since_its_fetch():
-    """W-I12, ISR-14: the reborn replica may be empty; the epoch that the leader saw tells."""
+def test_row_11_a_member_restarted_since_its_fetch():
+    """R-W-I12, ISR-14: the reborn replica may be empty; the epoch that the leader saw tells."""
     reborn = {**BROKERS, 12: broker(12, broker_epoch=44)}
     proposal = replace(GOOD, isr=((11, 110), (12, 40)))
     assert refusal(STATE, proposal, reborn) is ErrorCode.INELIGIBLE_REPLICA
@@ -74,8 +74,8 @@ def test_the_first_row_that_matches_wins_so_a_stale_sender_never_reaches_the_mem
         assert refusal(STATE, replace(GOOD, isr=bad_members, **change), BROKERS) is error, change
 
 
-def test_w_i11_a_controller_that_is_behind_asks_to_be_tried_again():
-    """W-I11."""
+def test_a_controller_that_is_behind_asks_to_be_tried_again():
+    """R-W-I11."""
     assert refusal(STATE, replace(GOOD, leader_epoch=6), BROKERS).name == "NOT_CONTROLLER"
 
 
@@ -145,8 +145,8 @@ def test_every_partition_is_judged_by_itself_and_the_answer_carries_the_new_stat
     assert three.partition("u", 1).isr == ALL
 
 
-def test_w_i10_a_retry_of_an_applied_proposal_meets_invalid_update_version(three):
-    """W-I10."""
+def test_a_retry_of_an_applied_proposal_meets_invalid_update_version(three):
+    """R-W-I10."""
     item = three.item([11, 12])
     assert three.alter(11, item)[0].error_code == 0
     assert three.alter(11, item)[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -160,8 +160,8 @@ def test_two_proposals_for_one_partition_in_one_request_are_taken_in_turn(three)
     assert three.partition().partition_epoch == 1
 
 
-def test_w_i13_a_deposed_leader_is_fenced(three):
-    """W-I13."""
+def test_a_deposed_leader_is_fenced(three):
+    """R-W-I13."""
     stale = three.item([11, 12])
     three.expire(11)
     three.heartbeat(11)

@@ -93,8 +93,8 @@ def test_a_new_active_controller_makes_no_stopped_broker_wait(three):
     three.register(13)
 
 
-def test_w_c13_controlled_shutdown(three):
-    """W-C13."""
+def test_controlled_shutdown(three):
+    """R-W-C13."""
     begun = three.heartbeat(11, shutdown=True)
     assert (begun.should_shutdown, begun.is_fenced) == (False, False)
     state = three.partition()
@@ -146,7 +146,7 @@ def test_the_whole_cluster_can_be_shut_down_and_comes_back_without_unclean_elect
 
 
 def test_unfencing_elects_where_there_is_no_leader_but_joins_no_isr(three):
-    """W-C11 through the whole controller, and CT 9.2: only a leader proposes ISR members."""
+    """R-W-C11 through the whole controller, and CT 9.2: only a leader proposes ISR members."""
     three.expire(13)
     three.expire(12)
     three.expire(11)

@@ -9,7 +9,7 @@ ALL = (11, 12, 13)
 
 
 def partition(*isr, leader=11, elr=(), last_known=-1, recovering=False):
-    """Replicas 11, 12, 13 at leader epoch 5, partition epoch 9, as in table W-C."""
+    """Replicas 11, 12, 13 at leader epoch 5, partition epoch 9, as in table R-W-C."""
     return PartitionState(ALL, isr, leader, 5, 9, elr, last_known, recovering)
 
 
@@ -22,15 +22,15 @@ def after_w_c3():
     return remove_from_isr(partition(11), 11, active(12, 13, elr=False))
 
 
-def test_w_c6_where_unclean_elections_are_allowed_a_replica_outside_the_isr_leads(after_w_c3):
-    """W-C6."""
+def test_where_unclean_elections_are_allowed_a_replica_outside_the_isr_leads(after_w_c3):
+    """R-W-C6."""
     after = elect(after_w_c3, active(12, 13, elr=False, unclean=True))
     assert (after.leader, after.isr, after.recovering, after.leader_epoch) == (12, (12,), True, 7)
     assert was_unclean(after_w_c3, after)
 
 
-def test_w_c6_on_request_an_unclean_election_needs_no_permission(after_w_c3):
-    """W-C6, CT-8."""
+def test_on_request_an_unclean_election_needs_no_permission(after_w_c3):
+    """R-W-C6, CT-8."""
     after = elect(after_w_c3, active(12, 13, elr=False), Election.UNCLEAN)
     assert (after.leader, after.isr, after.recovering) == (12, (12,), True)
 
@@ -40,8 +40,8 @@ def after_w_c10():
     return remove_from_isr(partition(11, elr=(12,)), 11, active(13))
 
 
-def test_w_c12_an_unclean_stop_ends_eligibility(after_w_c10):
-    """W-C12."""
+def test_an_unclean_stop_ends_eligibility(after_w_c10):
+    """R-W-C12."""
     after = remove_from_isr(after_w_c10, 12, active(13), unclean=True)
     assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((), (11,), -1, 6)
     assert elect(after, active(12, 13)) is after, "12 may have lost committed records; only 11 may lead"

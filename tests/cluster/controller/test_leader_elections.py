@@ -15,7 +15,7 @@ def ask(cluster, election, *partitions):
 
 
 def test_ct_11_a_preferred_election_says_what_came_of_it(three):
-    """CT-11, W-C7, W-C8."""
+    """CT-11, R-W-C7, R-W-C8."""
     assert ask(three, Election.PREFERRED) == [("ELECTION_NOT_NEEDED", 11)]
     three.expire(11)
     assert ask(three, Election.PREFERRED) == [("PREFERRED_LEADER_NOT_AVAILABLE", 12)], "11 is away"

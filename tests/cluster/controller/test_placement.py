@@ -17,8 +17,8 @@ def placed(racks, partitions, factor, *, fenced=(), seed=1):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_w_c17_every_partition_spans_both_racks(seed):
-    """W-C17."""
+def test_every_partition_spans_both_racks(seed):
+    """R-W-C17."""
     racks = {11: "a", 12: "a", 13: "b"}
     for replicas in placed(racks, 30, 2, seed=seed):
         assert {racks[r] for r in replicas} == {"a", "b"}, replicas

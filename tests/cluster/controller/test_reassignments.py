@@ -25,26 +25,26 @@ EVERYONE = active(11, 12, 13, 14, 15)
 
 @pytest.fixture
 def moving():
-    """W-C14."""
+    """R-W-C14."""
     return reassignments.start(BEFORE, (12, 13, 14), EVERYONE)
 
 
-def test_w_c14_a_reassignment_begins_with_the_target_first_and_everything_else_as_it_was(moving):
-    """W-C14, CT-14."""
+def test_a_reassignment_begins_with_the_target_first_and_everything_else_as_it_was(moving):
+    """R-W-C14, CT-14."""
     assert moving.replicas == (12, 13, 14, 11)
     assert (moving.adding, moving.removing) == ((14,), (11,))
     assert (moving.leader, set(moving.isr), moving.elr) == (11, set(ALL), ())
     assert (moving.leader_epoch, moving.partition_epoch) == (5, 10)
 
 
-def test_w_c15_the_isr_change_that_brings_the_target_in_sync_completes_it(moving):
-    """W-C15, CT-15."""
+def test_the_isr_change_that_brings_the_target_in_sync_completes_it(moving):
+    """R-W-C15, CT-15."""
     after = change_isr(moving, (11, 12, 13, 14), EVERYONE)
     assert after == PartitionState((12, 13, 14), (12, 13, 14), 12, 6, 11)
 
 
-def test_w_c16_cancelling_drops_what_was_added_and_keeps_the_order(moving):
-    """W-C16, CT-16, CT-9."""
+def test_cancelling_drops_what_was_added_and_keeps_the_order(moving):
+    """R-W-C16, CT-16, CT-9."""
     after = reassignments.cancel(T, moving, EVERYONE)
     assert after == PartitionState((12, 13, 11), (12, 13, 11), 11, 6, 11)
 
@@ -222,8 +222,8 @@ def five(make_cluster):
     return cluster
 
 
-def test_w_c15_the_leader_that_is_taken_out_is_told_that_another_was_elected(five):
-    """W-C15, CT-15: the record is written all the same."""
+def test_the_leader_that_is_taken_out_is_told_that_another_was_elected(five):
+    """R-W-C15, CT-15: the record is written all the same."""
     assert alter(five, ("t", 0, [12, 13, 14])) == [("NONE", "")]
     (result,) = five.alter(11, five.item([11, 12, 13, 14]))
     assert result.error_code == ErrorCode.NEW_LEADER_ELECTED

@@ -25,8 +25,8 @@ def test_zeros_mean_the_controllers_defaults(make_cluster):
     assert (response.partitions, response.replication_factor) == (4, 2)
 
 
-def test_w_c18_replicas_on_inactive_brokers_are_assigned_but_not_in_sync(three):
-    """W-C18."""
+def test_replicas_on_inactive_brokers_are_assigned_but_not_in_sync(three):
+    """R-W-C18."""
     three.expire(12, 13)
     three.create("new", replication_factor=3)
     state = three.partition("new")

@@ -103,7 +103,7 @@ def test_ps_2_sequences_wrap_to_0_within_a_batch_and_between_two() -> None:
 
 
 def test_the_first_batch_goes_alone_since_a_log_takes_any_first_sequence() -> None:
-    """W-P5: of an unknown producer the second batch would be taken where the first was refused."""
+    """S-W-P5: of an unknown producer the second batch would be taken where the first was refused."""
     harness = Harness()
     harness.append(b"a", b"b", b"c")
     (first,) = harness.take()

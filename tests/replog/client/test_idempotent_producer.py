@@ -156,7 +156,7 @@ async def test_without_idempotence_batches_have_no_producer(cluster: InProcessCl
 
 
 async def test_a_batch_whose_answer_is_lost_again_and_again_is_in_the_log_once(cluster: InProcessCluster) -> None:
-    """W-P2 from the outside."""
+    """S-W-P2 from the outside."""
     losses = iter([True] * 3)
     transport = Cuts(lambda: next(losses, False))
     async with Producer(await one_broker(cluster), transport=transport) as producer:
@@ -188,7 +188,7 @@ async def test_under_load_with_every_third_answer_lost_each_record_is_there_once
 async def test_when_the_first_of_five_under_way_is_refused_all_come_in_order_and_once(
     cluster: InProcessCluster, leaders: Refusals
 ) -> None:
-    """W-P3: the four behind it are out of order, and go again behind it."""
+    """S-W-P3: the four behind it are out of order, and go again behind it."""
     async with Producer(await one_broker(cluster)) as producer:
         await (await producer.send("t", b"first"))
         passing = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
@@ -204,7 +204,7 @@ async def test_when_the_first_of_five_under_way_is_refused_all_come_in_order_and
 async def test_a_refused_batch_is_not_taken_for_delivered_because_a_log_that_forgot_the_producer_took_the_next(
     cluster: InProcessCluster, leaders: Refusals
 ) -> None:
-    """W-P5: such a log takes any sequence, so that of the second proves nothing of the first."""
+    """S-W-P5: such a log takes any sequence, so that of the second proves nothing of the first."""
     async with Producer(await one_broker(cluster)) as producer:
         await (await producer.send("t", b"first"))
         cluster.log(1, TP).producers.clear()  # as once it was idle for a day
@@ -216,7 +216,7 @@ async def test_a_refused_batch_is_not_taken_for_delivered_because_a_log_that_for
 
 
 async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster: InProcessCluster, leaders: Refusals) -> None:
-    """W-P5: its log may have forgotten the producer, and take the second batch where it refused the first.
+    """S-W-P5: its log may have forgotten the producer, and take the second batch where it refused the first.
 
     As one does that started over at its leader's log start.
     """
@@ -287,7 +287,7 @@ async def test_a_batch_numbered_anew_is_not_taken_for_refused_because_it_was_und
 async def test_a_batch_numbered_anew_is_not_taken_for_delivered_because_it_may_have_been_under_its_old_number(
     cluster: InProcessCluster, leaders: Refusals
 ) -> None:
-    """W-P5: a log that has forgotten the producer takes the one behind it, which proves nothing."""
+    """S-W-P5: a log that has forgotten the producer takes the one behind it, which proves nothing."""
     async with Producer(await one_broker(cluster)) as producer:
         await (await producer.send("t", b"first"))
         answers = {b"a": [ErrorCode.MESSAGE_TOO_LARGE], b"c": [ErrorCode.REQUEST_TIMED_OUT, None]}
@@ -391,7 +391,7 @@ async def test_a_crashed_leader_doubles_nothing_though_its_answers_were_lost(clu
 async def test_a_producer_whose_id_another_uses_in_a_later_epoch_fails_a_batch_and_goes_on_under_a_new_id(
     cluster: InProcessCluster,
 ) -> None:
-    """W-P4. In a later epoch of the same id its batches could be taken for the other's."""
+    """S-W-P4. In a later epoch of the same id its batches could be taken for the other's."""
     async with Producer(await one_broker(cluster)) as producer:
         await (await producer.send("t", b"first"))
         other = encode_batch([(1000, None, b"other", ())])

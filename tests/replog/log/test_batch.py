@@ -1,4 +1,4 @@
-"""Golden bytes (W-B1 to W-B7), the header's checks, walks over batches in memory (2.5)."""
+"""Golden bytes (S-W-B1 to S-W-B7), the header's checks, walks over batches in memory (2.5)."""
 
 import struct
 
@@ -43,12 +43,12 @@ W_B5 = bytes.fromhex(
         (W_B4, 7, 4, (78, 1)),
         (W_B5, 5, 1, (79, 1)),
     ],
-    ids=["W-B1", "W-B2", "W-B3", "W-B4", "W-B5"],
+    ids=["S-W-B1", "S-W-B2", "S-W-B3", "S-W-B4", "S-W-B5"],
 )
 def test_golden_batches_parse_and_their_crc_holds(
     golden: bytes, offset: int, epoch: int, sizes: tuple[int, int]
 ) -> None:
-    """W-B1, W-B2, W-B3, W-B4, W-B5; RB-1: a batch is 12 bytes and its length field."""
+    """S-W-B1, S-W-B2, S-W-B3, S-W-B4, S-W-B5; RB-1: a batch is 12 bytes and its length field."""
     header = parse_header(golden)
     assert (header.base_offset, header.leader_epoch) == (offset, epoch)
     assert (header.size, header.records_count) == sizes
@@ -56,7 +56,8 @@ def test_golden_batches_parse_and_their_crc_holds(
     assert validate_crc(golden, 0, header)
 
 
-def test_w_b1_and_w_b3_are_what_the_independent_encoder_writes() -> None:
+def test_are_what_the_independent_encoder_writes() -> None:
+    """S-W-B1, S-W-B3."""
     assert leader_batch(0, 0, b"test", timestamps=[1000]) == W_B1
     assert (
         leader_batch(
@@ -124,15 +125,16 @@ def test_golden_records_decode() -> None:
     assert list(iterate_records(W_B5, parse_header(W_B5))) == [Record(5, 50, b"k", b"v", (("h1", b"x"), ("h2", None)))]
 
 
-def test_w_b4_is_a_control_batch_with_a_commit_marker() -> None:
+def test_is_a_control_batch_with_a_commit_marker() -> None:
+    """S-W-B4."""
     header = parse_header(W_B4)
     assert header.attributes & CONTROL
     (marker,) = iterate_records(W_B4, header)
     assert (marker.key, marker.value) == (bytes([0, 0, 0, 1]), bytes([0, 0, 0, 0, 0, 6]))
 
 
-def test_w_b6_a_leader_changes_only_the_epoch_of_a_first_batch(tmp_path) -> None:
-    """W-B6, RB-2: base offset and epoch lie outside of the CRC."""
+def test_a_leader_changes_only_the_epoch_of_a_first_batch(tmp_path) -> None:
+    """S-W-B6, RB-2: base offset and epoch lie outside of the CRC."""
     sent = client_batch(b"a", b"b", b"c", timestamps=[10, 30, 20])
     log = open_log(tmp_path)
     info = log.append_as_leader(sent, leader_epoch=5, now_ms=99)
@@ -142,8 +144,8 @@ def test_w_b6_a_leader_changes_only_the_epoch_of_a_first_batch(tmp_path) -> None
     assert parse_header(stored).crc == 0x8DF26265
 
 
-def test_w_b7_log_append_time_restamps_the_batch_but_not_its_base_timestamp(tmp_path) -> None:
-    """W-B7, RB-4."""
+def test_log_append_time_restamps_the_batch_but_not_its_base_timestamp(tmp_path) -> None:
+    """S-W-B7, RB-4."""
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime")
     info = append(log, client_batch(b"a", b"b", timestamps=[10, 20]), now_ms=0).append_as_leader(
         client_batch(b"a", b"b", timestamps=[10, 20]), leader_epoch=0, now_ms=777

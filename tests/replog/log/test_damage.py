@@ -91,7 +91,7 @@ STOPS = {"clean": CLEAN, "crash": 30}
 def test_what_is_behind_the_last_batch_is_cut_off(
     memory: Path, files: dict[str, bytes], count: int, byte: bytes, stop: str
 ) -> None:
-    """W-D7, RB-7, SG-8: too few bytes for a length, for a magic, for a header; and more than that."""
+    """S-W-D7, RB-7, SG-8: too few bytes for a length, for a magic, for a header; and more than that."""
     check(memory, files, Row(longer(LOG30, byte * count), STOPS[stop], END, BASES, [LOG30, cut_off(count, END)]))
 
 
@@ -142,7 +142,7 @@ FIELDS = {
 def test_one_bit_of_a_batch_ends_the_log_there_after_a_crash(
     memory: Path, files: dict[str, bytes], field: str, recovery_point: int
 ) -> None:
-    """W-D3, W-D4, W-D6, W-D19, W-D20, W-D21, LD-5, LD-6, SG-9: every byte of the batch, its lowest and highest bit."""
+    """S-W-D3, S-W-D4, S-W-D6, S-W-D19, S-W-D20, S-W-D21, LD-5, LD-6, SG-9: each byte, lowest and highest bit."""
     start, size = FIELDS[field]
     for position in range(start, start + size):
         for bits in (0x01, 0x80):
@@ -183,7 +183,7 @@ EPOCH = 12  # position of the leader epoch in a batch, lowest byte last
 def test_a_leader_epoch_that_breaks_the_order_ends_the_log(
     memory: Path, files: dict[str, bytes], damage: Damage, end: int, said: list[str]
 ) -> None:
-    """W-D19: the order tells which of two batches stands out, across segments too."""
+    """S-W-D19: the order tells which of two batches stands out, across segments too."""
     bases = [base for base in BASES if base <= end]
     check(memory, files, Row(damage, 0, end, bases, [*said, aside(end, 4 - len(bases))]))
 
@@ -201,7 +201,7 @@ def test_a_leader_epoch_that_breaks_the_order_ends_the_log(
 def test_a_leader_epoch_that_keeps_the_order_is_left_to_audits(
     memory: Path, files: dict[str, bytes], damage: Damage, epochs: tuple[tuple[int, int], ...], stop: int | None
 ) -> None:
-    """W-D19: no rule that a replica can check alone is broken; its digests and epochs differ from its peers'."""
+    """S-W-D19: no rule that a replica can check alone is broken; its digests and epochs differ from its peers'."""
     put_back(memory, files)
     damage(memory)
     log = reopen(memory, stop)

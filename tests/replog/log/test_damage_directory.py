@@ -159,7 +159,7 @@ def test_unreadable_high_watermarks_stop_the_start_and_say_what_to_do(disk: Path
 def test_checkpoints_that_are_missing_or_beyond_the_log(
     disk: Path, damage: Damage, expected: tuple[int, int, int, int] | None
 ) -> None:
-    """LD-8, LD-9, LD-11, W-D13, W-D15: log start, HW, LEO and recovery point after a clean stop."""
+    """LD-8, LD-9, LD-11, S-W-D13, S-W-D15: log start, HW, LEO and recovery point after a clean stop."""
     damage(disk)
     manager = start(disk)
     assert bounds(manager) == (expected or (3, 20, 34, 34))
@@ -319,7 +319,7 @@ def test_what_was_set_aside_is_not_loaded(disk: Path) -> None:
 
 
 def test_leftovers_in_a_replicas_directory(disk: Path) -> None:
-    """W-D11, LD-1: of deletions, cleanings and checkpoints; what is no name of ours stays."""
+    """S-W-D11, LD-1: of deletions, cleanings and checkpoints; what is no name of ours stays."""
     ours = ["00000000000000000003.log.deleted", "00000000000000000010.log.cleaned", "00000000000000000077.timeindex"]
     others = ["notes.txt", "3.log", "leader-epoch-checkpoint.tmp", "0000000000000000000x.log"]
     before = files_of(disk / "t-0")

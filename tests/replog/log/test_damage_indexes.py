@@ -112,7 +112,7 @@ IN_FRONT = ["the first entry missing", "the first two swapped", "the first entry
 def test_an_index_with_a_damaged_end_is_rebuilt_after_any_stop(
     memory: Path, files: dict[str, bytes], kind: str, base: int, stop: int | None
 ) -> None:
-    """W-D8, W-D9, W-D10, IX-13, IX-16: below the recovery point and above, sealed and active; no record is cut."""
+    """S-W-D8, S-W-D9, S-W-D10, IX-13, IX-16: below the recovery point and above, sealed and active; no record goes."""
     name = segment_file(base, kind)
     for edit in [*AT_THE_END, "missing", "a gigabyte of nothing more"]:
         if base == 30 and edit == "the last two swapped":
@@ -184,7 +184,7 @@ EPOCH_FILE = "leader-epoch-checkpoint"
 def test_a_damaged_or_lost_epoch_file_is_rebuilt(
     memory: Path, files: dict[str, bytes], content: bytes | None, said: str, stop: int | None
 ) -> None:
-    """W-D17, LD-13; what is wrong with it is told."""
+    """S-W-D17, LD-13; what is wrong with it is told."""
     put_back(memory, files)
     (missing(EPOCH_FILE) if content is None else written(EPOCH_FILE, content))(memory)
     lines: list[str] = []

@@ -55,7 +55,7 @@ def epochs_of(data: bytes) -> tuple[tuple[int, int], ...]:
 
 
 def test_after_a_crash_no_flipped_bit_of_a_log_is_ever_served(memory: Path, files: dict[str, bytes]) -> None:
-    """LD-5, SG-8: a prefix of what was there, up to the batch of the flip; or a leader epoch in order (W-D19)."""
+    """LD-5, SG-8: a prefix of what was there, up to the batch of the flip; or a leader epoch in order (S-W-D19)."""
     whole = log_bytes(files)
     for name, at in flips(files, ".log"):
         flip(memory, files, name, at)

@@ -31,8 +31,8 @@ def reopened(index: OffsetIndex) -> OffsetIndex:
 
 
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_w_i1_lookup_finds_the_greatest_offset_up_to_the_target(offsets: OffsetIndex, from_disk: bool) -> None:
-    """W-I1, IX-11."""
+def test_lookup_finds_the_greatest_offset_up_to_the_target(offsets: OffsetIndex, from_disk: bool) -> None:
+    """S-W-I1, IX-11."""
     index = reopened(offsets) if from_disk else offsets
     expected = {
         (100, 0): (0, 99, 100, 104),
@@ -46,15 +46,15 @@ def test_w_i1_lookup_finds_the_greatest_offset_up_to_the_target(offsets: OffsetI
             assert index.lookup(target) == entry, target
 
 
-def test_w_i2_an_empty_index_leads_to_the_beginning_of_its_segment(tmp_path: Path) -> None:
-    """W-I2, IX-11."""
+def test_an_empty_index_leads_to_the_beginning_of_its_segment(tmp_path: Path) -> None:
+    """S-W-I2, IX-11."""
     index = OffsetIndex(tmp_path / "o.index", 100)
     assert index.lookup(100) == index.lookup(500) == (100, 0)
     assert index.last_offset is None  # Kafka says the base offset; here "no entry" is told apart
 
 
-def test_w_i3_appends_must_grow_and_fit(offsets: OffsetIndex) -> None:
-    """W-I3, IX-4, IX-10."""
+def test_appends_must_grow_and_fit(offsets: OffsetIndex) -> None:
+    """S-W-I3, IX-4, IX-10."""
     for offset in (121, 119):
         with pytest.raises(InvalidIndexOffset):
             offsets.append(offset, 5000)
@@ -77,10 +77,10 @@ def test_w_i3_appends_must_grow_and_fit(offsets: OffsetIndex) -> None:
         (0, 2**31, None),
     ],
 )
-def test_w_i4_the_upper_bound_is_the_first_entry_at_or_after_the_end(
+def test_the_upper_bound_is_the_first_entry_at_or_after_the_end(
     offsets: OffsetIndex, start: int, size: int, bound: tuple[int, int] | None
 ) -> None:
-    """W-I4, IX-12: without Kafka's quirk of going one further when the first slot searched is the answer."""
+    """S-W-I4, IX-12: without Kafka's quirk of going one further when the first slot searched is the answer."""
     assert offsets.fetch_upper_bound(start, size) == bound
 
 
@@ -93,8 +93,8 @@ def test_an_index_without_entries_or_with_later_ones_only_has_that_upper_bound(t
 
 @pytest.mark.parametrize(("offset", "left"), [(200, 4), (121, 3), (120, 2), (119, 2), (106, 1), (105, 0), (104, 0)])
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_w_i5_truncation_keeps_smaller_offsets(offsets: OffsetIndex, offset: int, left: int, from_disk: bool) -> None:
-    """W-I5, IX-13."""
+def test_truncation_keeps_smaller_offsets(offsets: OffsetIndex, offset: int, left: int, from_disk: bool) -> None:
+    """S-W-I5, IX-13."""
     index = reopened(offsets) if from_disk else offsets
     index.truncate_to(offset)
     assert index.count == left
@@ -105,14 +105,14 @@ def test_w_i5_truncation_keeps_smaller_offsets(offsets: OffsetIndex, offset: int
     assert reopened(index).count == left + 1
 
 
-def test_w_i6_w_i7_a_file_holds_its_entries_alone(offsets: OffsetIndex) -> None:
-    """W-I6, W-I7, IX-5, IX-6, changed: nothing is preallocated or trimmed, and a reopened index is not full."""
+def test_a_file_holds_its_entries_alone(offsets: OffsetIndex) -> None:
+    """S-W-I6, S-W-I7, IX-5, IX-6, changed: nothing is preallocated or trimmed, and a reopened index is not full."""
     assert offsets.path.stat().st_size == 32
     assert reopened(offsets).count == 4
 
 
-def test_w_i8_zeros_left_by_a_preallocating_writer_are_noticed(tmp_path: Path) -> None:
-    """W-I8, IX-2, changed: Kafka's sanity check passes this file."""
+def test_zeros_left_by_a_preallocating_writer_are_noticed(tmp_path: Path) -> None:
+    """S-W-I8, IX-2, changed: Kafka's sanity check passes this file."""
     path = tmp_path / "o.index"
     path.write_bytes(struct.pack(">ii", 5, 1) + bytes(72))
     with pytest.raises(CorruptIndex, match="does not follow"):
@@ -151,8 +151,8 @@ def probes_of(index: Index) -> list[int]:
     ],
 )
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_w_i9_the_warm_end_is_searched_first(tmp_path: Path, target: int, probes: list[int], from_disk: bool) -> None:
-    """W-I9, IX-17: these probes and no others, for offsets and for positions."""
+def test_the_warm_end_is_searched_first(tmp_path: Path, target: int, probes: list[int], from_disk: bool) -> None:
+    """S-W-I9, IX-17: these probes and no others, for offsets and for positions."""
     index = OffsetIndex(tmp_path / "o.index", 0)
     for slot in range(3000):
         index.append(slot, slot * 10)
@@ -264,8 +264,8 @@ def times(tmp_path: Path) -> TimeIndex:
     return index
 
 
-def test_w_t1_time_lookup(times: TimeIndex) -> None:
-    """W-T1, IX-16."""
+def test_time_lookup(times: TimeIndex) -> None:
+    """S-W-T1, IX-16."""
     for timestamps, entry in (
         ((-1, 0, 999), (-1, 100)),
         ((1000, 1001, 1999), (1000, 105)),
@@ -275,8 +275,8 @@ def test_w_t1_time_lookup(times: TimeIndex) -> None:
             assert times.lookup(timestamp) == entry
 
 
-def test_w_t2_equal_timestamps_are_ignored_and_steps_back_refused(times: TimeIndex) -> None:
-    """W-T2, IX-15."""
+def test_equal_timestamps_are_ignored_and_steps_back_refused(times: TimeIndex) -> None:
+    """S-W-T2, IX-15."""
     times.maybe_append(2000, 115)
     times.maybe_append(2000, 110)
     assert times.count == 2
@@ -287,8 +287,8 @@ def test_w_t2_equal_timestamps_are_ignored_and_steps_back_refused(times: TimeInd
     assert times.count == 3
 
 
-def test_w_t3_the_last_slot_is_kept_for_the_entry_of_the_roll(tmp_path: Path) -> None:
-    """W-T3, IX-3, IX-14: an index does not refuse; a segment whose next entry would need that slot rolls."""
+def test_the_last_slot_is_kept_for_the_entry_of_the_roll(tmp_path: Path) -> None:
+    """S-W-T3, IX-3, IX-14: an index does not refuse; a segment whose next entry would need that slot rolls."""
     five_times = config(segment_index_bytes=60, index_interval_bytes=0)
     segment = Segment(tmp_path, 100)
     segment.create()
@@ -305,8 +305,8 @@ def test_w_t3_the_last_slot_is_kept_for_the_entry_of_the_roll(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("offset", "left"), [(141, 4), (140, 3), (131, 3), (130, 2), (111, 2), (110, 1), (105, 0)])
-def test_w_t4_truncation_goes_by_offset(times: TimeIndex, offset: int, left: int) -> None:
-    """W-T4, IX-16."""
+def test_truncation_goes_by_offset(times: TimeIndex, offset: int, left: int) -> None:
+    """S-W-T4, IX-16."""
     times.maybe_append(3000, 130)
     times.maybe_append(4000, 140)
     times.write()
@@ -316,8 +316,8 @@ def test_w_t4_truncation_goes_by_offset(times: TimeIndex, offset: int, left: int
 
 
 @pytest.mark.parametrize("from_disk", [False, True])
-def test_w_t5_the_warm_section_of_a_time_index_has_682_entries(tmp_path: Path, from_disk: bool) -> None:
-    """W-T5, IX-17."""
+def test_the_warm_section_of_a_time_index_has_682_entries(tmp_path: Path, from_disk: bool) -> None:
+    """S-W-T5, IX-17."""
     index = TimeIndex(tmp_path / "t.timeindex", 0)
     for slot in range(2000):
         index.maybe_append(slot, slot)

@@ -1,4 +1,4 @@
-"""Opening logs: fixture T closed cleanly, damaged, opened again (W-D1 to W-D21)."""
+"""Opening logs: fixture T closed cleanly, damaged, opened again (S-W-D1 to S-W-D21)."""
 
 from pathlib import Path
 
@@ -39,12 +39,12 @@ def reopen(directory: Path, *, clean: bool, recovery_point: int = 0, **overrides
 @pytest.mark.parametrize(
     ("clean", "checkpoint", "recovery_point"),
     [(True, 20, 20), (False, 0, 0), (False, 12, 12), (False, 999, 20)],
-    ids=["W-D1", "W-D2 0", "W-D2 12", "W-D15"],
+    ids=["S-W-D1", "S-W-D2 0", "S-W-D2 12", "S-W-D15"],
 )
 def test_an_undamaged_log(
     tmp_path: Path, files: dict[str, bytes], clean: bool, checkpoint: int, recovery_point: int
 ) -> None:
-    """W-D1, W-D2, W-D15, LD-9."""
+    """S-W-D1, S-W-D2, S-W-D15, LD-9."""
     log = reopen(tmp_path, clean=clean, recovery_point=checkpoint)
     assert (layout(log), log.log_end_offset, log.epochs.entries) == (FULL, 20, ALL)
     assert (log.recovery_point, log.lost_data) == (recovery_point, checkpoint > 20)
@@ -89,10 +89,10 @@ def test_a_recovery_leaves_indexes_alone_that_are_as_they_should_be(tmp_path: Pa
 
 
 @pytest.mark.parametrize("recovery_point", [0, 6, 11])
-def test_w_d3_w_d4_a_flipped_payload_bit_cuts_the_log_at_that_batch(
+def test_a_flipped_payload_bit_cuts_the_log_at_that_batch(
     tmp_path: Path, files: dict[str, bytes], recovery_point: int
 ) -> None:
-    """W-D3, W-D4, LD-5, LD-6."""
+    """S-W-D3, S-W-D4, LD-5, LD-6."""
     flip(tmp_path / name(6, "log"), 78 + 70)
     log = reopen(tmp_path, clean=False, recovery_point=recovery_point)
     assert layout(log) == [(0, 234), (6, 78)]
@@ -104,10 +104,10 @@ def test_w_d3_w_d4_a_flipped_payload_bit_cuts_the_log_at_that_batch(
 
 
 @pytest.mark.parametrize(("clean", "recovery_point"), [(False, 12), (True, 0)])
-def test_w_d5_payload_below_the_recovery_point_is_not_read(
+def test_payload_below_the_recovery_point_is_not_read(
     tmp_path: Path, files: dict[str, bytes], clean: bool, recovery_point: int
 ) -> None:
-    """W-D5, LD-5, LD-7."""
+    """S-W-D5, LD-5, LD-7."""
     flip(tmp_path / name(6, "log"), 78 + 70)
     assert reopen(tmp_path, clean=clean, recovery_point=recovery_point).log_end_offset == 20
 
@@ -115,13 +115,13 @@ def test_w_d5_payload_below_the_recovery_point_is_not_read(
 @pytest.mark.parametrize(
     ("rule", "position", "bits"),
     [
-        ("W-D19 leader epoch, raised", 15, 4),
-        ("W-D19 leader epoch, negative", 12, 0x80),
-        ("W-D20 base offset", 7, 1),
-        ("W-D20 base offset, far", 2, 1),
-        ("W-D21 magic 2 to 3", 16, 1),
-        ("W-D6 batch length, longer", 11, 0x20),
-        ("W-D6 batch length, shorter", 11, 2),
+        ("S-W-D19 leader epoch, raised", 15, 4),
+        ("S-W-D19 leader epoch, negative", 12, 0x80),
+        ("S-W-D20 base offset", 7, 1),
+        ("S-W-D20 base offset, far", 2, 1),
+        ("S-W-D21 magic 2 to 3", 16, 1),
+        ("S-W-D6 batch length, longer", 11, 0x20),
+        ("S-W-D6 batch length, shorter", 11, 2),
         ("last offset delta", 26, 2),
         ("CRC", 20, 1),
     ],
@@ -129,14 +129,14 @@ def test_w_d5_payload_below_the_recovery_point_is_not_read(
 def test_a_flipped_header_bit_cuts_the_log_at_that_batch(
     tmp_path: Path, files: dict[str, bytes], rule: str, position: int, bits: int
 ) -> None:
-    """W-D6; W-D19, W-D20, W-D21, RB-2, SG-9, changed: Kafka does not notice those."""
+    """S-W-D6; S-W-D19, S-W-D20, S-W-D21, RB-2, SG-9, changed: Kafka does not notice those."""
     flip(tmp_path / name(6, "log"), 78 + position, bits)
     log = reopen(tmp_path, clean=False)
     assert (log.log_end_offset, layout(log), log.epochs.entries) == (8, [(0, 234), (6, 78)], ((0, 0),))
 
 
-def test_w_d19_an_epoch_that_keeps_the_order_is_left_to_audits(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """W-D19: epoch 1 turned to 0 at batch 8; no local rule is broken, so the cache follows the batches."""
+def test_an_epoch_that_keeps_the_order_is_left_to_audits(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """S-W-D19: epoch 1 turned to 0 at batch 8; no local rule is broken, so the cache follows the batches."""
     flip(tmp_path / name(6, "log"), 78 + 15, 1)
     log = reopen(tmp_path, clean=False)
     assert (log.log_end_offset, log.epochs.entries) == (20, ((0, 0), (1, 10), (2, 16)))
@@ -146,10 +146,8 @@ def test_w_d19_an_epoch_that_keeps_the_order_is_left_to_audits(tmp_path: Path, f
 @pytest.mark.parametrize(
     "garbage", [*(b"Z" * n for n in (11, 17, 18, 40)), *(bytes(n) for n in (17, 18, 100))], ids=repr
 )
-def test_w_d7_garbage_at_the_end_is_removed(
-    tmp_path: Path, files: dict[str, bytes], clean: bool, garbage: bytes
-) -> None:
-    """W-D7; LD-7, changed for a clean stop, after which Kafka appends behind the garbage."""
+def test_garbage_at_the_end_is_removed(tmp_path: Path, files: dict[str, bytes], clean: bool, garbage: bytes) -> None:
+    """S-W-D7; LD-7, changed for a clean stop, after which Kafka appends behind the garbage."""
     with (tmp_path / name(18, "log")).open("ab") as file:
         file.write(garbage)
     log = reopen(tmp_path, clean=clean, recovery_point=18)
@@ -167,10 +165,10 @@ def test_a_torn_last_batch_is_removed(tmp_path: Path, files: dict[str, bytes]) -
 @pytest.mark.parametrize("kind", ["index", "timeindex", "digest"])
 @pytest.mark.parametrize("base", [0, 6, 18])
 @pytest.mark.parametrize("damage", ["missing", "emptied", "cut", "appended", "bit", "stale"])
-def test_w_d8_to_w_d10_any_damage_to_an_index_is_repaired(
+def test_any_damage_to_an_index_is_repaired(
     tmp_path: Path, files: dict[str, bytes], kind: str, base: int, damage: str
 ) -> None:
-    """W-D8; W-D9, LD-3, changed: Kafka leaves an empty time index; W-D10, IX-13, changed: it ignores surplus."""
+    """S-W-D8; S-W-D9, LD-3, changed: Kafka leaves an empty time index; S-W-D10, IX-13, changed: it ignores surplus."""
     path = tmp_path / name(base, kind)
     before = path.read_bytes()
     match damage:
@@ -191,8 +189,8 @@ def test_w_d8_to_w_d10_any_damage_to_an_index_is_repaired(
     assert files_of(tmp_path) == files
 
 
-def test_w_d11_leftovers_are_removed(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """W-D11, LD-1, LD-3: an index without its log goes."""
+def test_leftovers_are_removed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """S-W-D11, LD-1, LD-3: an index without its log goes."""
     strays = [name(77, "index"), name(3, "log") + ".deleted", name(6, "log") + ".cleaned", name(12, "log") + ".swap"]
     for stray in strays:
         (tmp_path / stray).write_bytes(b"")
@@ -201,8 +199,8 @@ def test_w_d11_leftovers_are_removed(tmp_path: Path, files: dict[str, bytes]) ->
     assert not [stray for stray in strays if (tmp_path / stray).exists()]
 
 
-def test_w_d12_a_finished_replacement_is_completed(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """W-D12, LD-2."""
+def test_a_finished_replacement_is_completed(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """S-W-D12, LD-2."""
     merged = files[name(0, "log")] + files[name(6, "log")]
     (tmp_path / (name(0, "log") + ".swap")).write_bytes(merged)
     log = reopen(tmp_path, clean=True)
@@ -211,14 +209,14 @@ def test_w_d12_a_finished_replacement_is_completed(tmp_path: Path, files: dict[s
     assert (log.log_end_offset, log.epochs.entries) == (20, ALL)
 
 
-def test_w_d13_a_log_start_beyond_the_end_starts_anew(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """W-D13, LD-8."""
+def test_a_log_start_beyond_the_end_starts_anew(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """S-W-D13, LD-8."""
     log = reopen(tmp_path, clean=True, log_start_offset=50)
     assert (layout(log), log.log_start_offset, log.high_watermark, log.epochs.entries) == ([(50, 0)], 50, 50, ())
 
 
-def test_w_d14_a_checkpointed_log_start(tmp_path: Path, files: dict[str, bytes]) -> None:
-    """W-D14, LD-10, LD-11: HW 0 is raised to it."""
+def test_a_checkpointed_log_start(tmp_path: Path, files: dict[str, bytes]) -> None:
+    """S-W-D14, LD-10, LD-11: HW 0 is raised to it."""
     log = reopen(tmp_path, clean=True, log_start_offset=7)
     assert (log.log_start_offset, log.high_watermark, log.epochs.entries) == (7, 7, ((0, 7), (1, 8), (2, 16)))
 
@@ -240,10 +238,10 @@ def test_w_d14_a_checkpointed_log_start(tmp_path: Path, files: dict[str, bytes])
     ],
 )
 @pytest.mark.parametrize(("clean", "recovery_point"), [(True, 0), (False, 0), (False, 12)])
-def test_w_d16_w_d17_a_damaged_or_lost_epoch_file_is_rebuilt_from_the_batches(
+def test_a_damaged_or_lost_epoch_file_is_rebuilt_from_the_batches(
     tmp_path: Path, files: dict[str, bytes], content: str | None, clean: bool, recovery_point: int
 ) -> None:
-    """W-D16, LD-10; W-D17, LD-13, changed: Kafka rebuilds only what it recovers."""
+    """S-W-D16, LD-10; S-W-D17, LD-13, changed: Kafka rebuilds only what it recovers."""
     path = tmp_path / "leader-epoch-checkpoint"
     if content is None:
         path.unlink()
@@ -255,8 +253,8 @@ def test_w_d16_w_d17_a_damaged_or_lost_epoch_file_is_rebuilt_from_the_batches(
 
 
 @pytest.mark.parametrize("log_start", [0, 42])
-def test_w_d18_an_empty_directory(tmp_path: Path, log_start: int) -> None:
-    """W-D18, LD-8."""
+def test_an_empty_directory(tmp_path: Path, log_start: int) -> None:
+    """S-W-D18, LD-8."""
     log = open_log(tmp_path / "new", log_start_offset=log_start)
     assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(log_start, 0)], log_start, log_start)
 

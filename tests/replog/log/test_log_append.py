@@ -124,8 +124,8 @@ def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path: Path) -> None:
     assert log.log_end_offset == 4
 
 
-def test_w_u8_a_follower_takes_no_holes(tmp_path: Path) -> None:
-    """W-U8, changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
+def test_a_follower_takes_no_holes(tmp_path: Path) -> None:
+    """S-W-U8, changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
     log = open_log(tmp_path)
     log.truncate_fully_and_start_at(40)
     log.append_as_follower(leader_batch(40, 1, b"a"))
@@ -134,16 +134,16 @@ def test_w_u8_a_follower_takes_no_holes(tmp_path: Path) -> None:
     assert (log.log_end_offset, log.epochs.entries) == (41, ((1, 40),))
 
 
-def test_w_u9_offsets_past_31_bits_roll(tmp_path: Path) -> None:
-    """W-U9, changed: one batch spans the offsets that the table leaves out."""
+def test_offsets_past_31_bits_roll(tmp_path: Path) -> None:
+    """S-W-U9, changed: one batch spans the offsets that the table leaves out."""
     log = open_log(tmp_path)
     wide = changed(leader_batch(0, 2, b"a"), 23, ">i", 2**31 - 2)
     log.append_as_follower(wide + leader_batch(2**31 - 1, 2, b"b") + leader_batch(2**31, 2, b"c"))
     assert layout(log) == [(0, 138), (2147483648, 69)]
 
 
-def test_w_u10_each_epoch_of_an_append_is_noted(tmp_path: Path) -> None:
-    """W-U10, EP-3."""
+def test_each_epoch_of_an_append_is_noted(tmp_path: Path) -> None:
+    """S-W-U10, EP-3."""
     log = open_log(tmp_path)
     log.append_as_follower(b"".join(leader_batch(i, epoch, b"x") for i, epoch in enumerate((1, 1, 3, 5))))
     assert log.epochs.entries == ((1, 0), (3, 2), (5, 3))

@@ -1,4 +1,4 @@
-"""Reads (W-R1 to W-R5), the high watermark (W-R6), log start (W-R7), rolling (W-R8), lookups by time."""
+"""Reads (S-W-R1 to S-W-R5), the high watermark (S-W-R6), log start (S-W-R7), rolling (S-W-R8), lookups by time."""
 
 import struct
 from pathlib import Path
@@ -25,8 +25,8 @@ def read(log: Log, offset: int, max_bytes: int = 1000, *, min_one: bool = False,
     return log.read(offset, max_bytes, isolation, min_one_message=min_one)
 
 
-def test_w_r1_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
-    """W-R1, SG-5, LG-7."""
+def test_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
+    """S-W-R1, SG-5, LG-7."""
     assert log.snapshot().log_end_offset == (6, 0, 231)
     for offset, position, size in ((0, 0, 231), (1, 0, 231), (2, 77, 154), (3, 146, 85), (5, 146, 85), (6, 231, 0)):
         data = read(log, offset)
@@ -39,21 +39,21 @@ def test_w_r1_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
     ("max_bytes", "min_one", "size", "incomplete"),
     [(1, True, 77, False), (1, False, 1, True), (0, True, 77, False), (0, False, 0, False), (100, True, 100, False)],
 )
-def test_w_r2_min_one_message(log: Log, max_bytes: int, min_one: bool, size: int, incomplete: bool) -> None:
-    """W-R2, SG-4."""
+def test_min_one_message(log: Log, max_bytes: int, min_one: bool, size: int, incomplete: bool) -> None:
+    """S-W-R2, SG-4."""
     data = read(log, 0, max_bytes, min_one=min_one)
     assert (len(data.records), data.first_entry_incomplete) == (size, incomplete)
 
 
 @pytest.mark.parametrize("offset", [7, -1])
-def test_w_r3_outside_of_the_log(log: Log, offset: int) -> None:
-    """W-R3, LG-7."""
+def test_outside_of_the_log(log: Log, offset: int) -> None:
+    """S-W-R3, LG-7."""
     with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in 0 to 6"):
         read(log, offset)
 
 
-def test_w_r4_bounded_by_the_high_watermark(log: Log) -> None:
-    """W-R4, LG-8: at and past the bound empty, past the log end refused."""
+def test_bounded_by_the_high_watermark(log: Log) -> None:
+    """S-W-R4, LG-8: at and past the bound empty, past the log end refused."""
     log.update_high_watermark(2)
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 1)] == [77, 77]
     for offset, metadata in ((2, (2, 0, 77)), (3, (3, 0, 146)), (6, (6, 0, 231))):
@@ -62,15 +62,15 @@ def test_w_r4_bounded_by_the_high_watermark(log: Log) -> None:
         read(log, 7, bounded=True)
 
 
-def test_w_r5_a_high_watermark_inside_of_a_batch_hides_the_batch(log: Log) -> None:
-    """W-R5, LG-6."""
+def test_a_high_watermark_inside_of_a_batch_hides_the_batch(log: Log) -> None:
+    """S-W-R5, LG-6."""
     log.update_high_watermark(4)
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 2, 3, 4, 5)] == [146, 69, 0, 0, 0]
     assert log.snapshot().high_watermark == (4, 0, 146)  # LG-6
 
 
-def test_w_r6_high_watermark_updates(log: Log) -> None:
-    """W-R6."""
+def test_high_watermark_updates(log: Log) -> None:
+    """S-W-R6."""
     assert [log.update_high_watermark(offset) for offset in (99, 1, -1)] == [6, 1, 0]
     log.update_high_watermark(1)
     assert [log.maybe_increment_high_watermark(offset) for offset in (3, 2, 3)] == [True, False, False]
@@ -80,8 +80,8 @@ def test_w_r6_high_watermark_updates(log: Log) -> None:
     assert [log.update_high_watermark(offset) for offset in (6, 4, 4, 100)] == [6, 4, 4, 6]
 
 
-def test_w_r7_log_start_increments(log: Log) -> None:
-    """W-R7, LG-16."""
+def test_log_start_increments(log: Log) -> None:
+    """S-W-R7, LG-16."""
     log.update_high_watermark(6)
     with pytest.raises(OffsetOutOfRange):
         log.maybe_increment_log_start_offset(7)
@@ -96,8 +96,8 @@ def test_w_r7_log_start_increments(log: Log) -> None:
     assert log.epochs.entries == ((0, 4),)
 
 
-def test_w_r8_rolling_moves_the_log_end_and_a_high_watermark_there(log: Log) -> None:
-    """W-R8, LG-0, LG-5: the second roll finds an empty segment and leaves it."""
+def test_rolling_moves_the_log_end_and_a_high_watermark_there(log: Log) -> None:
+    """S-W-R8, LG-0, LG-5: the second roll finds an empty segment and leaves it."""
     log.update_high_watermark(6)
     for _ in range(2):
         log.roll()

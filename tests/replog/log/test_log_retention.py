@@ -1,4 +1,4 @@
-"""When segments roll (W-L1 to W-L4) and when they go (W-L5 to W-L7)."""
+"""When segments roll (S-W-L1 to S-W-L4) and when they go (S-W-L5 to S-W-L7)."""
 
 from pathlib import Path
 
@@ -25,15 +25,15 @@ def single(timestamp: int) -> bytes:
         (77, [(2 * slot, 77) for slot in range(7)]),
     ],
 )
-def test_w_l1_segments_hold_whole_batches_up_to_their_size(
+def test_segments_hold_whole_batches_up_to_their_size(
     tmp_path: Path, segment_bytes: int, expected: list[tuple[int, int]]
 ) -> None:
-    """W-L1, LG-4."""
+    """S-W-L1, LG-4."""
     assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
 
 
-def test_w_l1_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
-    """W-L1, LG-2."""
+def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+    """S-W-L1, LG-2."""
     with pytest.raises(RecordBatchTooLarge):
         append(open_log(tmp_path, segment_bytes=76), PAIR)
 
@@ -42,16 +42,16 @@ def test_w_l1_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     ("times", "bases"),
     [((0, 1000, 1001), [0, 2]), ((5000, 3000, 6000, 6001), [0, 3]), ((-1, -1, -1), [0]), ((-1, 5000), [0])],
 )
-def test_w_l2_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int, ...], bases: list[int]) -> None:
-    """W-L2, changed: without timestamps nothing rolls by time, whatever the clock says."""
+def test_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int, ...], bases: list[int]) -> None:
+    """S-W-L2, changed: without timestamps nothing rolls by time, whatever the clock says."""
     log = open_log(tmp_path, segment_ms=1000)
     for number, time in enumerate(times):
         append(log, single(time), now_ms=number * 10**6)
     assert [base for base, _ in layout(log)] == bases
 
 
-def test_w_l3_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
-    """W-L3, changed: Kafka's follower ends with one segment if it fetched both batches at once."""
+def test_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
+    """S-W-L3, changed: Kafka's follower ends with one segment if it fetched both batches at once."""
     leader = append(open_log(tmp_path / "leader", segment_ms=1000), *map(single, (0, 600, 1100, 1500)))
     assert layout(leader) == [(0, 138), (2, 138)]
     follower = open_log(tmp_path / "follower", segment_ms=1000)
@@ -59,8 +59,8 @@ def test_w_l3_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
     assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
 
 
-def test_w_l4_a_full_time_index_rolls(tmp_path: Path) -> None:
-    """W-L4, IX-14."""
+def test_a_full_time_index_rolls(tmp_path: Path) -> None:
+    """S-W-L4, IX-14."""
     log = append(
         open_log(tmp_path, segment_index_bytes=24, index_interval_bytes=1), *(single(1000 + i) for i in range(7))
     )
@@ -81,8 +81,8 @@ def test_w_l4_a_full_time_index_rolls(tmp_path: Path) -> None:
         (0, 17, 4),
     ],
 )
-def test_w_l5_retention_by_size(tmp_path: Path, retention_bytes: int, high_watermark: int, deleted: int) -> None:
-    """W-L5, LG-13 (b), LG-14: HW holds back."""
+def test_retention_by_size(tmp_path: Path, retention_bytes: int, high_watermark: int, deleted: int) -> None:
+    """S-W-L5, LG-13 (b), LG-14: HW holds back."""
     log = append(open_log(tmp_path, segment_bytes=154, retention_bytes=retention_bytes, retention_ms=-1), *[PAIR] * 9)
     before = layout(log)
     assert before == [(0, 154), (4, 154), (8, 154), (12, 154), (16, 77)]
@@ -97,16 +97,16 @@ def test_w_l5_retention_by_size(tmp_path: Path, retention_bytes: int, high_water
     ("times", "now", "deleted"),
     [((100, 200, 300), 1200, 1), ((100, 200, 300), 1201, 2), ((100, 200, 300), 1301, 3), ((500, 100, 100), 1400, 0)],
 )
-def test_w_l6_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int, deleted: int) -> None:
-    """W-L6, LG-13 (c), LG-14: the oldest blocks."""
+def test_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int, deleted: int) -> None:
+    """S-W-L6, LG-13 (c), LG-14: the oldest blocks."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), *map(single, times))
     log.update_high_watermark(3)
     assert log.delete_old_segments(now) == deleted
     assert layout(log) == ([(0, 69), (1, 69), (2, 69)][deleted:] or [(3, 0)])
 
 
-def test_w_l7_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
-    """W-L7, LG-15."""
+def test_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
+    """S-W-L7, LG-15."""
     log = open_log(tmp_path, segment_bytes=154, retention_bytes=539, file_delete_delay_ms=1000, retention_ms=-1)
     append(log, *[PAIR] * 9).update_high_watermark(18)
     assert log.delete_old_segments(5000) == 1
@@ -157,7 +157,7 @@ def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
 
 
 def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tmp_path: Path) -> None:
-    """LG-16, W-R7 (divergence 4): a hidden segment that a crash tears would end the log there, durable ones and all."""
+    """LG-16, S-W-R7 (divergence 4): a hidden segment that a crash tears would end the log there, durable or not."""
     log = fixture_t(tmp_path)
     log.update_high_watermark(20)
     assert log.maybe_increment_log_start_offset(13)

@@ -1,4 +1,4 @@
-"""Truncation: fixture T, W-U1 to W-U7; whole batches only, and nothing left behind in the files."""
+"""Truncation: fixture T, S-W-U1 to S-W-U7; whole batches only, and nothing left behind in the files."""
 
 from pathlib import Path
 
@@ -24,14 +24,14 @@ def test_fixture_t(log: Log) -> None:
 
 
 @pytest.mark.parametrize("offset", [25, 20])
-def test_w_u1_nothing_to_cut(log: Log, offset: int) -> None:
-    """W-U1, LG-10."""
+def test_nothing_to_cut(log: Log, offset: int) -> None:
+    """S-W-U1, LG-10."""
     assert not log.truncate_to(offset)
     assert (layout(log), log.log_end_offset) == (FULL, 20)
 
 
-def test_w_u1_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
-    """W-U1, LG-10, EP-4."""
+def test_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
+    """S-W-U1, LG-10, EP-4."""
     log.assign_epoch_start(5)
     assert not log.truncate_to(20)
     assert log.epochs.entries == ALL
@@ -40,14 +40,14 @@ def test_w_u1_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
 @pytest.mark.parametrize(
     ("rule", "offset", "segments", "end", "high_watermark", "epochs"),
     [
-        ("W-U2", 18, [*FULL[:3], (18, 0)], 18, 14, ALL),
-        ("W-U3 changed: LEO 18, not 19", 19, [*FULL[:3], (18, 0)], 18, 14, ALL),
-        ("W-U4 changed: LEO 12, not 13", 13, [*FULL[:2], (12, 0)], 12, 12, ALL[:2]),
-        ("W-U4", 12, [*FULL[:2], (12, 0)], 12, 12, ALL[:2]),
-        ("W-U5 changed: LEO 6, not 7", 7, [FULL[0], (6, 0)], 6, 6, ALL[:1]),
-        ("W-U5", 6, [FULL[0], (6, 0)], 6, 6, ALL[:1]),
-        ("W-U6 changed: LEO 0, not 1", 1, [(0, 0)], 0, 0, ()),
-        ("W-U6", 0, [(0, 0)], 0, 0, ()),
+        ("S-W-U2", 18, [*FULL[:3], (18, 0)], 18, 14, ALL),
+        ("S-W-U3 changed: LEO 18, not 19", 19, [*FULL[:3], (18, 0)], 18, 14, ALL),
+        ("S-W-U4 changed: LEO 12, not 13", 13, [*FULL[:2], (12, 0)], 12, 12, ALL[:2]),
+        ("S-W-U4", 12, [*FULL[:2], (12, 0)], 12, 12, ALL[:2]),
+        ("S-W-U5 changed: LEO 6, not 7", 7, [FULL[0], (6, 0)], 6, 6, ALL[:1]),
+        ("S-W-U5", 6, [FULL[0], (6, 0)], 6, 6, ALL[:1]),
+        ("S-W-U6 changed: LEO 0, not 1", 1, [(0, 0)], 0, 0, ()),
+        ("S-W-U6", 0, [(0, 0)], 0, 0, ()),
     ],
 )
 def test_truncation(
@@ -59,7 +59,7 @@ def test_truncation(
     high_watermark: int,
     epochs: tuple[EpochEntry, ...],
 ) -> None:
-    """W-U2, W-U3, W-U4, W-U5, W-U6; LG-10, and LG-11: the log ends where the batch of the offset began."""
+    """S-W-U2, S-W-U3, S-W-U4, S-W-U5, S-W-U6; LG-10, and LG-11: the log ends where the batch of the offset began."""
     log.flush()
     lowered = []
     log.on_recovery_point_lowered = lambda: lowered.append(log.recovery_point)
@@ -72,8 +72,8 @@ def test_truncation(
 
 
 @pytest.mark.parametrize(("start", "log_start"), [(5, None), (50, 30)])
-def test_w_u7_full_truncation(log: Log, start: int, log_start: int | None) -> None:
-    """W-U7, LG-12."""
+def test_full_truncation(log: Log, start: int, log_start: int | None) -> None:
+    """S-W-U7, LG-12."""
     log.truncate_fully_and_start_at(start, log_start)
     assert layout(log) == [(start, 0)]
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (log_start or start, start, start)

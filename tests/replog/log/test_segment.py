@@ -1,4 +1,4 @@
-"""Segments: index accounting per batch (W-S1 to W-S4), lookups and truncation (W-S5), offset range, roll decision."""
+"""Segments: index entries per batch (S-W-S1 to S-W-S4), look-ups and truncation (S-W-S5), offset range, rolls."""
 
 import os
 import struct
@@ -42,8 +42,8 @@ def numbered(count: int) -> list[bytes]:
     return [leader_batch(i, 0, b"test", timestamps=[1000 + i]) for i in range(count)]
 
 
-def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path: Path) -> None:
-    """W-S1, SG-1, SG-2, SG-8, SG-11. Changed for followers: chunks of 2, 4 or 20 batches give the leader's entries."""
+def test_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path: Path) -> None:
+    """S-W-S1, SG-1, SG-2, SG-8, SG-11. Changed for followers: chunks of 2, 4 or 20 give the leader's entries."""
     batches = numbered(20)
     expected = [(2, 144), (4, 288), (6, 432), (8, 576), (10, 720), (12, 864), (14, 1008), (16, 1152), (18, 1296)]
     for chunk in (1, 2, 4, 20):
@@ -64,8 +64,8 @@ def test_w_s1_entries_are_those_of_single_batch_appends_however_batches_arrive(t
         assert time_entries(sealed)[-1] == (1019, 19), "recovery as an inactive segment"
 
 
-def test_w_s2_the_default_interval(tmp_path: Path) -> None:
-    """W-S2."""
+def test_the_default_interval(tmp_path: Path) -> None:
+    """S-W-S2."""
     assert offset_entries(segment_of(tmp_path, 0, *numbered(200), interval=4096)) == [
         (57, 4104),
         (114, 8208),
@@ -73,8 +73,8 @@ def test_w_s2_the_default_interval(tmp_path: Path) -> None:
     ]
 
 
-def test_w_s3_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> None:
-    """W-S3."""
+def test_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> None:
+    """S-W-S3."""
     times = (10, 30, 20, 25, 40, 40, 5)
     batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate(times)]
     segment = segment_of(tmp_path, 0, *batches, interval=1)
@@ -90,8 +90,8 @@ def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path: 
     assert time_entries(segment) == [(30, 1)]
 
 
-def test_w_s4_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> None:
-    """W-S4, SG-11: nor is there a final entry."""
+def test_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> None:
+    """S-W-S4, SG-11: nor is there a final entry."""
     batches = [leader_batch(i, 0, b"test", timestamps=[-1]) for i in range(4)]
     segment = segment_of(tmp_path, 0, *batches, interval=1)
     segment.seal()
@@ -101,7 +101,7 @@ def test_w_s4_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> N
 
 @pytest.fixture
 def w_s5(tmp_path: Path) -> Segment:
-    """W-S5."""
+    """S-W-S5."""
     return segment_of(
         tmp_path,
         40,
@@ -112,8 +112,8 @@ def w_s5(tmp_path: Path) -> Segment:
     )
 
 
-def test_w_s5_lookups(w_s5: Segment) -> None:
-    """W-S5, SG-3, SG-15."""
+def test_lookups(w_s5: Segment) -> None:
+    """S-W-S5, SG-3, SG-15."""
     assert offset_entries(w_s5) == [(61, 85), (62, 169)]
     assert time_entries(w_s5) == [(120, 61)]
     assert (w_s5.size, w_s5.next_offset) == (238, 63)
@@ -125,8 +125,8 @@ def test_w_s5_lookups(w_s5: Segment) -> None:
     assert w_s5.translate(63) is None
 
 
-def test_w_s5_time_lookups(w_s5: Segment) -> None:
-    """W-S5, SG-7."""
+def test_time_lookups(w_s5: Segment) -> None:
+    """S-W-S5, SG-7."""
     expected = {
         (0, 0): (100, 50),
         (90, 0): (100, 50),
@@ -166,8 +166,8 @@ def test_w_s5_time_lookups(w_s5: Segment) -> None:
         (40, 238, 40, -1),
     ],
 )
-def test_w_s5_truncation(w_s5: Segment, offset: int, removed: int, next_offset: int, max_timestamp: int) -> None:
-    """W-S5, SG-10."""
+def test_truncation(w_s5: Segment, offset: int, removed: int, next_offset: int, max_timestamp: int) -> None:
+    """S-W-S5, SG-10."""
     assert w_s5.truncate_to(offset) == removed
     assert (w_s5.next_offset, w_s5.max_timestamp) == (next_offset, max_timestamp)
     assert w_s5.path.stat().st_size == w_s5.size == 238 - removed
@@ -181,8 +181,8 @@ def with_offsets(base: int, last: int) -> BatchHeader:
 @pytest.mark.parametrize(
     ("base", "last", "fits"), [(0, -1, False), (100, 10, False), (0, 2**31, False), (0, 2**31 - 1, True), (5, 5, True)]
 )
-def test_w_s6_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fits: bool) -> None:
-    """W-S6, IX-4."""
+def test_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fits: bool) -> None:
+    """S-W-S6, IX-4."""
     segment = segment_of(tmp_path, base, interval=4096)
     if fits:
         segment.add(with_offsets(base, last), 4096)
@@ -238,7 +238,7 @@ def test_a_read_is_bounded_by_size_and_position(
     min_one: bool,
     expected: tuple[int, ...] | None,
 ) -> None:
-    """SG-4, SG-5, on fixture W-S5: position, bytes, and whether the first batch is incomplete."""
+    """SG-4, SG-5, on fixture S-W-S5: position, bytes, and whether the first batch is incomplete."""
     data = w_s5.read(offset, max_bytes, max_position, min_one_message=min_one)
     if expected is None:
         assert data is None

@@ -38,8 +38,8 @@ class Fails(Waits):
         raise ValueError("the response cannot be written")
 
 
-def test_an_operation_completed_through_one_key_leaves_the_others_w_g1() -> None:
-    """W-G1, where Kafka's stays (PG-10, divergence 28); the size counts entries, two for an
+def test_an_operation_completed_through_one_key_leaves_the_others() -> None:
+    """R-W-G1, where Kafka's stays (PG-10, divergence 28); the size counts entries, two for an
     operation on two keys (PG-13)."""
     purgatory: Purgatory[str] = Purgatory()
     operation, other = Waits(), Waits()
@@ -53,8 +53,8 @@ def test_an_operation_completed_through_one_key_leaves_the_others_w_g1() -> None
 
 
 @pytest.mark.parametrize("how", ["check", "expire", "force"])
-def test_a_thousand_that_came_and_went_leave_nothing_behind_w_g2(how: str) -> None:
-    """W-G2: there is nothing to sweep (PG-11, divergence 28), neither under their keys nor among the deadlines."""
+def test_a_thousand_that_came_and_went_leave_nothing_behind(how: str) -> None:
+    """R-W-G2: there is nothing to sweep (PG-11, divergence 28), neither under their keys nor among the deadlines."""
     purgatory: Purgatory[str] = Purgatory()
     for number in range(1000):
         operation = Waits(timeout_ms=number)
@@ -70,8 +70,8 @@ def test_a_thousand_that_came_and_went_leave_nothing_behind_w_g2(how: str) -> No
     assert not purgatory._watchers, "an emptied list is not kept"
 
 
-def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved_pg_9() -> None:
-    """It is told which of them did."""
+def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved() -> None:
+    """PG-9; it is told which of them did."""
     purgatory: Purgatory[str] = Purgatory()
     both, second = Waits(), Waits()
     purgatory.complete_or_watch(both, ["a", "b", "c"], 0)
@@ -81,8 +81,8 @@ def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved_pg_9() -
     assert second.moved == [["b"], ["b"]]
 
 
-def test_an_event_between_the_check_and_the_watching_is_not_lost_w_g3() -> None:
-    """W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 28)."""
+def test_an_event_between_the_check_and_the_watching_is_not_lost() -> None:
+    """R-W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 28)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
 
@@ -96,8 +96,8 @@ def test_an_event_between_the_check_and_the_watching_is_not_lost_w_g3() -> None:
     assert (operation.checks, operation.completions, purgatory.delayed) == (2, 1, 0)
 
 
-def test_completing_may_check_the_same_key_again_and_still_runs_once_w_g4() -> None:
-    """W-G4, of which one event loop leaves this: a check may set off another one of the very operation (PG-4)."""
+def test_completing_may_check_the_same_key_again_and_still_runs_once() -> None:
+    """R-W-G4, of which one event loop leaves this: a check may set off another one of the very operation (PG-4)."""
     purgatory: Purgatory[str] = Purgatory()
     operations = [Waits() for _ in range(3)]
     for operation in operations:
@@ -120,8 +120,8 @@ def test_completing_may_check_the_same_key_again_and_still_runs_once_w_g4() -> N
 
 
 @pytest.mark.parametrize(("event_first", "expirations"), [(True, 0), (False, 1)])
-def test_either_the_event_or_the_deadline_wins_w_g5(event_first: bool, expirations: int) -> None:
-    """W-G5: the other one finds nothing to do (PG-1, PG-3)."""
+def test_either_the_event_or_the_deadline_wins(event_first: bool, expirations: int) -> None:
+    """R-W-G5: the other one finds nothing to do (PG-1, PG-3)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(timeout_ms=100)
     purgatory.complete_or_watch(operation, ["key"], 1000)
@@ -133,16 +133,16 @@ def test_either_the_event_or_the_deadline_wins_w_g5(event_first: bool, expiratio
     assert (operation.completions, operation.expirations) == (1, expirations)
 
 
-def test_a_satisfied_operation_does_not_wait_w_g6() -> None:
-    """W-G6."""
+def test_a_satisfied_operation_does_not_wait() -> None:
+    """R-W-G6."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(ready=True)
     assert purgatory.complete_or_watch(operation, ["key"], 0)
     assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
 
 
-def test_a_hundred_checks_of_one_key_complete_an_operation_once_w_g4() -> None:
-    """W-G4: a hundred events come one after the other, and half of them from inside of its own check."""
+def test_a_hundred_checks_of_one_key_complete_an_operation_once() -> None:
+    """R-W-G4: a hundred events come one after the other, and half of them from inside of its own check."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
     purgatory.complete_or_watch(operation, ["key"], 0)
@@ -159,8 +159,8 @@ def test_a_hundred_checks_of_one_key_complete_an_operation_once_w_g4() -> None:
     assert (left[0], operation.completions, purgatory.size, purgatory.delayed) == (0, 1, 0, 0)
 
 
-def test_only_the_first_to_complete_an_operation_does_pg_2() -> None:
-    """The winner stops the deadline and answers."""
+def test_only_the_first_to_complete_an_operation_does() -> None:
+    """PG-2: The winner stops the deadline and answers."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
     purgatory.complete_or_watch(operation, ["key"], 0)
@@ -227,7 +227,8 @@ def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8() -> None:
     assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
 
 
-def test_a_walk_drops_what_is_complete_and_counts_what_it_completed_pg_9() -> None:
+def test_a_walk_drops_what_is_complete_and_counts_what_it_completed() -> None:
+    """PG-9."""
     purgatory: Purgatory[str] = Purgatory()
     done_before, ready, waits = Waits(), Waits(), Waits()
     for operation in (done_before, ready, waits):
@@ -242,7 +243,8 @@ def test_a_walk_drops_what_is_complete_and_counts_what_it_completed_pg_9() -> No
     assert not purgatory._watchers, "an emptied list is not kept"
 
 
-def test_purgatories_of_different_kinds_do_not_know_each_other_pg_14() -> None:
+def test_purgatories_of_different_kinds_do_not_know_each_other() -> None:
+    """PG-14."""
     produces, fetches = Purgatory[str](), Purgatory[str]()
     produce, fetch = Waits(), Waits()
     produces.complete_or_watch(produce, ["t-0"], 0)
@@ -280,7 +282,8 @@ def test_one_failing_operation_does_not_keep_the_others_from_completing(how: str
     assert (purgatory.check(["key"]), purgatory.size, purgatory.delayed) == (0, 0, 0)
 
 
-def test_the_operations_of_a_key_that_disappears_are_handed_back_pg_12() -> None:
+def test_the_operations_of_a_key_that_disappears_are_handed_back() -> None:
+    """PG-12."""
     purgatory: Purgatory[str] = Purgatory()
     waiting, done = Waits(), Waits()
     for operation in (waiting, done):

@@ -22,7 +22,7 @@ LEADER: Entries = ((1, 0), (4, 20), (5, 35))
     [
         (LEADER, 0, 100),
         (((1, 0), (4, 20)), 0, 35),  # it lags, and ends where epoch 5 starts
-        (((4, 25), (5, 35)), 25, 100),  # retention cut within epoch 4 (EP-5, W-E10)
+        (((4, 25), (5, 35)), 25, 100),  # retention cut within epoch 4 (EP-5, R-W-E10)
         (((5, 60),), 60, 100),
         ((), 100, 100),  # it has nothing left
     ],

@@ -51,7 +51,7 @@ def test_entries_per_append_as_older_kafka_writes_them_are_sound(segment: Segmen
 
 def test_unused_slots_of_a_preallocated_index_are_no_entries(segment: Segment) -> None:
     _, offset, position = batches(segment)[3]
-    write_index(segment, [(offset, position)], rest=bytes(800))  # W-I8
+    write_index(segment, [(offset, position)], rest=bytes(800))  # S-W-I8
     assert faults(segment) == []
 
 

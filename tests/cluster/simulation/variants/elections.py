@@ -190,14 +190,14 @@ VARIANTS = [
     Variant(
         "isr-by-membership",
         "the controller takes an ISR from a deposed leader",
-        "ISR-13, W-I13",
+        "ISR-13, R-W-I13",
         "isr",
         ((cluster.controller.alter_partition, "refusal", _refusal_by_membership),),
     ),
     Variant(
         "no-partition-epoch-check",
         "the controller takes a proposal that was made before its own last change",
-        "§6.4 row 6, W-I10",
+        "§6.4 row 6, R-W-I10",
         "stragglers",
         ((cluster.controller.alter_partition, "refusal", _refusal_of_old_epoch),),
     ),

@@ -230,7 +230,7 @@ VARIANTS = [
     Variant(
         "hw-without-laggards",
         "the high watermark no longer waits for members that are proposed to be dropped",
-        "ST-2, W-H6",
+        "ST-2, R-W-H6",
         "isr",
         ((leader.partition, "high_watermark_candidate", _candidate_without_laggards),),
     ),
@@ -253,14 +253,14 @@ VARIANTS = [
     Variant(
         "delayed-produce-without-epoch",
         "a waiting produce looks at offsets only, whoever led meanwhile and wrote them",
-        "PR-13, W-P12",
+        "PR-13, R-W-P12",
         "failover",
         ((DelayedProduce, "_check", _check_without_epoch),),
     ),
     Variant(
         "no-min-isr-after-append",
         "a produce is acknowledged with fewer in sync than the minimum",
-        "PR-10 (C3), W-P5",
+        "PR-10 (C3), R-W-P5",
         "swarm",
         ((DelayedProduce, "_check", _check_without_minimum),),
         unseen="what lies below the high watermark was exposed with enough in sync (HW-2), and stays; without that "
@@ -269,7 +269,7 @@ VARIANTS = [
     Variant(
         "no-min-isr-before-append",
         "acks=all appends with fewer in sync than the minimum",
-        "PR-3, W-P1",
+        "PR-3, R-W-P1",
         "swarm",
         ((PartitionLeader, "append", _append_unchecked),),
         unseen="the high watermark waits until enough are in sync (HW-2), and the produce with it; without that it "
@@ -285,7 +285,7 @@ VARIANTS = [
     Variant(
         "expand-below-epoch-start",
         "a replica joins the ISR at the high watermark, below the start of the epoch",
-        "ISR-3, W-I1",
+        "ISR-3, R-W-I1",
         "isr",
         ((PartitionLeader, "_expand_isr", _expand_at_high_watermark),),
     ),
@@ -316,7 +316,7 @@ VARIANTS = [
     Variant(
         "revert-on-invalid-update-version",
         "a proposal whose fate is unknown counts as refused",
-        "ISR-10, W-I4 (KAFKA-14144)",
+        "ISR-10, R-W-I4 (KAFKA-14144)",
         "stragglers",
         ((leader.partition, "after_refusal", _refuse_nothing),),
     ),

@@ -277,7 +277,7 @@ VARIANTS = [
     Variant(
         "divergence-below-log-start",
         "a leader answers a fetch below its log start with a divergence instead of OFFSET_OUT_OF_RANGE",
-        "FE-5, W-T13 (KAFKA-12996)",
+        "FE-5, R-W-T13 (KAFKA-12996)",
         "swarm",
         ((leader.partition, "read_log", _diverges_below_log_start),),
         unseen="a round more: the follower cuts its log, takes nothing else from that answer, asks again below the "
@@ -288,7 +288,7 @@ VARIANTS = [
         "divergence-below-log-start-taken",
         "a leader answers a fetch below its log start with a divergence, and the follower takes the log start of that "
         "answer, too",
-        "FE-5, FT-9, W-T13 (KAFKA-12996)",
+        "FE-5, FT-9, R-W-T13 (KAFKA-12996)",
         "laggards",
         (
             (leader.partition, "read_log", _diverges_below_log_start),

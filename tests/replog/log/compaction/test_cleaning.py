@@ -1,4 +1,4 @@
-"""Compaction of one log, on real files: the worked cases W-C1, W-C2, W-C3, W-C4 and the rules of what goes."""
+"""Compaction of one log, on real files: the worked cases S-W-C1, S-W-C2, S-W-C3, S-W-C4 and the rules of what goes."""
 
 from pathlib import Path
 
@@ -37,8 +37,8 @@ def fixture_c(tmp_path: Path) -> Log:
     return log
 
 
-def test_w_c1_a_first_cleaning_starts_the_tombstones_clock(fixture_c: Log) -> None:
-    """Also PS-8: the snapshot of a base that is gone goes with it."""
+def test_a_first_cleaning_starts_the_tombstones_clock(fixture_c: Log) -> None:
+    """S-W-C1; PS-8, too: the snapshot of a base that is gone goes with it."""
     assert f"{5:020d}.snapshot" in names_in(fixture_c.directory)
     assert clean(fixture_c, T) == 7
     headers = [header for header, _ in batches_of(fixture_c)]
@@ -57,14 +57,16 @@ def test_w_c1_a_first_cleaning_starts_the_tombstones_clock(fixture_c: Log) -> No
     assert fixture_c.log_end_offset == 8
 
 
-def test_w_c2_just_before_the_horizon_nothing_changes(fixture_c: Log) -> None:
+def test_just_before_the_horizon_nothing_changes(fixture_c: Log) -> None:
+    """S-W-C2."""
     clean(fixture_c, T)
     before = files_of(fixture_c.directory)
     assert clean(fixture_c, T + 499, checkpoint=7) == 7
     assert files_of(fixture_c.directory) == before
 
 
-def test_w_c3_at_the_horizon_the_tombstone_goes(fixture_c: Log) -> None:
+def test_at_the_horizon_the_tombstone_goes(fixture_c: Log) -> None:
+    """S-W-C3."""
     clean(fixture_c, T)
     clean(fixture_c, T + 500, checkpoint=7)
     assert ranges_of(fixture_c) == [(3, 3), (5, 6), (7, 7)]
@@ -79,7 +81,8 @@ def test_w_c3_at_the_horizon_the_tombstone_goes(fixture_c: Log) -> None:
     assert (again.log_end_offset, again.epochs.entries, again.lost_data) == (8, ((3, 0), (4, 5)), False)
 
 
-def test_w_c4_a_producers_last_batch_survives_as_a_bare_header(tmp_path: Path) -> None:
+def test_a_producers_last_batch_survives_as_a_bare_header(tmp_path: Path) -> None:
+    """S-W-C4."""
     log = compacted(tmp_path)
     first = {"producer_id": 1, "producer_epoch": 0}
     second = {"producer_id": 2, "producer_epoch": 0, "base_sequence": 0}

@@ -182,8 +182,8 @@ def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_p
 # -- LD-1, LD-2
 
 
-def test_w_d11_leftovers_of_every_kind_are_removed(tmp_path: Path) -> None:
-    """LD-1: an unfinished set takes the swap files of its base and above with it."""
+def test_leftovers_of_every_kind_are_removed(tmp_path: Path) -> None:
+    """S-W-D11, LD-1: an unfinished set takes the swap files of its base and above with it."""
     log = fixture_t(tmp_path)
     log.close()
     files = files_of(tmp_path)
@@ -197,8 +197,8 @@ def test_w_d11_leftovers_of_every_kind_are_removed(tmp_path: Path) -> None:
     assert names_in(tmp_path).isdisjoint(strays)
 
 
-def test_w_d12_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tmp_path: Path) -> None:
-    """LD-2: logs, indexes and producer snapshots from the set's base up to its end."""
+def test_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tmp_path: Path) -> None:
+    """S-W-D12, LD-2: logs, indexes and producer snapshots from the set's base up to its end."""
     log = fixture_t(tmp_path)
     log.close()
     (tmp_path / name(6, "snapshot")).write_bytes(b"old")

@@ -34,8 +34,8 @@ def read(data: bytes) -> EndTransactionMarker | None:
     return end_transaction_marker(data, parse_header(data))
 
 
-def test_w_b4_a_commit_marker() -> None:
-    """W-B4."""
+def test_a_commit_marker() -> None:
+    """S-W-B4."""
     marker = EndTransactionMarker(committed=True, coordinator_epoch=6)
     data = build_end_transaction_marker(marker, producer_id=9, producer_epoch=3, timestamp=123)
     assert stamped(data, 7, 4).hex() == COMMIT_MARKER

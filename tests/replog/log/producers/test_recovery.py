@@ -267,7 +267,7 @@ def test_full_truncation_drops_the_state(log: Log, tmp_path: Path) -> None:
 
 
 def test_ps_8_snapshots_go_with_their_segments(tmp_path: Path) -> None:
-    """PS-8, LG-15, W-L7; what is known of the producers stays, through a restart, too (PS-11)."""
+    """PS-8, LG-15, S-W-L7; what is known of the producers stays, through a restart, too (PS-11)."""
     log = reopen(tmp_path, retention_bytes=100)
     produce(log, *(batch(0, n, pid=1) for n in range(5)), *(batch(7, n, pid=2) for n in range(5)))
     log.update_high_watermark(10)

@@ -28,14 +28,14 @@ entries = st.builds(
 )
 
 
-def test_w_b8_without_producers() -> None:
-    """W-B8."""
+def test_without_producers() -> None:
+    """S-W-B8."""
     assert format_snapshot([]).hex() == "000148674bc700000000"
     assert parse_snapshot(bytes.fromhex("000148674bc700000000")) == []
 
 
-def test_w_b9_with_one() -> None:
-    """W-B9, PS-7."""
+def test_with_one() -> None:
+    """S-W-B9, PS-7."""
     assert format_snapshot([ENTRY]) == DATA
     assert parse_snapshot(DATA) == [ENTRY]
 

@@ -1,4 +1,4 @@
-"""What a leader takes from producers (PS-1 to PS-4), worked case by worked case (W-P1 to W-P10); expiry (PS-11)."""
+"""What a leader takes from producers (PS-1 to PS-4), worked case by worked case (S-W-P1 to S-W-P10); expiry (PS-11)."""
 
 from pathlib import Path
 
@@ -57,14 +57,14 @@ def refused(log: Log, error: type[ReplogError], *rows: tuple[int, int, int]) -> 
         assert log.latest_epoch == 0, "a refused append leaves no epoch behind"
 
 
-def test_w_p1_a_run_of_sequences(log: Log) -> None:
-    """W-P1, PS-1, PS-2: five batches are kept."""
+def test_a_run_of_sequences(log: Log) -> None:
+    """S-W-P1, PS-1, PS-2: five batches are kept."""
     w_p1(log)
     assert cached(log) == [(1, 1), (3, 3), (4, 4), (7, 7), (8, 8)]
 
 
-def test_w_p2_duplicates_are_answered_with_the_first_offsets(log: Log) -> None:
-    """W-P2, PS-3, LG-2: nothing is written."""
+def test_duplicates_are_answered_with_the_first_offsets(log: Log) -> None:
+    """S-W-P2, PS-3, LG-2: nothing is written."""
     w_p1(log)
     before = files_of(log.directory)
     assert [send(log, 0, *row) for row in [(8, 1), (4, 3), (1, 2)]] == [(8, 8), (4, 6), (1, 2)]
@@ -73,8 +73,8 @@ def test_w_p2_duplicates_are_answered_with_the_first_offsets(log: Log) -> None:
     assert (info.size, info.log_append_time) == (0, 1000)
 
 
-def test_w_p3_what_is_neither_next_nor_a_duplicate_is_refused(log: Log) -> None:
-    """W-P3, PS-2: a duplicate too old, one that overlaps two ways, one too long, a gap."""
+def test_what_is_neither_next_nor_a_duplicate_is_refused(log: Log) -> None:
+    """S-W-P3, PS-2: a duplicate too old, one that overlaps two ways, one too long, a gap."""
     w_p1(log)
     refused(log, OutOfOrderSequence, (0, 0, 1), (0, 4, 2), (0, 5, 2), (0, 4, 5), (0, 10, 1))
     with pytest.raises(ReplogError, match="sequence 10 after epoch 0, sequence 8") as caught:
@@ -82,8 +82,8 @@ def test_w_p3_what_is_neither_next_nor_a_duplicate_is_refused(log: Log) -> None:
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_w_p4_new_epochs(log: Log) -> None:
-    """W-P4, PS-1, PS-2."""
+def test_new_epochs(log: Log) -> None:
+    """S-W-P4, PS-1, PS-2."""
     w_p1(log)
     send(log, 0, 9)
     refused(log, OutOfOrderSequence, (1, 5, 1))
@@ -94,15 +94,15 @@ def test_w_p4_new_epochs(log: Log) -> None:
     refused(log, OutOfOrderSequence, (4, 1, 1))
 
 
-def test_w_p5_an_unknown_producer_begins_anywhere(log: Log) -> None:
-    """W-P5, PS-2: its earlier batches may be deleted."""
+def test_an_unknown_producer_begins_anywhere(log: Log) -> None:
+    """S-W-P5, PS-2: its earlier batches may be deleted."""
     send(log, 0, 17)
     refused(log, OutOfOrderSequence, (0, 19, 1))
     assert send(log, 0, 18) == (1, 1)
 
 
-def test_w_p6_sequences_wrap(log: Log) -> None:
-    """W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch too."""
+def test_sequences_wrap(log: Log) -> None:
+    """S-W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch too."""
     send(log, 0, MAX - 1)
     assert send(log, 0, MAX, 3) == (1, 3)
     assert entry(log).last_sequence == 1
@@ -118,8 +118,8 @@ def test_ps_2_the_successor_of_the_greatest_sequence_is_0(log: Log) -> None:
     assert send(log, 0, 0) == (1, 1)
 
 
-def test_w_p7_a_follower_accepts_what_its_leader_had(log: Log) -> None:
-    """W-P7, PS-2: the same batch twice, a gap, an old epoch, a plain batch within a transaction; the state follows."""
+def test_a_follower_accepts_what_its_leader_had(log: Log) -> None:
+    """S-W-P7, PS-2: a batch twice, a gap, an old epoch, a plain batch within a transaction; the state follows."""
     rows = [(2, 0, 2, False), (2, 0, 2, False), (2, 9, 1, False), (1, 5, 1, True), (1, 6, 1, False)]
     for epoch, sequence, count, transactional in rows:
         data = batch(epoch, sequence, count, transactional=transactional)
@@ -128,8 +128,8 @@ def test_w_p7_a_follower_accepts_what_its_leader_had(log: Log) -> None:
     assert entry(log) == (1, 1, 6, 6, 0, 1000, -1, 5)
 
 
-def test_w_p8_the_last_stable_offset_through_an_abort_and_a_commit(log: Log) -> None:
-    """W-P8, PS-5, PS-6, LG-0."""
+def test_the_last_stable_offset_through_an_abort_and_a_commit(log: Log) -> None:
+    """S-W-P8, PS-5, PS-6, LG-0."""
     transact(log, 1, 0, 2)
     produce(log, client_batch(b"plain"))
     transact(log, 2, 0)
@@ -149,8 +149,8 @@ def test_w_p8_the_last_stable_offset_through_an_abort_and_a_commit(log: Log) -> 
     assert bounds.last_stable_offset == bounds.high_watermark == bounds.log_end_offset
 
 
-def test_w_p9_a_plain_batch_within_a_transaction(log: Log) -> None:
-    """W-P9, PS-2."""
+def test_a_plain_batch_within_a_transaction(log: Log) -> None:
+    """S-W-P9, PS-2."""
     transact(log, 2, 0)
     with pytest.raises(InvalidTxnState, match="open transaction, which began at offset 0"):
         send(log, 0, 1, pid=2)
@@ -159,8 +159,8 @@ def test_w_p9_a_plain_batch_within_a_transaction(log: Log) -> None:
     assert send(log, 0, 1, pid=2) == (3, 3)
 
 
-def test_w_p10_a_marker_that_raises_the_epoch(log: Log) -> None:
-    """W-P10, PS-4: after a lone marker data begins at sequence 0."""
+def test_a_marker_that_raises_the_epoch(log: Log) -> None:
+    """S-W-P10, PS-4: after a lone marker data begins at sequence 0."""
     send(log, 0, 0)
     end(log, 1, commit=False, epoch=3)
     refused(log, InvalidProducerEpoch, (0, 1, 1))

@@ -24,8 +24,8 @@ def index(directory: Path, *entries: AbortedTxn, base: int = 0) -> TransactionIn
     return made
 
 
-def test_w_b10_two_entries(tmp_path: Path) -> None:
-    """W-B10."""
+def test_two_entries(tmp_path: Path) -> None:
+    """S-W-B10."""
     made = index(tmp_path, FIRST, SECOND)
     assert made.path.read_bytes() == BYTES
     made.close()

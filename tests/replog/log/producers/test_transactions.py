@@ -149,7 +149,7 @@ def test_a_follower_has_its_leaders_transaction_index(tmp_path: Path, max_bytes:
 
 
 def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path: Path) -> None:
-    """W-P7, PS-3: of what it replicated, with the same cached batches, open transactions and coordinators."""
+    """S-W-P7, PS-3: of what it replicated, with the same cached batches, open transactions and coordinators."""
     leader = open_log(tmp_path / "leader")
     infos = produce(leader, *(batch(0, n) for n in range(7)))
     transact(leader, 2, 0)

@@ -39,14 +39,14 @@ def test_a_flipped_payload_bit_is_found_at_its_batch(data: Path, flights: Path) 
 def test_a_flipped_header_bit_is_found_at_its_batch(
     data: Path, flights: Path, field: str, byte: int, bit: int, expected: tuple[str, str, int, int]
 ) -> None:
-    """RB-2: base offset, length, epoch and magic are outside of the CRC; W-D3, W-D6, W-D20, W-D21 seen offline."""
+    """RB-2: the CRC leaves out base offset, length, epoch and magic. S-W-D3, S-W-D6, S-W-D20, S-W-D21 seen offline."""
     flip(file(flights, 22, "log"), 396 + byte, bit)
     assert faults(data)[:1] == [expected], findings_in(data)
     assert len(faults(data)) <= 2, findings_in(data)  # a wrong length also leads to where no batch is
 
 
 def test_a_flipped_leader_epoch_is_found(data: Path, flights: Path) -> None:
-    """W-D19: by the batch after it, which goes back, and by the epoch checkpoint."""
+    """S-W-D19: by the batch after it, which goes back, and by the epoch checkpoint."""
     flip(file(flights, 22, "log"), 396 + 15, 8)
     assert ("EPOCH_BACK", LOG_22, 476, 30) in faults(data)
     assert ("EPOCHS", "leader-epoch-checkpoint", None, 28) in faults(data)
@@ -114,7 +114,7 @@ def test_an_offset_beyond_all_others(data: Path, flights: Path) -> None:
     "tail", [bytes(100), bytes(17), leader_batch(38, 4, b"torn")[:-3], leader_batch(38, 4, b"t")[:30]]
 )
 def test_a_torn_end_is_normal_after_an_unclean_stop_alone(data: Path, flights: Path, tail: bytes) -> None:
-    """W-D7, SG-8, RB-7"""
+    """S-W-D7, SG-8, RB-7"""
     log = file(flights, 34, "log")
     log.write_bytes(log.read_bytes() + tail)
     assert faults(data) == [("TORN_TAIL", LOG_34, 160, 38)]

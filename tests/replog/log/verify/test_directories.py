@@ -30,7 +30,7 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 def test_leftovers_and_strays_are_noted(data: Path, flights: Path) -> None:
-    """FN-1, W-D11"""
+    """FN-1, S-W-D11"""
     names = [f"{0:020d}.log.deleted", f"{6:020d}.log.cleaned", f"{0:020d}.log.swap", f"{77:020d}.index", "notes.txt"]
     for name in names:
         (flights / name).write_bytes(b"")
@@ -139,7 +139,7 @@ def test_a_follower_that_is_killed_with_its_first_batch_of_an_epoch_is_sound(dat
 
 
 def test_epochs_without_batches(data: Path, flights: Path) -> None:
-    """EP-3, W-D16: at the log end one may begin; beyond it a start cuts them."""
+    """EP-3, S-W-D16: at the log end one may begin; beyond it a start cuts them."""
     (flights / EPOCHS).write_text("0\n4\n0 0\n1 6\n4 26\n7 38\n")
     assert findings_in(data) == []
     (flights / EPOCHS).write_text("0\n4\n0 0\n1 6\n4 26\n7 39\n")

@@ -175,7 +175,7 @@ def test_a_follower_writes_what_a_leader_writes(tmp_path: Path) -> None:
 
 
 def test_kafkas_way_with_indexes(tmp_path: Path) -> None:
-    """W-S1: entries per append, here of 4 batches; W-I8: preallocated; IX-14; no digests."""
+    """S-W-S1: entries per append, here of 4 batches; S-W-I8: preallocated; IX-14; no digests."""
     directory = tmp_path / "kafka-0"
     log = open_log(directory, index_interval_bytes=100)
     for number in range(20):
@@ -236,7 +236,7 @@ def test_after_cleanings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "digest"])
 def test_a_missing_index_is_a_note_at_most(data: Path, flights: Path, suffix: str) -> None:
-    """W-D8, W-D9: lookups do without."""
+    """S-W-D8, S-W-D9: lookups do without."""
     file(flights, 14, suffix).unlink()
     assert faults(data) == []
     expected = [] if suffix == "digest" else [("MISSING_INDEX", f"{14:020d}.{suffix}", None, None)]

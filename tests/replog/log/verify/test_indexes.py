@@ -95,7 +95,7 @@ def test_what_must_lie_beside_an_offset_entry(data: Path, flights: Path) -> None
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "digest", "txnindex"])
 def test_part_of_an_entry(data: Path, flights: Path, suffix: str) -> None:
-    """W-D10"""
+    """S-W-D10"""
     path = file(flights, 22, suffix)
     size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"abc")
@@ -104,7 +104,7 @@ def test_part_of_an_entry(data: Path, flights: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 def test_preallocated_space_is_normal_on_the_newest_segment_alone(data: Path, flights: Path, suffix: str) -> None:
-    """IX-2, IX-6, W-I8"""
+    """IX-2, IX-6, S-W-I8"""
     newest, older = file(flights, 34, suffix), file(flights, 22, suffix)
     newest.write_bytes(bytes(12 << 20))
     assert faults(data) == []
