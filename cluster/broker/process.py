@@ -15,6 +15,7 @@ from cluster.slow_steps import SlowSteps
 from replog.config import BrokerConfig
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.options import tune_allocator
+from replog.rpc.wake_ups import take_together
 
 log = structlog.get_logger()
 
@@ -34,6 +35,7 @@ async def _run(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
+    take_together()
     broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(), CleaningProcess())
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())

@@ -16,6 +16,7 @@ from cluster.garbage import search_what_is_new
 from cluster.slow_steps import SlowSteps
 from replog.config import ControllerConfig
 from replog.rpc.channel import GrpcTransport
+from replog.rpc.wake_ups import take_together
 
 log = structlog.get_logger()
 
@@ -45,6 +46,7 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    take_together()
     store = SqliteStore(config.metadata_log_dir)
     server = ControllerServer(config, store, GrpcTransport(), SystemClock(), random.SystemRandom())
     stopping = asyncio.create_task(stopped.wait())

@@ -1,0 +1,53 @@
+"""How gRPC's thread wakes the event loop, so that a burst of events costs one wake-up.
+
+For each event that thread writes a byte into a socket. The loop, told that there is something, reads one byte and takes
+all the events that there are, and is then told again of every other byte, with nothing left to do. Once some 280 bytes
+lie there the thread waits at each write until the loop has read one; what comes behind a burst waits as many rounds.
+"""
+
+import asyncio
+import fcntl
+import socket
+import struct
+import termios
+from collections.abc import Callable
+from typing import Any
+
+import grpc.aio
+
+_COUNT = struct.Struct("i")
+
+
+def take_together() -> None:
+    """In the running loop, before it uses gRPC, and when no other loop of this process does.
+
+    A later gRPC writes once only, not into a socket, and is left alone.
+    """
+    loop = asyncio.get_running_loop()
+    add_reader = loop.add_reader
+
+    def add(reading: Any, handle: Callable[[], object]) -> None:
+        if isinstance(reading, socket.socket):
+            add_reader(reading, _take, reading, handle)
+        else:
+            add_reader(reading, handle)
+
+    loop.add_reader = add  # type: ignore[method-assign, assignment]  # gRPC says nowhere else which socket it is
+    try:
+        grpc.aio.init_grpc_aio()
+    finally:
+        del loop.add_reader
+
+
+def _take(reading: socket.socket, handle: Callable[[], object]) -> None:
+    """Every byte comes after its event: `handle` finds those of all the bytes that are read here. It reads one itself,
+    and fails without."""
+    if (waiting := unread(reading)) > 1:
+        reading.recv(waiting - 1)
+    handle()
+
+
+def unread(reading: socket.socket) -> int:
+    """Bytes that wait there."""
+    (count,) = _COUNT.unpack(fcntl.ioctl(reading, termios.FIONREAD, bytes(_COUNT.size)))
+    return int(count)
