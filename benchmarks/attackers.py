@@ -4,7 +4,8 @@ bounds.
 An attack is a context manager: inside of it the attack is under way. Those that hold something on to it hold it until
 they are left; those that ask for something dear ask again and again.
 
-`python -m benchmarks.attackers NAME ADDRESS`, a process of its own: prints `under way`, and ends when stdin does.
+`python -m benchmarks.attackers NAME ADDRESS`, a process of its own: prints `ready`, begins when it is given a line,
+prints `under way`, and ends when stdin does.
 """
 
 import asyncio
@@ -254,6 +255,8 @@ ATTACKS = {
 
 async def main(name: str, address: str) -> None:
     raise_limit()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
     async with ATTACKS[name].run(address):
         print("under way", flush=True)
         await asyncio.to_thread(sys.stdin.read)

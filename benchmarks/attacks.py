@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +48,20 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float) -> Figu
         await cluster.create(TOPIC, PARTITIONS)
         async with cluster.producer() as send:
             await write_everywhere(send, TOPIC, PARTITIONS)
-            async with Load(send, TOPIC, PARTITIONS, PER_SECOND) as load:
+            async with (
+                Load(send, TOPIC, PARTITIONS, PER_SECOND) as load,
+                _attacker(name, cluster.addresses[attack.at]) as begin,
+            ):
                 await asyncio.sleep(WARM_UP_S)
                 quiet = time.perf_counter()
                 await asyncio.sleep(seconds)
                 pid = cluster.pids[attack.at]
                 reset_peak(pid)
                 resting, attacked = rss_bytes(pid), time.perf_counter()
-                async with _attacker(name, cluster.addresses[attack.at]):
-                    begun = time.perf_counter()
-                    await asyncio.sleep(seconds)
-                    ended, peak = time.perf_counter(), peak_bytes(pid)
+                await begin()
+                begun = time.perf_counter()
+                await asyncio.sleep(seconds)
+                ended, peak = time.perf_counter(), peak_bytes(pid)
         before, meanwhile = load.latency(quiet, attacked), load.latency(attacked, ended)
         return {
             "budget_mib": attack.budget / MIB,
@@ -83,21 +86,32 @@ def _put_last(session: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _attacker(name: str, address: str) -> AsyncIterator[None]:
-    """Its process, under way. Raises RuntimeError if it ends by itself."""
+async def _attacker(name: str, address: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Its process, loaded and waiting, so that its start is no part of the attack; what is given has it begin, and
+    returns when the attack is under way. Raises RuntimeError if it ends by itself."""
     process = await asyncio.create_subprocess_exec(
         "nice", "-n", "19", sys.executable, "-m", "benchmarks.attackers", name, address,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
+    assert process.stdin is not None
     assert process.stdout is not None
     _put_last(process.pid)
-    try:
+    told, answers = process.stdin, process.stdout
+
+    async def hear() -> None:
         async with asyncio.timeout(BEGIN_S):
-            began = await process.stdout.readline()
-        if began:
-            yield
-        if process.returncode is not None or not began:
-            raise RuntimeError(f"the attacker ended with status {await process.wait()}")
+            if not await answers.readline():
+                raise RuntimeError(f"the attacker ended with status {await process.wait()}")
+
+    async def begin() -> None:
+        told.write(b"\n")
+        await hear()
+
+    try:
+        await hear()
+        yield begin
+        if process.returncode is not None:
+            raise RuntimeError(f"the attacker ended with status {process.returncode}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
