@@ -86,12 +86,13 @@ def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchReque
 
 
 class DeafChannel(GrpcChannel):
-    """Takes nothing that it does not read, besides 64 KiB a stream. Other channels take megabytes: gRPC measures what
-    the way holds, and has so much sent ahead."""
+    """Takes nothing that it does not read, besides 64 KiB a stream; other channels take `WINDOW`."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._channel = grpc.aio.insecure_channel(address, options=(*CHANNEL_OPTIONS, ("grpc.http2.bdp_probe", 0)))
+        self._channel = grpc.aio.insecure_channel(
+            address, options=(*CHANNEL_OPTIONS, ("grpc.http2.lookahead_bytes", 64 << 10))
+        )
 
 
 @contextlib.asynccontextmanager

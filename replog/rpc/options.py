@@ -4,7 +4,13 @@ import ctypes
 
 from replog.rpc.limits import MAX_ANSWER_BYTES, MAX_CONNECTIONS, MAX_REQUEST_BYTES, MAX_STREAMS
 
+WINDOW = 256 << 10  # bytes of a stream that may come before anybody reads them: what slow links carry in seconds
+_FLOW = (
+    ("grpc.http2.lookahead_bytes", WINDOW),
+    ("grpc.http2.bdp_probe", 0),  # else gRPC finds the window by pings behind messages, those of idle brokers too
+)
 SERVER_OPTIONS = (
+    *_FLOW,
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
@@ -14,6 +20,7 @@ SERVER_OPTIONS = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 CHANNEL_OPTIONS = (
+    *_FLOW,
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_send_message_length", MAX_REQUEST_BYTES),
     ("grpc.use_local_subchannel_pool", 1),  # a lost connection is this channel's own

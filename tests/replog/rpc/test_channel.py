@@ -1,4 +1,7 @@
-"""A connection that leads nowhere any more."""
+"""A connection that leads nowhere any more, and one that is alive."""
+
+import asyncio
+import contextlib
 
 import pytest
 
@@ -10,7 +13,7 @@ from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.server import GrpcServer
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2
-from tests.cluster.proxy import proxy_to
+from tests.cluster.proxy import CHUNK, Proxy, proxy_to
 
 PATIENCE_S = 40.0  # by itself gRPC waits a minute for the answer to a ping
 
@@ -47,3 +50,57 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch: 
             await channel.close()
             await server.stop(0)
         assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+class Recorder(Proxy):
+    """What passes in each direction of each connection."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(target)
+        self.passed: list[bytearray] = []
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: int | None) -> None:
+        self.passed.append(passed := bytearray())
+        try:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(CHUNK):
+                    passed += data
+                    writer.write(data)
+                    await writer.drain()
+        finally:
+            writer.close()
+
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, PING = 0, 6
+
+
+def frames(passed: bytearray) -> list[int]:
+    """Their types."""
+    found, left = [], memoryview(bytes(passed).removeprefix(PREFACE))
+    while len(left) >= 9:
+        found.append(left[3])
+        left = left[9 + int.from_bytes(left[:3], "big") :]
+    return found
+
+
+async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive() -> None:
+    """Each ping wakes both processes once more, and idle brokers have nothing else to do."""
+    server = GrpcServer("127.0.0.1:0")
+    server.add(methods.LOG, Echo())
+    link = Recorder(await server.start())
+    await link.start()
+    channel = GrpcChannel(link.address)
+    stream = channel.open(methods.Log["produce"])
+    try:
+        for number in range(50):
+            await stream.send(WithRecords(log_pb2.ProduceRequest(correlation_id=number)))
+            assert await stream.receive(PATIENCE_S) is not None
+            await asyncio.sleep(0.02)
+        kinds = [frames(passed) for passed in link.passed]  # a server that stops sends one
+    finally:
+        await channel.close()
+        await server.stop(0)
+        await link.close()
+    assert [passed.count(DATA) >= 50 for passed in kinds] == [True, True]
+    assert max(passed.count(PING) for passed in kinds) < 5, kinds
