@@ -69,14 +69,6 @@ class ErrorCode(IntEnum):
         return cls.UNKNOWN_SERVER_ERROR
 
 
-def error_code(number: int) -> ErrorCode:
-    """A code as it came off the wire; UNKNOWN_SERVER_ERROR for one that this version does not know."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-
-
 RETRIABLE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

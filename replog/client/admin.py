@@ -13,7 +13,7 @@ from replog.client.leadership import ElectionResult, ElectionType, PartitionReas
 from replog.client.log_dirs import LogDirDescription
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
-from replog.errors import ErrorCode, ReplogError, error_code
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.methods import Controller, Log, LogDirs, Method
 from replog.rpc.transport import Transport
@@ -300,7 +300,7 @@ class Admin:
         response = await self._metadata.fetch((topic,))
         found = next((known for known in response.topics if known.topic == topic), None)
         if found is None or found.error_code:
-            code = error_code(found.error_code) if found is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = ErrorCode(found.error_code) if found is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ReplogError(code, f"topic {topic!r} is not known; see the list of topics")
         partitions = (
             PartitionDescription(

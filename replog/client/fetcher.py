@@ -18,7 +18,7 @@ from replog.client.fetch_stream import Chunk, Fetch, FetchStream, PartitionState
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import list_offsets_once
 from replog.client.records import Record, decode_fetched
-from replog.errors import ErrorCode, ReplogError, error_code
+from replog.errors import ErrorCode, ReplogError
 from replog.log.batch import iterate_batches
 from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.v1 import log_pb2
@@ -141,7 +141,7 @@ class Fetcher:
     def answered(self, stream: FetchStream, state: PartitionState, answer: log_pb2.FetchPartitionResult) -> bool:
         if self.states.get(state.partition) is not state:
             return False  # seeked away, or no longer assigned
-        code = error_code(answer.error_code)
+        code = ErrorCode(answer.error_code)
         moved = code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.HasField("diverging_epoch")
         if answer.HasField("preferred_read_replica"):
             self._go_to(state, answer.preferred_read_replica)

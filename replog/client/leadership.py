@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from replog.errors import ErrorCode, ReplogError, error_code
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import TopicPartition
 
@@ -79,5 +79,5 @@ def _tp(result: Any) -> TopicPartition:
 
 
 def _error(result: Any) -> ReplogError | None:
-    code = error_code(result.error_code)
+    code = ErrorCode(result.error_code)
     return None if code is ErrorCode.NONE else ReplogError(code, result.error_message)

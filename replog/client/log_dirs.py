@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replog.errors import ErrorCode, ReplogError, error_code
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.topic import TopicPartition
 
@@ -34,7 +34,7 @@ def alter_request(moves: Mapping[TopicPartition, str]) -> pb.AlterReplicaLogDirs
 
 def alter_results(response: pb.AlterReplicaLogDirsResponse) -> dict[TopicPartition, ReplogError | None]:
     return {
-        TopicPartition(result.topic, result.partition): ReplogError(error_code(result.error_code), result.error_message)
+        TopicPartition(result.topic, result.partition): ReplogError(ErrorCode(result.error_code), result.error_message)
         if result.error_code
         else None
         for result in response.replicas
@@ -45,7 +45,7 @@ def descriptions(response: pb.DescribeLogDirsResponse) -> tuple[LogDirDescriptio
     return tuple(
         LogDirDescription(
             described.log_dir,
-            error_code(described.error_code),
+            ErrorCode(described.error_code),
             described.total_bytes,
             described.usable_bytes,
             tuple(

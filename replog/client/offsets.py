@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from replog.backoff import Backoff
 from replog.client.metadata import Leader, Metadata
-from replog.errors import ErrorCode, ReplogError, error_code
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Log, Method
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -151,7 +151,7 @@ async def _ask_once(
             for result in answer.partitions:
                 partition = TopicPartition(result.topic, result.partition)
                 if result.error_code:
-                    code = error_code(result.error_code)
+                    code = ErrorCode(result.error_code)
                     errors.append(ReplogError(code, f"{method.path.rpartition('/')[2]} of {partition} was refused"))
                 else:
                     results[partition] = result

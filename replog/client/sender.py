@@ -10,7 +10,7 @@ from replog.client.accumulator import Accumulator, Batch, DeliveryFailed, Partit
 from replog.client.idempotence import Identity, ProducerId
 from replog.client.metadata import Leader, Metadata
 from replog.client.produce_stream import ProduceStream
-from replog.errors import ErrorCode, ReplogError, error_code
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 
@@ -139,7 +139,7 @@ class Sender:
                     queue.sequences.known_by(stream)
                     queue.sequences.acknowledged = max(queue.sequences.acknowledged, batch.number)
                 continue
-            error = ReplogError(error_code(result.error_code), result.error_message or "refused")
+            error = ReplogError(ErrorCode(result.error_code), result.error_message or "refused")
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
                 queue.sequences.known_by(stream)
                 passing = passing or error
