@@ -1,7 +1,6 @@
 """The leader's side of replication on the wire: each follower's stream is its fetch session (§4, divergence 11)."""
 
 import asyncio
-from collections.abc import Callable
 
 from cluster.broker.outbox import Outbox
 from cluster.broker.replica_manager import ReplicaManager
@@ -122,9 +121,8 @@ def _wire_result(row: SessionRow) -> pb.ReplicaFetchPartitionResult:
 class ReplicaService:
     """The Replica service."""
 
-    def __init__(self, manager: ReplicaManager, offsets_for_leader_epoch: Callable[..., object]) -> None:
+    def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
-        self.offsets_for_leader_epoch = offsets_for_leader_epoch
 
     async def fetch(self, stream: ServerStream) -> None:
         outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]] = Outbox(stream, list, MAX_UNSENT_ANSWERS)

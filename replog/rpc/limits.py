@@ -46,7 +46,6 @@ LIMITS = {
     # a broker's, for the controller and for other brokers
     "Presence/AreYou": Limit(100, 64 * KIB),
     "Replica/Fetch": Limit(1000, 8 * MIB),
-    "Replica/OffsetsForLeaderEpoch": Limit(1000, 2 * MIB),
     # a broker's, for clients
     "Log/Produce": Limit(2000, 2 * MIB),
     "Log/ProduceOnce": Limit(500, 2 * MIB),

@@ -23,24 +23,23 @@ _sym_db = _symbol_database.Default()
 
 
 from replog.rpc.v1 import common_pb2 as replog_dot_v1_dot_common__pb2
-from replog.rpc.v1 import log_pb2 as replog_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17replog/v1/replica.proto\x12\treplog.v1\x1a\x16replog/v1/common.proto\x1a\x13replog/v1/log.proto\"\xe2\x01\n\x13ReplicaFetchRequest\x12\x12\n\nreplica_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x13\n\x0bmax_wait_ms\x18\x03 \x01(\x05\x12\x11\n\tmin_bytes\x18\x04 \x01(\x05\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\x12\x34\n\npartitions\x18\x06 \x03(\x0b\x32 .replog.v1.ReplicaFetchPartition\x12\x30\n\tforgotten\x18\x07 \x03(\x0b\x32\x1d.replog.v1.ForgottenPartition\"\xe5\x01\n\x15ReplicaFetchPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08topic_id\x18\x03 \x01(\x0c\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x03\x12\x1a\n\x12last_fetched_epoch\x18\x06 \x01(\x11\x12\x18\n\x10log_start_offset\x18\x07 \x01(\x03\x12\x1b\n\x13partition_max_bytes\x18\x08 \x01(\x05\x12\x11\n\tunflushed\x18\t \x01(\x03\"s\n\x14ReplicaFetchResponse\x12\x0e\n\x06pushed\x18\x01 \x01(\x08\x12:\n\npartitions\x18\x02 \x03(\x0b\x32&.replog.v1.ReplicaFetchPartitionResult\x12\x0f\n\x07records\x18\x0f \x01(\x0c\"\xbb\x02\n\x1bReplicaFetchPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12(\n\nerror_code\x18\x03 \x01(\x0e\x32\x14.replog.v1.ErrorCode\x12\x14\n\x0c\x66\x65tch_offset\x18\x04 \x01(\x03\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x07 \x01(\x12\x12\x16\n\x0elog_end_offset\x18\x08 \x01(\x12\x12\x32\n\x0f\x64iverging_epoch\x18\t \x01(\x0b\x32\x19.replog.v1.EpochEndOffset\x12\x14\n\x0crecords_size\x18\n \x01(\x05\x12\x10\n\x08topic_id\x18\x0b \x01(\x0c\x32\xc3\x01\n\x07Replica\x12L\n\x05\x46\x65tch\x12\x1e.replog.v1.ReplicaFetchRequest\x1a\x1f.replog.v1.ReplicaFetchResponse(\x01\x30\x01\x12j\n\x15OffsetsForLeaderEpoch\x12\'.replog.v1.OffsetsForLeaderEpochRequest\x1a(.replog.v1.OffsetsForLeaderEpochResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17replog/v1/replica.proto\x12\treplog.v1\x1a\x16replog/v1/common.proto\"\xe2\x01\n\x13ReplicaFetchRequest\x12\x12\n\nreplica_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x13\n\x0bmax_wait_ms\x18\x03 \x01(\x05\x12\x11\n\tmin_bytes\x18\x04 \x01(\x05\x12\x11\n\tmax_bytes\x18\x05 \x01(\x05\x12\x34\n\npartitions\x18\x06 \x03(\x0b\x32 .replog.v1.ReplicaFetchPartition\x12\x30\n\tforgotten\x18\x07 \x03(\x0b\x32\x1d.replog.v1.ForgottenPartition\"\xe5\x01\n\x15ReplicaFetchPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08topic_id\x18\x03 \x01(\x0c\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x05\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x03\x12\x1a\n\x12last_fetched_epoch\x18\x06 \x01(\x11\x12\x18\n\x10log_start_offset\x18\x07 \x01(\x03\x12\x1b\n\x13partition_max_bytes\x18\x08 \x01(\x05\x12\x11\n\tunflushed\x18\t \x01(\x03\"s\n\x14ReplicaFetchResponse\x12\x0e\n\x06pushed\x18\x01 \x01(\x08\x12:\n\npartitions\x18\x02 \x03(\x0b\x32&.replog.v1.ReplicaFetchPartitionResult\x12\x0f\n\x07records\x18\x0f \x01(\x0c\"\xbb\x02\n\x1bReplicaFetchPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12(\n\nerror_code\x18\x03 \x01(\x0e\x32\x14.replog.v1.ErrorCode\x12\x14\n\x0c\x66\x65tch_offset\x18\x04 \x01(\x03\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x07 \x01(\x12\x12\x16\n\x0elog_end_offset\x18\x08 \x01(\x12\x12\x32\n\x0f\x64iverging_epoch\x18\t \x01(\x0b\x32\x19.replog.v1.EpochEndOffset\x12\x14\n\x0crecords_size\x18\n \x01(\x05\x12\x10\n\x08topic_id\x18\x0b \x01(\x0c\x32W\n\x07Replica\x12L\n\x05\x46\x65tch\x12\x1e.replog.v1.ReplicaFetchRequest\x1a\x1f.replog.v1.ReplicaFetchResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'replog.v1.replica_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REPLICAFETCHREQUEST']._serialized_start=84
-  _globals['_REPLICAFETCHREQUEST']._serialized_end=310
-  _globals['_REPLICAFETCHPARTITION']._serialized_start=313
-  _globals['_REPLICAFETCHPARTITION']._serialized_end=542
-  _globals['_REPLICAFETCHRESPONSE']._serialized_start=544
-  _globals['_REPLICAFETCHRESPONSE']._serialized_end=659
-  _globals['_REPLICAFETCHPARTITIONRESULT']._serialized_start=662
-  _globals['_REPLICAFETCHPARTITIONRESULT']._serialized_end=977
-  _globals['_REPLICA']._serialized_start=980
-  _globals['_REPLICA']._serialized_end=1175
+  _globals['_REPLICAFETCHREQUEST']._serialized_start=63
+  _globals['_REPLICAFETCHREQUEST']._serialized_end=289
+  _globals['_REPLICAFETCHPARTITION']._serialized_start=292
+  _globals['_REPLICAFETCHPARTITION']._serialized_end=521
+  _globals['_REPLICAFETCHRESPONSE']._serialized_start=523
+  _globals['_REPLICAFETCHRESPONSE']._serialized_end=638
+  _globals['_REPLICAFETCHPARTITIONRESULT']._serialized_start=641
+  _globals['_REPLICAFETCHPARTITIONRESULT']._serialized_end=956
+  _globals['_REPLICA']._serialized_start=958
+  _globals['_REPLICA']._serialized_end=1045
 # @@protoc_insertion_point(module_scope)

@@ -80,4 +80,4 @@ def test_methods_are_named_after_their_rpcs() -> None:
     assert produce.server_streaming
     assert methods.Controller["watch_metadata"].server_streaming
     assert not methods.Controller["watch_metadata"].client_streaming
-    assert set(methods.Replica) == {"fetch", "offsets_for_leader_epoch"}
+    assert set(methods.Replica) == {"fetch"}
