@@ -160,27 +160,6 @@ class LeaderEpochCache:
     def latest(self) -> EpochEntry | None:
         return self._entries[-1] if self._entries else None
 
-    def earliest(self) -> EpochEntry | None:
-        return self._entries[0] if self._entries else None
-
-    def previous(self, epoch: int) -> int | None:
-        """The greatest epoch below `epoch` (EP-8)."""
-        slot = bisect_left(self._entries, epoch, key=_epoch) - 1
-        return self._entries[slot][0] if slot >= 0 else None
-
-    def next(self, epoch: int) -> int | None:
-        """The smallest epoch above `epoch` (EP-8)."""
-        slot = bisect_right(self._entries, epoch, key=_epoch)
-        return self._entries[slot][0] if slot < len(self._entries) else None
-
-    def entries_in_range(self, start: int, end: int) -> tuple[EpochEntry, ...]:
-        """What the cache would be after cutting it to [start, end) (EP-8)."""
-        entries = [entry for entry in self._entries if end < 0 or entry[1] < end]
-        slot = bisect_right(entries, start, key=_start) - 1
-        if start >= 0 and slot >= 0:
-            entries[: slot + 1] = [(entries[slot][0], start)]
-        return tuple(entries)
-
 
 def save_all(caches: Iterable[LeaderEpochCache], fd: int) -> dict[LeaderEpochCache, ReplogError]:
     """`save` each, together: they are on the file system of `fd`. Those that could not be saved, and why."""

@@ -64,13 +64,6 @@ class Purgatory(Generic[K]):
             raise ExceptionGroup("delayed operations failed", errors)
         return count
 
-    def cancel_for_key(self, key: K) -> list[DelayedOperation[K]]:
-        """Take out the operations of a key that disappears, uncompleted and with their timers stopped (PG-12)."""
-        operations = list(self._watchers.get(key, ()))
-        for operation in operations:
-            self._forget(operation)
-        return operations
-
     def expire(self, now_ms: int) -> int:
         """Complete every operation whose deadline has come and return how many (PG-3).
 

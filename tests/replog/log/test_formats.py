@@ -155,7 +155,7 @@ def test_batches_of_another_encoder_are_read(
 @settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.integers(0, 30), st.integers(1, 9)), st.integers(-1, 40), st.integers(0, 300))
 def test_epochs_are_read_back_and_searched_right(epochs: dict[int, int], epoch: int, offset: int) -> None:
-    """EP-1, EP-6, EP-7, EP-8."""
+    """EP-1, EP-6, EP-7."""
     entries, start = [], 0
     for known in sorted(epochs):
         start += epochs[known]
@@ -177,8 +177,6 @@ def test_epochs_are_read_back_and_searched_right(epochs: dict[int, int], epoch: 
         )
     assert cache.end_offset_for(epoch, end) == expected
     assert cache.epoch_for_offset(offset) == max((known for known, start in entries if start <= offset), default=None)
-    assert cache.previous(epoch) == max((known for known, _ in entries if known < epoch), default=None)
-    assert cache.next(epoch) == min((known for known, _ in entries if known > epoch), default=None)
 
 
 def number(bits: int) -> st.SearchStrategy[int]:

@@ -282,20 +282,6 @@ def test_one_failing_operation_does_not_keep_the_others_from_completing(how: str
     assert (purgatory.check(["key"]), purgatory.size, purgatory.delayed) == (0, 0, 0)
 
 
-def test_the_operations_of_a_key_that_disappears_are_handed_back() -> None:
-    """PG-12."""
-    purgatory: Purgatory[str] = Purgatory()
-    waiting, done = Waits(), Waits()
-    for operation in (waiting, done):
-        purgatory.complete_or_watch(operation, ["gone", "other"], 0)
-    done.ready = True
-    purgatory.check(["other"])
-    assert purgatory.cancel_for_key("gone") == [waiting]
-    assert not waiting.completed
-    assert (purgatory.delayed, purgatory.expire(1000)) == (0, 0)
-    assert purgatory.cancel_for_key("gone") == []
-
-
 def test_an_operation_under_a_key_named_twice_is_watched_once() -> None:
     purgatory: Purgatory[str] = Purgatory()
     purgatory.complete_or_watch(Waits(), ["key", "key"], 0)
