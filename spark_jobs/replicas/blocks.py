@@ -221,7 +221,7 @@ class _Sound:
         require(bases.min() >= 0 and bases.max() < MAX_BASE_OFFSET)
         self._expected = int(lasts[-1]) + 1
         self._check_offsets(ends - sizes, bases, lasts)
-        self._check_times(headers["max_timestamp"].astype(np.int64), lasts)
+        self._check_times(headers["max_timestamp"].astype(np.int64), bases, lasts)
         self._check_digests(digests, lasts)
         check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
         self._sums.add(bases, lasts, sizes, digests)
@@ -229,7 +229,7 @@ class _Sound:
     def _check_offsets(self, positions: Array, bases: Array, lasts: Array) -> None:
         """An entry is a batch's position and last offset, or those of the first and last batch of an append (SG-2)."""
         index = self._indexes[INDEX_SUFFIX]
-        index.find(lasts)
+        index.find(lasts, lasts)
         entries = index.until_position(int(positions[-1]))
         at = np.searchsorted(positions, entries["position"])
         require((positions[at] == entries["position"]).all() and (lasts[at] <= entries["offset"]).all())
@@ -237,16 +237,17 @@ class _Sound:
         require((before[:-1] < bases[at]).all())
         self._appended = before[-1]
 
-    def _check_times(self, timestamps: Array, lasts: Array) -> None:
+    def _check_times(self, timestamps: Array, bases: Array, lasts: Array) -> None:
         greatest = np.maximum(np.maximum.accumulate(timestamps), self._max_timestamp)
         self._max_timestamp = int(greatest[-1])
-        entries, at = self._indexes[TIME_INDEX_SUFFIX].find(lasts)
+        exact = lasts <= self._indexes[DIGEST_SUFFIX].last_offset
+        entries, at = self._indexes[TIME_INDEX_SUFFIX].find(np.where(exact, lasts, bases), lasts)
         require((timestamps[at] == entries["timestamp"]).all() and (greatest[at] == entries["timestamp"]).all())
 
     def _check_digests(self, digests: Array, lasts: Array) -> None:
         sums = np.cumsum(digests) + self._digest
         self._digest = sums[-1]
-        entries, at = self._indexes[DIGEST_SUFFIX].find(lasts)
+        entries, at = self._indexes[DIGEST_SUFFIX].find(lasts, lasts)
         require((sums[at] == entries["digest"]).all())
 
 

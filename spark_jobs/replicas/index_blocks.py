@@ -78,6 +78,7 @@ class _Sound:
         self._times = indexes[TIME_INDEX_SUFFIX].entries
         self._digests = indexes[DIGEST_SUFFIX].entries
         self._has_digests = indexes[DIGEST_SUFFIX].present
+        self._exact_to = indexes[DIGEST_SUFFIX].last_offset
         self._checkpoint = EpochCheckpoint()
         self._end = segment.base  # the offset after the last batch
 
@@ -87,8 +88,8 @@ class _Sound:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._checkpoint = segment.epochs()
             log = LogFile(file, HEADER_SIZE)
-            ends, timestamps = self._read_entries(file)
-            self._check_times(log, timestamps)
+            ends, firsts, timestamps = self._read_entries(file)
+            self._check_times(log, firsts, timestamps)
             self._check_digests(log)
             points = [*self._first(log), *self._tail(log)]
             for cut in cells.cuts:
@@ -99,9 +100,9 @@ class _Sound:
             blocks += _hashed(cells, segment.base, self._digests["offset"], self._digests["digest"])
         return [*blocks, *points]
 
-    def _read_entries(self, file: SegmentFile) -> tuple[Array, Array]:
-        """Where the batches of the offset entries end, and their greatest timestamps."""
-        ends, timestamps = [], []
+    def _read_entries(self, file: SegmentFile) -> tuple[Array, Array, Array]:
+        """Where the batches of the offset entries end, their first offsets and their greatest timestamps."""
+        ends, firsts, timestamps = [], [], []
         before = np.concatenate([[self._segment.base - 1], self._offsets["offset"]])
         for start in range(0, len(self._offsets), MAX_HEADERS):
             entries = self._offsets[start : start + MAX_HEADERS]
@@ -115,16 +116,18 @@ class _Sound:
             require((end <= file.size).all())
             check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
             ends.append(end)
+            firsts.append(bases)
             timestamps.append(headers["max_timestamp"].astype(np.int64))
         empty = np.empty(0, np.int64)
-        return np.concatenate([empty, *ends]), np.concatenate([empty, *timestamps])
+        return np.concatenate([empty, *ends]), np.concatenate([empty, *firsts]), np.concatenate([empty, *timestamps])
 
-    def _check_times(self, log: LogFile, timestamps: Array) -> None:
-        """Each is the greatest timestamp of the batch that ends there; nearly all lie beside offset entries."""
+    def _check_times(self, log: LogFile, firsts: Array, timestamps: Array) -> None:
+        """Each is the greatest timestamp of its batch; nearly all are of batches that have offset entries."""
         offsets, wanted = self._offsets["offset"], self._times["offset"]
+        lowest = np.where(offsets <= self._exact_to, offsets, firsts)  # that the entry for a batch may have
         at = np.searchsorted(offsets, wanted)
         beside = at < len(offsets)
-        beside[beside] = offsets[at[beside]] == wanted[beside]
+        beside[beside] = lowest[at[beside]] <= wanted[beside]
         require((timestamps[at[beside]] == self._times["timestamp"][beside]).all())
         strays = self._times[~beside].tolist()
         require(len(strays) <= MAX_STRAYS)

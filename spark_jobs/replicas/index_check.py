@@ -4,7 +4,7 @@ A point says how much log, and which digest, a replica has up to and including a
 batches agree on the difference between any two points that they share, whatever their segments and log starts are.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
@@ -13,10 +13,11 @@ from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.index_rules import ends_batch, times_batch
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import BIT_ROT, GAP, Fault, capped
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
-from spark_jobs.replicas.index_files import Rows, ends_with, lie, read_indexes
+from spark_jobs.replicas.index_files import Rows, lie, read_indexes
 from spark_jobs.replicas.scan import Damage, LogFile, gap_behind, open_log
 from spark_jobs.replicas.segment_check import EpochCheck
 
@@ -132,18 +133,23 @@ class _IndexCheck:
         while header.last_offset < offset and at + header.size < end:
             at += header.size
             header = log.header(at)
-        _require_end(header, offset, self._segment)
+        self._require_end(header, offset)
         return at, header
 
-    def _batch_ending(self, log: LogFile, offset: int) -> BatchHeader:
-        """The batch at `_near`, which ends with `offset`; CorruptRecord if there is none.
+    def _require_end(self, header: BatchHeader, offset: int) -> None:
+        _require(header, ends_batch(header, offset, self._segment.cleaned_to))
+
+    def _batch_reaching(self, log: LogFile, offset: int) -> BatchHeader:
+        """The batch at `_near`, the first that ends with `offset` or behind it; CorruptRecord if there is none.
 
         To be asked of one offset after the other, from `_near` 0 on: no batch is looked at twice.
         """
-        self._near = max(self._near, self._floor(offset)[1])
+        start = self._ceiling(offset)
+        if log.header(start).base_offset > offset:
+            _, start = self._floor(offset)
+        self._near = max(self._near, start)
         while (header := log.header(self._near)).last_offset < offset:
             self._near += header.size
-        _require_end(header, offset, self._segment)
         return header
 
     def _chain_breaks_at(self, log: LogFile, position: int) -> bool:
@@ -167,9 +173,11 @@ class _IndexCheck:
         self._near = 0
         for number, (slot, timestamp, offset) in enumerate(entries.rows):
             if number % MAX_HEADERS == 0:
-                log.expect([self._floor(row[2])[1] for row in entries.rows[number : number + MAX_HEADERS]])
+                log.expect([self._ceiling(row[2]) for row in entries.rows[number : number + MAX_HEADERS]])
             try:
-                header = self._batch_ending(log, offset)
+                header = self._batch_reaching(log, offset)
+                exact = offset <= self._indexes.exact_to
+                _require(header, times_batch(header, offset, self._segment.cleaned_to, exact=exact))
                 if header.max_timestamp != timestamp:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
@@ -187,7 +195,7 @@ class _IndexCheck:
         self._near = 0
         for slot, offset, digest in entries.rows:
             try:
-                self._batch_ending(log, offset)
+                self._require_end(self._batch_reaching(log, offset), offset)
             except CorruptRecord as error:
                 lies |= {slot} & entries.disordered.keys()
                 yield lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: {error.message}")
@@ -209,6 +217,11 @@ class _IndexCheck:
         """Where to look for the batch that ends with `offset`: offset and position of the last sound entry up to it."""
         slot = bisect_right(self._sound, offset, key=_offset) - 1
         return self._sound[slot][1:] if slot >= 0 else (self._segment.base - 1, 0)
+
+    def _ceiling(self, offset: int) -> int:
+        """Position of the first sound entry for `offset` or more, whose batch most often has it; else of the last."""
+        slot = bisect_left(self._sound, offset, key=_offset)
+        return self._sound[slot][2] if slot < len(self._sound) else self._floor(offset)[1]
 
     def _tail(self, log: LogFile) -> Iterator[Point | Fault]:
         """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
@@ -261,8 +274,8 @@ class _IndexCheck:
             yield Point(DIGEST, -1, last, position, self._whole_digest(digest))
 
 
-def _require_end(header: BatchHeader, offset: int, segment: Segment) -> None:
-    if not ends_with(header, offset, segment):
+def _require(header: BatchHeader, fits: bool) -> None:
+    if not fits:
         raise CorruptRecord(f"the batch there has offsets {header.base_offset} to {header.last_offset}")
 
 

@@ -8,7 +8,6 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple, overload
 
-from replog.log.batch import BatchHeader
 from replog.log.errors import CorruptRecord
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
@@ -87,6 +86,11 @@ class Indexes(NamedTuple):
         for entries in self:
             yield from entries.faults
 
+    @property
+    def exact_to(self) -> int:
+        """Up to this offset the entries are as replog writes them (`index_rules`); -1 if there are no digests."""
+        return self.digests.rows[-1][1] if self.digests.rows else -1
+
     def from_offset(self, slot: int, offset: int) -> list[int]:
         """How many entries each index has before entry `slot` of the offset index, whose batch begins with `offset`."""
         return [
@@ -154,11 +158,6 @@ def _follows(suffix: str, before: tuple[int, int] | None, entry: tuple[int, int]
 def lie(suffix: str, slot: int, offset: int, detail: str) -> Fault:
     """An entry for `offset` that cannot be right."""
     return Fault(INDEX_LIE, suffix, slot * LAYOUTS[suffix].size, offset, offset, -1, f"entry {slot}: {detail}")
-
-
-def ends_with(header: BatchHeader, offset: int, segment: Segment) -> bool:
-    """Whether an index may call `offset` the batch's last: Kafka's cleaner calls that of the last kept record so."""
-    return offset == header.last_offset or header.base_offset <= offset < min(header.last_offset, segment.cleaned_to)
 
 
 def read_index_file(segment: Segment, suffix: str) -> bytes | None:

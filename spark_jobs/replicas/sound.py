@@ -79,6 +79,11 @@ class SoundIndex:
         self.entries["offset"] += segment.base
         self._check_order(suffix, segment.base)
 
+    @property
+    def last_offset(self) -> int:
+        """Of the last entry; -1 if there is none."""
+        return int(self.entries["offset"][-1]) if len(self.entries) else -1
+
     def _check_order(self, suffix: str, base: int) -> None:
         offsets = self.entries["offset"]
         require((offsets >= base).all() and (offsets[1:] >= offsets[:-1]).all())
@@ -87,14 +92,17 @@ class SoundIndex:
             require((self.entries[name][1:] > self.entries[name][:-1]).all())
         require(suffix != INDEX_SUFFIX or (self.entries["position"] >= 0).all())
 
-    def find(self, lasts: Array) -> tuple[Array, Array]:
-        """The next entries, up to the last of these batches, and which batch each of them is of."""
+    def find(self, firsts: Array, lasts: Array) -> tuple[Array, Array]:
+        """The next entries, up to the last of these batches, and which batch each of them is of.
+
+        An entry for a batch has an offset from its first to its last, as they are given.
+        """
         offsets = self.entries["offset"]
         until = int(np.searchsorted(offsets, lasts[-1], "right"))
         found = self.entries[self.seen : until]
         self.seen = until
         at = np.searchsorted(lasts, found["offset"])
-        require((lasts[at] == found["offset"]).all())
+        require((firsts[at] <= found["offset"]).all())
         return found, at
 
     def until_position(self, position: int) -> Array:

@@ -7,10 +7,11 @@ from operator import itemgetter
 from replog.log.batch import BatchHeader
 from replog.log.digest import add_digests, batch_digest
 from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.index_rules import ends_batch, times_batch
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import MAX_FAULTS, Fault
 from spark_jobs.replicas.files import Segment
-from spark_jobs.replicas.index_files import LAYOUTS, Indexes, ends_with, lie
+from spark_jobs.replicas.index_files import LAYOUTS, Indexes, lie
 
 _first = itemgetter(1)
 _second = itemgetter(2)
@@ -21,7 +22,8 @@ class Ticks:
 
     def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
-        self._segment = segment
+        self._cleaned_to = segment.cleaned_to
+        self._exact_to = indexes.exact_to
         self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
         self._next = [0, 0, 0]
         self._met = 0  # entries of the offset index before this have been looked at, if not skipped
@@ -135,7 +137,7 @@ class Ticks:
         if self._open is not None and header.last_offset >= self._open[1]:
             slot, offset, indexed = self._open
             self._open = None
-            if not ends_with(header, offset, self._segment):
+            if not ends_batch(header, offset, self._cleaned_to):
                 detail = (
                     f"{offset} → {indexed}: the batch there has offsets {header.base_offset} to {header.last_offset}"
                 )
@@ -148,8 +150,10 @@ class Ticks:
             slot, timestamp, offset = rows[self._next[1]]
             self._next[1] += 1
             self._time_known = True
-            if not ends_with(header, offset, self._segment):
-                yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: no batch ends there")
+            exact = offset <= self._exact_to
+            if not times_batch(header, offset, self._cleaned_to, exact=exact):
+                missing = "no batch ends there" if exact else "no batch has that offset"
+                yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: {missing}")
             elif timestamp != header.max_timestamp or timestamp < self._max_timestamp:
                 detail = (
                     f"{timestamp} → {offset}: the batch's greatest timestamp is {header.max_timestamp}, "

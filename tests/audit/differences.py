@@ -6,7 +6,7 @@ from dataclasses import replace
 from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
 from tests.audit.cases import Case, Held, Impossible, Step
 from tests.audit.history import CODECS, NOW, entry
-from tests.audit.replica_files import index_per_append, logs
+from tests.audit.replica_files import index_per_append, logs, name_records
 
 
 def lag(case: Case, held: Held, rng: random.Random) -> None:
@@ -122,12 +122,17 @@ def empty_active_segment(case: Case, held: Held, rng: random.Random) -> None:
 
 
 def as_kafka(case: Case, held: Held, rng: random.Random) -> None:
-    """No digest indexes; index entries are per append, and depend on what each fetch brought (SG-2)."""
+    """No digest indexes; index entries are per append, and depend on what each fetch brought (SG-2); those of the time
+    index may have any offset of a batch."""
     for path in held.directory.glob("*.digest"):
         path.unlink()
     if rng.random() < 0.7:
         for path in logs(held.directory):
             index_per_append(path, held.settings["index_interval_bytes"], rng)
+    of_replica = random.Random(f"{case.seed}-{held.replica}")
+    if of_replica.random() < 0.5:
+        for path in logs(held.directory):
+            name_records(path, of_replica)
 
 
 def _remove(held: Held, suffix: str, rng: random.Random) -> None:

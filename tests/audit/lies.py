@@ -118,9 +118,18 @@ def lying_time_offset(case: Case, held: Held, rng: random.Random) -> None:
     path, entries, slot = _index(case, held, ".timeindex", rng)
     timestamp, relative = entries[slot]
     base, said = int(path.stem), relative + rng.randint(-3, 3)
-    if said < 0 or said == relative:
+    if said < 0 or said == relative or _is_so(held, path, timestamp, base + said):
         raise Impossible
     _lie(case, held, "time index: offset", (base + said, base + said), path, slot, (timestamp, said))
+
+
+def _is_so(held: Held, path: Path, timestamp: int, offset: int) -> bool:
+    """Whether an entry of a time index may say so: any record of the batch may be named where there are no digests."""
+    of = [place.header for place in held.batches if place.path.with_suffix(".timeindex") == path]
+    batch = next((one for one in of if one.base_offset <= offset <= one.last_offset), None)
+    digests = path.with_suffix(".digest")
+    exact = digests.is_file() and offset <= int(path.stem) + max((end for end, _ in index_entries(digests)), default=-1)
+    return batch is not None and batch.max_timestamp == timestamp and (not exact or offset == batch.last_offset)
 
 
 def lying_digest(case: Case, held: Held, rng: random.Random) -> None:

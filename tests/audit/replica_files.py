@@ -148,6 +148,14 @@ def index_per_append(path: Path, interval: int, rng: random.Random) -> None:
     path.with_suffix(".timeindex").write_bytes(times)
 
 
+def name_records(log: Path, rng: random.Random) -> None:
+    """Give each entry of a time index the offset of a record of its batch, as leaders of Kafka 3.3 do, not the last."""
+    path, base = log.with_suffix(".timeindex"), int(log.stem)
+    firsts = {header.last_offset - base: header.base_offset - base for _, header in iterate_batches(log.read_bytes())}
+    for slot, (timestamp, offset) in enumerate(index_entries(path)):
+        set_index_entry(path, slot, (timestamp, rng.randint(firsts[offset], offset)))
+
+
 def index_entries(path: Path) -> list[tuple[int, ...]]:
     """The raw entries of an index file, by its suffix."""
     layout = {".index": ">ii", ".timeindex": ">qi", ".digest": ">IQ"}[path.suffix]

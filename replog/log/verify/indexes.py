@@ -11,6 +11,7 @@ from pathlib import Path
 from replog.log.batch import BatchHeader
 from replog.log.digest import MODULUS_MASK, add_digests, batch_digest
 from replog.log.index import DigestIndex, OffsetIndex, TimeIndex
+from replog.log.index_rules import ends_batch, times_batch
 from replog.log.offsets import NO_TIMESTAMP
 from replog.log.verify.findings import Finding, Kind
 from replog.log.verify.index_file import Entry, Fields, IndexCheck, told
@@ -22,11 +23,11 @@ class OffsetIndexCheck(IndexCheck):
     With `exact`, as we write them, it is the one at p.
     """
 
-    def __init__(self, path: Path, fd: int | None, base: int, *, compacted: bool, exact: bool) -> None:
+    def __init__(self, path: Path, fd: int | None, base: int, *, cleaned_to: int, exact: bool) -> None:
         super().__init__(path, fd, OffsetIndex.layout)
         self._base = base
         self.indexed = False  # the batch seen last has an entry of its own
-        self._compacted = compacted
+        self._cleaned_to = cleaned_to
         self._exact = exact
         self._last_offset = base - 1
         self._pending: deque[Entry] = deque()  # a batch is at their position; the one with their offset is to come
@@ -53,7 +54,7 @@ class OffsetIndexCheck(IndexCheck):
             entry = self._pending.popleft()
             offset = entry.fields[0] + self._base
             self.indexed = (offset, entry.fields[1]) == (header.last_offset, position)
-            if offset != header.last_offset and not (self._compacted and offset >= header.base_offset):
+            if not ends_batch(header, offset, self._cleaned_to):
                 found = f"{told(entry)}: no batch ends with offset {offset}"
                 yield Kind.INDEX_ENTRY.at(self.path, found, position=entry.position, offset=offset)
         self._last_offset = header.last_offset
@@ -85,12 +86,16 @@ class OffsetIndexCheck(IndexCheck):
 
 
 class TimeIndexCheck(IndexCheck):
-    """⟨t, o⟩: the batch that ends with o has the timestamp t, and none up to there has a greater one."""
+    """⟨t, o⟩: the batch with o has the timestamp t, and none up to there has a greater one.
 
-    def __init__(self, path: Path, fd: int | None, base: int, *, compacted: bool) -> None:
+    With `exact`, as we write them, it ends with o.
+    """
+
+    def __init__(self, path: Path, fd: int | None, base: int, *, cleaned_to: int, exact: bool) -> None:
         super().__init__(path, fd, TimeIndex.layout)
         self._base = base
-        self._compacted = compacted
+        self._cleaned_to = cleaned_to
+        self._exact = exact
         self._greatest = (NO_TIMESTAMP, base)  # with the last offset of the first batch that has it
         self._latest = (NO_TIMESTAMP, base)  # entry
 
@@ -105,8 +110,8 @@ class TimeIndexCheck(IndexCheck):
         while self._next is not None and self._next.fields[1] + self._base <= header.last_offset:
             timestamp, offset = self._latest = self._next.fields[0], self._next.fields[1] + self._base
             wrong = None
-            if offset != header.last_offset and not (self._compacted and offset >= header.base_offset):
-                wrong = f"no batch ends with offset {offset}"
+            if not times_batch(header, offset, self._cleaned_to, exact=self._exact):
+                wrong = f"no batch {'ends with' if self._exact else 'has'} offset {offset}"
             elif timestamp != header.max_timestamp:
                 wrong = f"the greatest timestamp of that batch is {header.max_timestamp}"
             elif timestamp < self._greatest[0]:

@@ -22,6 +22,7 @@ from replog.log.verify.indexes import DigestCheck, OffsetIndexCheck, TimeIndexCh
 from replog.log.verify.log_walk import Batch, Break, LogWalk, open_readonly
 from replog.log.verify.records import check_records
 from replog.log.verify.transactions import Producers, TransactionIndexCheck, check_control
+from replog.properties import MAX_LONG
 
 
 @dataclass
@@ -77,12 +78,14 @@ class _SegmentCheck:
 
         self._base, self._next_base, self._progress = base, next_base, progress
         compacted = progress.continuity.compacted
+        cleaned_to = MAX_LONG if compacted else 0
         digest = fd(DIGEST_SUFFIX)
+        exact = digest is not None
         self._digests = DigestCheck(path(DIGEST_SUFFIX), digest, base) if digest is not None else None
-        self._offsets = OffsetIndexCheck(
-            path(INDEX_SUFFIX), fd(INDEX_SUFFIX), base, compacted=compacted, exact=digest is not None
+        self._offsets = OffsetIndexCheck(path(INDEX_SUFFIX), fd(INDEX_SUFFIX), base, cleaned_to=cleaned_to, exact=exact)
+        self._times = TimeIndexCheck(
+            path(TIME_INDEX_SUFFIX), fd(TIME_INDEX_SUFFIX), base, cleaned_to=cleaned_to, exact=exact
         )
-        self._times = TimeIndexCheck(path(TIME_INDEX_SUFFIX), fd(TIME_INDEX_SUFFIX), base, compacted=compacted)
         self._transactions = TransactionIndexCheck(
             path(TRANSACTION_INDEX_SUFFIX),
             fd(TRANSACTION_INDEX_SUFFIX),

@@ -49,6 +49,21 @@ def test_entries_per_append_as_older_kafka_writes_them_are_sound(segment: Segmen
     assert faults(segment) == []
 
 
+def test_a_time_entry_may_name_any_record_of_its_batch_where_kafka_wrote_it(segment: Segment) -> None:
+    """As leaders of Kafka 3.3 do. With digests beside it the segment is ours, and its entries have a batch's last."""
+    times = path_of(segment, ".timeindex")
+    layout = struct.Struct(">qi")
+    timestamp, last = layout.unpack_from(times.read_bytes())
+    first, *_ = next(one for one in batches(segment) if one[1] == segment.base + last)
+    assert first < segment.base + last
+    overwrite(times, 0, layout.pack(timestamp, first - segment.base))
+    assert [(fault.file, fault.first) for fault in faults(segment)] == [(".timeindex", first)] * 2
+    path_of(segment, ".digest").unlink()
+    assert faults(segment) == []
+    overwrite(times, 0, layout.pack(timestamp, first - 1 - segment.base))  # of the batch before
+    assert [(fault.file, fault.first) for fault in faults(segment)] == [(".timeindex", first - 1)] * 2
+
+
 def test_unused_slots_of_a_preallocated_index_are_no_entries(segment: Segment) -> None:
     _, offset, position = batches(segment)[3]
     write_index(segment, [(offset, position)], rest=bytes(800))  # S-W-I8

@@ -30,6 +30,7 @@ from spark_jobs.replicas.index_check import Point
 from spark_jobs.replicas.parts import check_part, parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
+from tests.audit.replica_files import name_records
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.compaction.compacting import clean
 
@@ -73,7 +74,7 @@ def build(root: Path, chance: random.Random, *, compacted: bool) -> Path:
 
 
 def _index_appends(log: Path, chance: random.Random) -> None:
-    """SG-2: the last offset of an append of several batches, with the position of its first."""
+    """SG-2: the last offset of an append of several batches, with the position of its first. Times name any record."""
     batches, base = _batches(log), int(log.stem)
     entries, first = b"", 1
     while first + 3 < len(batches):
@@ -83,6 +84,7 @@ def _index_appends(log: Path, chance: random.Random) -> None:
     log.with_suffix(".index").write_bytes(entries)
     if chance.random() < 0.5:
         log.with_suffix(".digest").unlink()
+        name_records(log, chance)
 
 
 def _batches(log: Path) -> list[tuple[int, BatchHeader]]:

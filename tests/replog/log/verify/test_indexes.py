@@ -41,7 +41,7 @@ def test_a_wrong_offset_entry(
     ("what", "position", "content", "expected"),
     [
         ("not the timestamp of its batch", 0, struct.pack(">q", 30_002), ("INDEX_ENTRY", TIMES, 0, 23)),
-        ("not the last offset of a batch", 20, struct.pack(">i", 4), ("INDEX_ENTRY", TIMES, 12, 26)),
+        ("a record of the batch before", 20, struct.pack(">i", 3), ("INDEX_ENTRY", TIMES, 12, 25)),
         ("timestamps go back", 12, struct.pack(">q", 5), ("INDEX_ORDER", TIMES, 12, None)),
         ("offsets go back", 20, struct.pack(">i", 0), ("INDEX_ORDER", TIMES, 12, None)),
         ("beyond the end", 44, struct.pack(">i", 99), ("INDEX_BEYOND", TIMES, 36, None)),
@@ -54,6 +54,14 @@ def test_a_wrong_time_entry(
     patch(file(flights, 22, "timeindex"), position, content)
     (flights / DIGESTS).unlink()
     assert faults(data) == [expected], findings_in(data)
+
+
+def test_a_time_entry_may_name_a_record_of_its_batch_where_kafka_wrote_it(data: Path, flights: Path) -> None:
+    """Leaders of Kafka 3.3 do; we name the last."""
+    patch(file(flights, 22, "timeindex"), 20, struct.pack(">i", 4))
+    assert ("INDEX_ENTRY", TIMES, 12, 26) in faults(data)
+    (flights / DIGESTS).unlink()
+    assert faults(data) == []
 
 
 def test_an_earlier_batch_with_a_greater_timestamp(data: Path, flights: Path) -> None:
