@@ -1,4 +1,4 @@
-"""The README's first five minutes, run as they stand."""
+"""The README's first five minutes, and what continues them in docs/, run as they stand."""
 
 import os
 import re
@@ -13,25 +13,33 @@ from tests.docs.tree import ROOT
 TOUR = "/tmp/replog-tour"
 
 
-def tour() -> str:
-    """One shell script of every command and every piece of Python in the section."""
-    text = (ROOT / "README.md").read_text()
-    section = text.partition("## The first five minutes\n")[2].partition("\n## ")[0]
-    script = ["set -euo pipefail"]
-    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S):
+def blocks(path: str, section: str = "") -> list[str]:
+    """Shell lines: every command and every piece of Python in a document, or in one section of it."""
+    text = (ROOT / path).read_text()
+    if section:
+        text = text.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    lines: list[str] = []
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
         if language == "python":
-            script.append(f"python - <<'END'\n{block}END")
+            lines.append(f"python - <<'END'\n{block}END")
         else:
-            script += re.findall(r"^\$ (.*)", block, re.M)
-    return "\n".join(script)
+            lines += re.findall(r"^\$ (.*)", block, re.M)
+    return lines
+
+
+def tour() -> str:
+    """One shell script: the README's, then the examples of clients and operations on the same cluster."""
+    lines = ["set -euo pipefail", *blocks("README.md", "The first five minutes")]
+    lines += ["replog cluster up", *blocks("docs/clients.md"), *blocks("docs/operations.md")]
+    return "\n".join(lines)
 
 
 @pytest.mark.processes
 @pytest.mark.spark
 def test_the_first_five_minutes_work(tmp_path: Path):
     script = tour()
-    assert script.count("replog ") >= 10
-    assert "python -" in script
+    assert script.count("replog ") >= 30
+    assert script.count("python -") == 2
     environment = {key: value for key, value in os.environ.items() if not key.startswith("REPLOG_")}
     directory = tmp_path / "cluster"
     try:
@@ -47,5 +55,5 @@ def test_the_first_five_minutes_work(tmp_path: Path):
         replog = Path(sys.executable).parent / "replog"
         subprocess.run([replog, "cluster", "down", "--directory", directory], capture_output=True, timeout=120)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
-    for expected in ("hello\nworld\n", "still here", "offset 3 of greetings-0", "CONSISTENT"):
+    for expected in ("hello\nworld\n", "still here", "offset 3 of greetings-0", "CONSISTENT", "4 b'hello'"):
         assert expected in run.stdout, f"{expected!r} is not in:\n{run.stdout}\n{run.stderr}"

@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "replog" / "rpc" / "v1"
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
+_PICTURES = {".png"}
 _NOT_OURS = {"__pycache__", "build", "dist", "artifacts"}
 
 _RULE = re.compile(r"\b(?:FN|RB|IX|SG|LG|LD|EP|PS|CL|ST|PR|FE|HW|ISR|FT|PG|CT|INV)-\d+\b")
@@ -14,12 +15,14 @@ _CASE = re.compile(r"\b(?:[A-Z]-)?W-[A-Z]\d+\b")
 
 
 def text_files(*suffixes: str) -> Iterator[tuple[str, str]]:
-    """Path from the root, and content, of every file that people wrote; hidden and generated ones left out."""
+    """Path from the root, and content, of every file that people wrote; no hidden, generated ones or pictures."""
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
         if any(part.startswith(".") or part in _NOT_OURS or part.endswith(".egg-info") for part in parts):
             continue
-        if not path.is_file() or GENERATED in path.parents or (suffixes and path.suffix not in suffixes):
+        if not path.is_file() or GENERATED in path.parents or path.suffix in _PICTURES:
+            continue
+        if suffixes and path.suffix not in suffixes:
             continue
         yield "/".join(parts), path.read_text(encoding="utf-8")
 
