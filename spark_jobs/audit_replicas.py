@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
 
 from spark_jobs.audit.since import BadSaved, Saved, read_saved
 from spark_jobs.command_line import (
@@ -25,6 +27,9 @@ from spark_jobs.command_line import (
     where_of,
     with_spark,
 )
+
+if TYPE_CHECKING:
+    from spark_jobs.audit.console import Console
 
 NAME = "replog audit run"
 SAVED = "verified.json"  # in a report directory
@@ -135,7 +140,13 @@ def _run(arguments: argparse.Namespace) -> int:
             check_cluster(where, arguments.topic)
         except OSError as error:
             raise Failed(error.strerror) from None
-    return with_spark(lambda: _audit(arguments, where, since))
+    from spark_jobs.audit.console import Console
+
+    console = Console()
+    try:
+        return with_spark(lambda writing: _audit(arguments, where, since, console, writing))
+    finally:
+        console.stop()
 
 
 def _read_saved(path: Path) -> Saved:
@@ -172,12 +183,11 @@ def _check_written(arguments: argparse.Namespace, where: Where) -> None:
             raise BadUse(f"--report-dir {report_dir}: cannot be written")
 
 
-def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None) -> int:
+def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None, console: "Console", writing: Lock) -> int:
     # Spark and its friends load slowly: only once the arguments are known to be good.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    from spark_jobs.audit.console import Console
     from spark_jobs.audit.findings import CONSISTENT, EXIT_CODES
     from spark_jobs.audit.report import write_report
     from spark_jobs.audit.results import summary
@@ -186,7 +196,6 @@ def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None) -> 
     from spark_jobs.java import NoJava
     from spark_jobs.session import reason
 
-    console = Console()
     try:
         save = bool(arguments.save or arguments.report_dir)
         run_on = (where, arguments.topic, arguments.level, arguments.master)
@@ -197,23 +206,24 @@ def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None) -> 
         raise Failed(reason(error)) from None
     finally:
         console.stop()
-    status, unwritten = EXIT_CODES[result.verdict], None
-    try:
-        if arguments.report_dir is not None:
-            write_report(result, arguments.report_dir)
-        for path in (arguments.save, None if arguments.report_dir is None else arguments.report_dir / SAVED):
-            if path is not None and result.saved is not None:
-                write_json(path, result.saved.as_json())
-    except OSError as error:  # the verdict stands
-        wanted = " and ".join(str(path) for path in (arguments.report_dir, arguments.save) if path is not None)
-        unwritten = f"not all of {wanted} could be written: {error.strerror}"
-        status = UNKNOWN if result.verdict == CONSISTENT else status
-    if arguments.format == "json":
-        print(json.dumps(summary(result), indent=2))
-    else:
-        console.table(result, arguments.report_dir if unwritten is None else None)
-        print(result.verdict)
-    return status if unwritten is None else tell(NAME, unwritten, status)
+    with writing:
+        status, unwritten = EXIT_CODES[result.verdict], None
+        try:
+            if arguments.report_dir is not None:
+                write_report(result, arguments.report_dir)
+            for path in (arguments.save, None if arguments.report_dir is None else arguments.report_dir / SAVED):
+                if path is not None and result.saved is not None:
+                    write_json(path, result.saved.as_json())
+        except OSError as error:  # the verdict stands
+            wanted = " and ".join(str(path) for path in (arguments.report_dir, arguments.save) if path is not None)
+            unwritten = f"not all of {wanted} could be written: {error.strerror}"
+            status = UNKNOWN if result.verdict == CONSISTENT else status
+        if arguments.format == "json":
+            print(json.dumps(summary(result), indent=2))
+        else:
+            console.table(result, arguments.report_dir if unwritten is None else None)
+            print(result.verdict)
+        return status if unwritten is None else tell(NAME, unwritten, status)
 
 
 if __name__ == "__main__":

@@ -5,21 +5,17 @@ the thing, the value and the remedy, never with a traceback.
 """
 
 import argparse
-import contextlib
 import importlib.util
 import itertools
-import logging
 import os
 import signal
 import sys
 import textwrap
-import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 from replog.errors import ReplogError
 from replog.log.meta_properties import META_PROPERTIES
@@ -31,9 +27,8 @@ BAD_USE = 2
 UNKNOWN = 3  # as INCONCLUSIVE
 INTERRUPTED = 130
 READER_GONE = 141  # as the shell tells of a command that SIGPIPE ended
-BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
 LOOK_S = 0.2
-JAVA_ENDS_S = 5.0  # then it is killed
+BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
 
 Where = dict[int, tuple[Path, ...]] | str
 """Replica id → its log directories; or the bootstrap servers of a running cluster."""
@@ -241,68 +236,31 @@ def ending(name: str, command: Callable[[], int]) -> int:
         return UNKNOWN
 
 
-def with_spark(work: Callable[[], int]) -> int:
-    """The exit status of `work`, which starts a Spark of its own. Raises what it raises; at KeyboardInterrupt, at
-    whichever moment, the Java that it started has ended.
+def with_spark(work: Callable[[Lock], int]) -> int:
+    """The exit status of `work`, which starts a Spark of its own. Raises what it raises. Java ends with this process,
+    however that ends: it waits at a pipe of ours.
 
-    In a thread, because Spark takes Ctrl-C over in the main one, and forgets Java while it starts. The system may give
-    a signal to any thread; Python answers it in the main one, which has to wake up for that.
+    At KeyboardInterrupt `work` is left where it is, except while it holds the lock that it is given: it does so while
+    it writes and tells what it found. When this raises, it does not get the lock any more.
+
+    In a thread, because Spark takes Ctrl-C over in the main one, and a call to Java that was cut off spoils those after
+    it. The system may give a signal to any thread; Python answers it in the main one, which has to wake up for that.
     """
     outcome: Future[int] = Future()
+    writing = Lock()
 
     def body() -> None:
-        # Java inherits this: nobody's handler runs between its fork and its exec.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            outcome.set_result(work())
+            outcome.set_result(work(writing))
         except BaseException as error:  # noqa: BLE001 - for whoever waits
             outcome.set_exception(error)
 
     thread = Thread(target=body, daemon=True)
     try:
-        thread.start()  # it may be at work before this returns
+        thread.start()
         while thread.is_alive():
             thread.join(LOOK_S)
         return outcome.result()
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends as fast as it can
-        logging.disable()
-        warnings.simplefilter("ignore")  # PySpark's, about a Java that has ended
-        _end(thread)
+        writing.acquire()
         raise
-
-
-def _end(thread: Thread) -> None:
-    """Of `thread` and the children of this process, of which Java is the only one.
-
-    Java is asked first, so that it removes its files, by the one signal that it hears; again and again, because the
-    thread may be about to start it.
-    """
-    # `nohup` makes Java deaf to it too.
-    asked = signal.SIGKILL if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else signal.SIGHUP
-    began = time.monotonic()
-    while (running := _children()) or thread.is_alive():
-        waited = time.monotonic() - began
-        if waited > 2 * JAVA_ENDS_S:
-            break
-        for pid in running:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, asked if waited < JAVA_ENDS_S else signal.SIGKILL)
-        thread.join(0.05)
-
-
-def _children() -> list[int]:
-    """Those that run."""
-    found: list[int] = []
-    for listed in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # this thread has ended
-            found += map(int, listed.read_text().split())
-    return list(itertools.filterfalse(_ended, found))
-
-
-def _ended(pid: int) -> bool:
-    """Leaves it to its Popen to be waited for."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-    except ChildProcessError:
-        return True

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from spark_jobs.audit.since import BadSaved
@@ -43,10 +44,8 @@ in the checkpoint directory
   verified.json   up to where the replicas are verified
   findings/       every finding that was told, as a Parquet table with the
                   column `round`
-  stream/         Spark's own checkpoint
 
-Ctrl-C ends it, with a summary; a second one at once. It is a Structured Streaming query; with --master of a cluster
-only its driver runs here.
+Ctrl-C or SIGTERM ends it, with a summary; a second one at once.
 
 exit codes
   0    every round was CONSISTENT
@@ -108,10 +107,15 @@ def _run(arguments: argparse.Namespace) -> int:
     if isinstance(where, str):
         with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
             check_cluster(where, arguments.topic)
-    following = Following(arguments, where)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, following.stop)
-    return with_spark(following.run)
+        signal.signal(number, signal.default_int_handler)
+    following = Following(arguments, where)
+    try:
+        with_spark(following.run)
+    except KeyboardInterrupt:
+        if not following.began:
+            raise
+    return following.end()
 
 
 class Following:
@@ -121,19 +125,13 @@ class Following:
         self._arguments = arguments
         self._where = where
         self._follower: Follower | None = None
-        self._told = 0
 
-    def stop(self, *_: object) -> None:
-        """The first signal ends the rounds, with a summary; one that finds no rounds, or a second, ends everything."""
-        if self._follower is None or self._follower.stopping:
-            raise KeyboardInterrupt
-        self._follower.stopping = True
-
-    def run(self) -> int:
+    def run(self, writing: Lock) -> int:
+        """The rounds."""
+        # Spark and its friends load slowly: only once the arguments are known to be good.
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
-        from spark_jobs.audit.findings import EXIT_CODES
         from spark_jobs.audit.follow import Follower, read_state
         from spark_jobs.java import NoJava
         from spark_jobs.session import reason, spark_session
@@ -149,38 +147,48 @@ class Following:
             raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
         try:
             spark = spark_session(NAME, self._arguments.master)
+            tell = _tell_json if self._arguments.format == "json" else _tell_table
+            ends = (self._arguments.until_diverged, self._arguments.max_rounds)
+            where = (self._where, self._arguments.topic, self._arguments.level)
+            self._follower = Follower(spark, *where, directory, tell, *ends, writing=writing)
+            try:
+                self._follower.run(self._arguments.interval)
+            finally:
+                with contextlib.suppress(Exception):  # Java may be what failed
+                    spark.stop()
         except NoJava as error:
             raise BadUse(str(error)) from None
-        except (PySparkException, Py4JError, OSError) as error:
-            raise Failed(reason(error)) from None
-        follower = Follower(spark, self._where, self._arguments.topic, self._arguments.level, directory, self._tell)
-        follower.until_diverged, follower.max_rounds = self._arguments.until_diverged, self._arguments.max_rounds
-        self._follower = follower
-        try:
-            follower.run(self._arguments.interval)
+        except BrokenPipeError:
+            raise
         except (PySparkException, Py4JError, BadSaved, OSError) as error:
             raise Failed(reason(error)) from None
-        finally:
-            follower.stopping = True
-            with contextlib.suppress(Exception):  # Java may be what failed
-                spark.stop()
+        return 0
+
+    @property
+    def began(self) -> bool:
+        """Whether there are rounds; one that is under way may have been given up."""
+        return self._follower is not None
+
+    def end(self) -> int:
+        """Says how it went; returns the exit status."""
+        from spark_jobs.audit.findings import EXIT_CODES
+        from spark_jobs.audit.follow import FINDINGS
+
+        follower = self._follower
+        assert follower is not None
         if self._arguments.format == "table":
-            found = f", see {directory / 'findings'}" if self._told else ""
-            done = f"{many(len(follower.rounds), 'round')}, {many(self._told, 'new finding')}"
+            found = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.told else ""
+            done = f"{many(follower.rounds.total(), 'round')}, {many(follower.told, 'new finding')}"
             print(f"{follower.verdict}: {done}{found}")
         return EXIT_CODES[follower.verdict]
 
-    def _tell(self, done: "Round") -> None:
-        self._told += len(done.new)
-        if self._arguments.format == "json":
-            text = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **done.as_json()})
-        else:
-            text = "\n".join(_lines(done))
-        try:
-            print(text, flush=True)
-        except BrokenPipeError:  # it shows again at the end
-            assert self._follower is not None
-            self._follower.stopping = True
+
+def _tell_json(done: "Round") -> None:
+    print(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **done.as_json()}), flush=True)
+
+
+def _tell_table(done: "Round") -> None:
+    print("\n".join(_lines(done)), flush=True)
 
 
 def _lines(done: "Round") -> list[str]:

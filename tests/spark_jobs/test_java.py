@@ -1,7 +1,6 @@
 """Finding a Java, and the shim that Spark starts it through."""
 
 import importlib.util
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -88,20 +87,6 @@ def test_the_shim_drops_the_incubator_module_and_nothing_else(
     assert "21" in done.stderr
     assert (java / "arguments").read_text().splitlines() == passed_on
     assert shim_java_home(shim) == shim, "a session's JAVA_HOME, met by the next session"
-
-
-@pytest.mark.parametrize(
-    ("main", "status"), [("pyspark-shell", 0), ("org.apache.spark.deploy.master.Master", -signal.SIGTERM)]
-)
-def test_only_pysparks_java_is_deaf_to_sigterm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, main: str, status: int
-) -> None:
-    """Others that meet the JAVA_HOME of a session are ended by it, as ever."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    java = fake_java(tmp_path / "java", "")
-    (java / "bin" / "java").write_text("#!/bin/sh\nkill -TERM $$\n")
-    done = subprocess.run([shim_java_home(java) / "bin" / "java", "-x", main], timeout=60, check=False)
-    assert done.returncode == status
 
 
 def test_the_command_prints_a_java_home_or_says_install(tmp_path: Path) -> None:

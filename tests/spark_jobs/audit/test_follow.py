@@ -20,7 +20,7 @@ from replog.log.batch import HEADER_SIZE
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
-from spark_jobs.audit.follow import Follower, Round, State, read_state
+from spark_jobs.audit.follow import STATE, Follower, Round, State, read_state
 from spark_jobs.audit.results import summary
 from spark_jobs.audit.since import BadSaved, Saved
 from spark_jobs.follow_replicas import main
@@ -91,38 +91,40 @@ class TestSince:
 class TestRounds:
     pytestmark = spark_test
 
-    def test_rounds_tell_each_finding_once_until_it_is_repaired_and_skip_what_was_finished(
+    def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut_off_is_done_again(
         self, spark: SparkSession, cluster: Cluster, tmp_path: Path
     ) -> None:
         told: list[Round] = []
-        directory = tmp_path / "follow"
-        directory.mkdir()
-        follower = Follower(spark, cluster.directories, [], "deep", directory, told.append)
-        follower.round(0)
+        follower = Follower(spark, cluster.directories, [], "deep", tmp_path, told.append)
+        follower.round()
         cluster.extend("orders", BATCHES, 35, wrong_in_3)
-        follower.round(1)
-        follower.round(1)  # as Spark does when it had not noted the trigger
-        follower.round(2)
-        assert [(r.verdict, r.offsets, len(r.new), r.known) for r in told] == [
-            (CONSISTENT, 60, 0, 0),
-            (DIVERGED, 10, 1, 0),
-            (DIVERGED, 10, 0, 1),
+        before = (tmp_path / STATE).read_bytes()
+        follower.round()
+        (tmp_path / STATE).write_bytes(before)  # its findings were written, and then the end came
+        follower.round()
+        follower.round()
+        assert [(r.number, r.verdict, r.offsets, len(r.new), r.known) for r in told] == [
+            (0, CONSISTENT, 60, 0, 0),
+            (1, DIVERGED, 10, 1, 0),
+            (1, DIVERGED, 10, 1, 0),
+            (2, DIVERGED, 10, 0, 1),
         ], told
-        assert verified_to(read_state(directory).saved) == 60
-        table = spark.read.parquet(str(directory / "findings")).collect()
+        assert verified_to(read_state(tmp_path).saved) == 60
+        table = spark.read.parquet(str(tmp_path / "findings")).collect()
         assert [(row["class"], row["wrong_replica"], row["first_offset"], row["round"]) for row in table] == [
             ("VALUE_MISMATCH", 3, 60, 1)
         ]
         assert follower.verdict == DIVERGED
 
-    def test_a_query_ends_at_the_first_divergence_if_asked(
+    def test_it_ends_at_the_first_divergence_if_asked(
         self, spark: SparkSession, cluster: Cluster, tmp_path: Path
     ) -> None:
         told: list[Round] = []
 
         def tell(done: Round) -> None:
             told.append(done)
-            cluster.extend("orders", BATCHES, 35, wrong_in_3) if len(told) == 1 else None
+            if len(told) == 1:
+                cluster.extend("orders", BATCHES, 35, wrong_in_3)
 
         follower = Follower(spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True)
         follower.run(0.5)
@@ -212,7 +214,7 @@ class TestCommand:
 
 
 def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "stream").mkdir()
+    (tmp_path / "findings").mkdir()
     with pytest.raises(BadSaved, match=r"move .* aside to verify everything anew"):
         read_state(tmp_path)
     assert read_state(tmp_path / "new") == State()
