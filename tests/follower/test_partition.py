@@ -48,11 +48,6 @@ def test_its_lag_is_what_it_lacks_below_the_leaders_high_watermark_ft_7(follower
 # Metadata
 
 
-def test_it_fetches_at_its_log_end_with_its_epochs_ft_6(follower: PartitionFollower) -> None:
-    follower.log.maybe_increment_log_start_offset(2)
-    assert asked(follower) == FetchPartition(5, ONE_MIB, 1, 0, 2)
-
-
 def test_fetching_starts_over_when_the_leader_epoch_rises_ft_3(follower: PartitionFollower) -> None:
     old = asked(follower)
     assert follower.become_follower(state(leader=3, epoch=2, partition_epoch=1), NOW_MS)
@@ -81,33 +76,7 @@ def test_nothing_is_fetched_without_a_leader(tmp_path: Path) -> None:
     assert follower.next_retry_ms is None
 
 
-def test_leader_requests_are_fenced_first_and_then_refused(tmp_path: Path) -> None:
-    """R-W-F16."""
-    follower = follower_of(log_of(tmp_path), epoch=12)
-    assert follower.check_leader_only(11) is ErrorCode.FENCED_LEADER_EPOCH
-    assert follower.check_leader_only(13) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert follower.check_leader_only(12) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert follower.check_leader_only(None) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
 # Data
-
-
-def test_data_is_appended_unchanged_and_the_high_watermark_clamped(follower: PartitionFollower) -> None:
-    """FT-10."""
-    batches = leader_batch(5, 1, b"a", b"b") + leader_batch(7, 1, b"c")
-    answer = FetchAnswer(high_watermark=20, log_start_offset=0, log_end_offset=8, records=batches)
-    progress = follower.on_answer(asked(follower), answer, NOW_MS)
-    assert (progress.appended_bytes, progress.bounds_moved) == (len(batches), True)
-    assert bytes_of(follower.log, 5) == batches
-    assert (follower.log.log_end_offset, follower.log.high_watermark) == (8, 8)
-    assert asked(follower) == FetchPartition(8, ONE_MIB, 1, 1, 0)
-
-
-def test_the_high_watermark_is_the_leaders_even_if_lower_hw_9(follower: PartitionFollower) -> None:
-    progress = follower.on_answer(asked(follower), FetchAnswer(high_watermark=2), NOW_MS)
-    assert progress.bounds_moved
-    assert follower.log.high_watermark == 2
 
 
 def test_the_log_start_follows_the_leaders_after_the_high_watermark_ft_23(follower: PartitionFollower) -> None:
@@ -196,13 +165,6 @@ def test_a_late_answer_does_not_cut_a_delay_short(follower: PartitionFollower) -
     assert follower.next_fetch(NOW_MS + BACKOFF_MS - 1, ONE_MIB) is None
     assert follower.next_fetch(NOW_MS + BACKOFF_MS, ONE_MIB) is not None
     assert follower.next_retry_ms is None
-
-
-def test_a_diverging_answer_tells_nothing_but_the_divergence_ft_9(follower: PartitionFollower) -> None:
-    answer = FetchAnswer(high_watermark=5, log_start_offset=2, diverging=EpochEndOffset(0, 4))
-    progress = follower.on_answer(asked(follower), answer, NOW_MS)
-    assert progress.truncated_to == 4
-    assert (follower.log.high_watermark, follower.log.log_start_offset) == (3, 0)
 
 
 def test_a_leader_that_repeats_a_useless_divergence_is_not_hurried_ft_14(follower: PartitionFollower) -> None:

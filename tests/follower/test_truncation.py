@@ -14,21 +14,6 @@ from tests.leader.replicas import append_record, bytes_of, log_of, pair_of
 OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
 
 
-def test_a_leader_without_its_epoch_cache_raises_an_alarm(tmp_path: Path) -> None:
-    """R-W-T15."""
-    pair = pair_of(log_of(tmp_path / "l", "5:0-9"), log_of(tmp_path / "f", "5:0-7", high_watermark=6), 5)
-    pair.leader.log.epochs.clear()
-    rounds = [pair.round() for _ in range(6)]
-    notes = [progress.note for progress in rounds]
-    assert [progress.alarm for progress in rounds] == [False, False, True] * 2
-    assert notes[0] is notes[1] is notes[3] is notes[4] is None
-    assert notes[2] is not None
-    assert "epoch cache" in notes[2]
-    assert notes[5] is not None
-    assert {said for *_, said in pair.rounds} == {OUT_OF_RANGE}
-    assert pair.follower.log.log_end_offset == 8, "nothing is lost meanwhile"
-
-
 @pytest.mark.parametrize(
     ("row", "leader", "local", "log_end", "target"),
     [

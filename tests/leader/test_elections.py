@@ -14,7 +14,7 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
 from replog.purgatory.purgatory import Purgatory
 from replog.topic import TopicPartition
-from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, bytes_of, fetch, leader_of, log_of, produce, state
+from tests.leader.replicas import NOW_MS, TP, bytes_of, fetch, leader_of, log_of, produce, state
 
 LATER_MS = NOW_MS + 1000
 
@@ -39,12 +39,6 @@ def test_older_metadata_is_ignored(tmp_path: Path) -> None:
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=3, partition_epoch=7))
     assert not leader.become_leader(state(epoch=3, partition_epoch=6, isr=(1,)), 101, LATER_MS)
     assert (leader.isr, leader.partition_epoch, leader.high_watermark) == ({1, 2, 3}, 7, 0)
-
-
-def test_a_leader_alone_in_sync_commits_everything_at_once(tmp_path: Path) -> None:
-    leader = PartitionLeader(TP, 1, log_of(tmp_path, "0:0-4"), Brokers(1, 2, 3), replica_lag_time_max_ms=LAG_MS)
-    assert leader.become_leader(state(isr=(1,), epoch=1), 101, NOW_MS)
-    assert leader.high_watermark == 5
 
 
 def test_a_new_leaders_high_watermark_stands_until_everyone_in_sync_has_fetched_st_14(tmp_path: Path) -> None:
@@ -74,35 +68,6 @@ def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path: Pat
     assert leader.high_watermark == 0
     assert leader.become_leader(state(partition_epoch=1, isr=(1, 2), replicas=(1, 2)), 101, LATER_MS)
     assert leader.high_watermark == 5
-
-
-def test_a_leader_that_missed_an_epoch_believes_nothing_of_what_its_followers_had_before(tmp_path: Path) -> None:
-    """INV-6, rule 3: in the epoch between, 3 led from offset 8, and 2 truncated its own 8 and 9 to follow it.
-
-    Then 3 died. Had the leader kept 2's old log end, it would now call records committed that 2 does not hold: should
-    2 lead next, their offsets would get other values.
-    """
-    log = log_of(tmp_path, "0:0-11", min_insync_replicas=2)
-    leader = leader_of(log, state(epoch=0))
-    fetch(leader, 2, 10, 0)
-    fetch(leader, 3, 8, 0)
-    assert leader.high_watermark == 8
-    advanced = leader.become_leader(state(epoch=2, partition_epoch=3, isr=(1, 2)), 101, LATER_MS)
-    assert (advanced, leader.high_watermark) == (False, 8)
-    fetch(leader, 2, 8, 0, now_ms=LATER_MS)
-    assert leader.high_watermark == 8
-    fetch(leader, 2, 12, 2, now_ms=LATER_MS)
-    assert leader.high_watermark == 12
-
-
-def test_a_leader_elected_again_must_hear_from_its_followers_in_the_new_epoch(tmp_path: Path) -> None:
-    """Their log ends are kept (they cannot have truncated), their clock starts again (ST-11)."""
-    leader = leader_of(log_of(tmp_path, "0:0-4"), state())
-    fetch(leader, 2, 5, 0)
-    leader.become_leader(state(epoch=1, partition_epoch=1), 101, LATER_MS)
-    assert leader.replicas[2].log_end_offset == 5
-    assert leader.replicas[3].log_end_offset == -1
-    assert leader.replicas[3].last_caught_up_ms == LATER_MS
 
 
 def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path: Path) -> None:

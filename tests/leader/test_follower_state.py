@@ -20,15 +20,6 @@ def test_a_leader_that_is_elected_again_keeps_what_it_knows() -> None:
     assert (follower.log_end_offset, follower.last_fetch_leader_end_offset, follower.broker_epoch) == (300, 300, 1)
 
 
-@pytest.mark.parametrize("in_isr", [False, True])
-def test_a_new_leader_knows_nothing_but_grants_the_isr_a_lag_period(in_isr: bool) -> None:
-    """R-W-R10."""
-    now_ms = BASE_MS + 60_000
-    follower = AT_300.after_election(in_isr=in_isr, was_leader=False, epoch_start_offset=300, now_ms=now_ms)
-    assert (follower.log_end_offset, follower.log_start_offset, follower.broker_epoch) == (-1, -1, -1)
-    assert follower.is_caught_up(300, now_ms + LIMIT_MS, LIMIT_MS) is in_isr
-
-
 def test_never_is_before_any_monotonic_time() -> None:
     """A machine that has just booted has a monotonic clock below the lag limit."""
     assert not FollowerState().is_caught_up(5, 10, LIMIT_MS)

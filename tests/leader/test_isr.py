@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leader.alter_partition_queue import MAX_PROPOSALS, AlterPartitionQueue
-from leader.isr import Committed, IsrProposal, PendingExpand
+from leader.isr import Committed, IsrProposal
 from leader.partition import PartitionLeader
 from replog.errors import ErrorCode
 from replog.metadata import NO_BROKER_EPOCH
@@ -34,15 +34,6 @@ def expanding(leader: PartitionLeader) -> IsrProposal:
     assert proposal is not None
     assert leader.take_proposal() is None, "a proposal is submitted once"
     return proposal
-
-
-def test_a_follower_at_the_epochs_start_is_proposed(leader: PartitionLeader) -> None:
-    """R-W-I2."""
-    proposal = expanding(leader)
-    assert isinstance(leader.state, PendingExpand)
-    assert (leader.isr, leader.maximal_isr) == ({1}, {1, 2})
-    assert (proposal.leader_epoch, proposal.partition_epoch) == (EPOCH, 7)
-    assert proposal.isr == ((1, 101), (2, 102))
 
 
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 90}], ids=str)
@@ -106,29 +97,10 @@ def test_an_undecided_proposal_is_submitted_again(leader: PartitionLeader, error
     assert leader.take_proposal() is proposal
 
 
-def test_all_laggards_go_in_one_proposal_and_the_leader_stays_isr_5_isr_7(tmp_path: Path) -> None:
-    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2, 3)))
-    leader.check_isr(NOW_MS + LAG_MS + 1)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert proposal.isr == ((1, 101),)
-
-
 def test_a_member_that_is_no_replica_leaves(tmp_path: Path) -> None:
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2, 3), replicas=(1, 2)))
     fetch(leader, 2, 10, 0)
     leader.check_isr(NOW_MS)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert proposal.isr == ((1, 101), (2, 102))
-
-
-def test_a_proposal_names_the_incarnation_that_fetched(tmp_path: Path) -> None:
-    """R-W-I12: 2 restarts after its fetch: the controller sees (2, 102), not the empty newcomer."""
-    brokers = Brokers(1, 2, 3)
-    leader = leader_at_60(tmp_path, brokers)
-    fetch(leader, 2, 60, 0)
-    brokers.change(2, broker_epoch=144)
     proposal = leader.take_proposal()
     assert proposal is not None
     assert proposal.isr == ((1, 101), (2, 102))
@@ -187,18 +159,6 @@ def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader: Part
 
 def proposal() -> IsrProposal:
     return IsrProposal(EPOCH, 7, ((1, 101),))
-
-
-def test_a_second_proposal_of_a_partition_is_rejected_until_the_first_is_answered_isr_8() -> None:
-    queue = AlterPartitionQueue()
-    first, second = proposal(), proposal()
-    assert queue.submit(TP, first)
-    assert not queue.submit(TP, second)
-    queue.next_batch()
-    assert not queue.submit(TP, second), "in flight counts too"
-    assert queue.on_answer([TP]) == {TP: first}
-    assert queue.submit(TP, second)
-    assert queue.next_batch() == {TP: second}
 
 
 def test_a_failed_request_is_repeated_with_all_that_came_meanwhile() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.partition import LeaderAppend, PartitionLeader
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.purgatory.purgatory import Purgatory
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, TP, fetch, leader_of, log_of, produce, state
@@ -45,14 +45,6 @@ def leader(tmp_path: Path) -> PartitionLeader:
     return leader
 
 
-def test_acks_all_is_refused_below_the_minimum_and_nothing_is_appended(tmp_path: Path) -> None:
-    """R-W-P1."""
-    leader = leader_at_9(tmp_path, (1,))
-    with pytest.raises(ReplogError, match=r"NOT_ENOUGH_REPLICAS: .*\[1\].* 2 "):
-        produce(leader, acks=-1)
-    assert leader.log.log_end_offset == 9
-
-
 @pytest.mark.parametrize(
     "error",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
@@ -64,19 +56,6 @@ def test_a_partition_that_is_not_led_here_any_longer_answers_at_once(leader: Par
     request.leaders[TP] = error
     assert request.purgatory.check([TP]) == 1
     assert request.answers == [{0: error}]
-
-
-def test_the_answer_waits_for_the_slowest_partition(leader: PartitionLeader, tmp_path: Path) -> None:
-    """R-W-P7: position 0 failed before it was parked and is not pending here; the others answer together."""
-    other = leader_at_9(tmp_path / "other", (1, 2))
-    request = Request({TP: leader, OTHER: other})
-    request.park((TP, produce(leader)), (OTHER, produce(other)), at=lambda index: index + 1)
-    request.leaders[TP] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert request.purgatory.check([TP]) == 0
-    request.leaders[TP] = leader  # what has settled stays settled
-    fetch(other, 2, 10, 0)
-    request.purgatory.check([OTHER])
-    assert request.answers == [{1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: ErrorCode.NONE}]
 
 
 def test_one_partition_twice_in_a_request_waits_for_both(leader: PartitionLeader) -> None:

@@ -37,13 +37,6 @@ def test_a_follower_that_has_just_had_all_is_not_silent_in_this_partition(leader
     assert should_resign(leader, OTHERS, OTHERS, LATER_MS)
 
 
-def test_a_leader_that_has_committed_all_has_no_reason_isr_20(leader: PartitionLeader) -> None:
-    for follower in (2, 3):
-        fetch(leader, follower, 11, 4)
-    assert leader.all_level
-    assert not should_resign(leader, OTHERS, OTHERS, LATER_MS)
-
-
 @pytest.mark.parametrize(
     ("minimum", "isr", "resigns"), [(1, (1, 2), False), (1, (1, 2, 3), True), (3, (1, 2, 3), False)]
 )
@@ -52,13 +45,6 @@ def test_two_stay_at_least_and_never_fewer_than_the_minimum_isr_20(
 ) -> None:
     leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=minimum), state(isr=isr))
     assert should_resign(leader, OTHERS, OTHERS, NOW_MS) is resigns
-
-
-def test_below_the_minimum_those_who_left_may_lead_though_nothing_is_appended_isr_17_isr_20(tmp_path: Path) -> None:
-    log = log_of(tmp_path, "0:0-9", high_watermark=10, min_insync_replicas=2)
-    leader = leader_of(log, state(isr=(1,), elr=(2, 3)))
-    assert not leader.all_level, "acks=all is refused"
-    assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
 
 
 def test_silence_is_half_of_what_it_takes_to_leave_the_isr_but_no_shorter_than_two_idle_fetches() -> None:
@@ -77,16 +63,6 @@ def test_it_proposes_everybody_else_and_waits_for_them_until_it_is_relieved_isr_
     leader.on_alter_partition_result(proposal, ErrorCode.NEW_LEADER_ELECTED, None, NOW_MS)
     leader.resign()
     assert leader.take_proposal() is None, "that is for the metadata to end"
-
-
-@pytest.mark.parametrize("error", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.THROTTLING_QUOTA_EXCEEDED])
-def test_one_that_is_not_relieved_goes_on_and_may_ask_again_isr_9(leader: PartitionLeader, error: ErrorCode) -> None:
-    leader.resign()
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    leader.on_alter_partition_result(proposal, error, None, NOW_MS)
-    leader.resign()
-    assert leader.take_proposal() is not None
 
 
 def test_a_proposal_under_way_comes_first_isr_4(leader: PartitionLeader) -> None:
