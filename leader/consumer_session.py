@@ -39,10 +39,16 @@ class ConsumerHost(Host, Protocol):
 class ConsumerSession(FetchSession[ConsumerReader]):
     """`on_ready` is called when the request that waits is to be answered; it waits no longer than to `deadline_ms`."""
 
-    least_cold_wait_ms = 10_000  # each request may be a session of its own, and would find nothing for ever
-
-    def __init__(self, host: ConsumerHost, on_ready: Callable[[], None], *, max_bytes: int, max_wait_ms: int) -> None:
-        super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+    def __init__(
+        self,
+        host: ConsumerHost,
+        on_ready: Callable[[], None],
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        cold_wait_ms: int = 0,
+    ) -> None:
+        super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms)
         self._host = host
         self._on_ready = on_ready
         self._rack: str | None = None

@@ -76,12 +76,13 @@ class FetchSession(ABC, Generic[R]):
 
     isolation = Isolation.LOG_END
     least_bytes = 0  # that an answer waits for, however few the request names
-    least_cold_wait_ms = 0  # that a request waits, however short it says, while something is brought from the disk
 
-    def __init__(self, host: Host, *, max_bytes: int, max_wait_ms: int) -> None:
+    def __init__(self, host: Host, *, max_bytes: int, max_wait_ms: int, cold_wait_ms: int = 0) -> None:
+        """`cold_wait_ms`: that a request waits, however short it says, while something is brought from the disk."""
         self._watching = host
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
+        self._cold_wait_ms = cold_wait_ms
         self._named: dict[TopicPartition, Named] = {}
         self._due: dict[TopicPartition, None] = {}
         self._first: dict[TopicPartition, None] = {}  # of these, what is read first
@@ -149,7 +150,7 @@ class FetchSession(ABC, Generic[R]):
         min_bytes = max(self.least_bytes, min(request.min_bytes, self._limit))
         wait_ms = request.max_wait_ms
         if any(row.answer.cold is not None for row in rows):
-            wait_ms = max(wait_ms, self.least_cold_wait_ms)
+            wait_ms = max(wait_ms, self._cold_wait_ms)
         if wait_ms <= 0 or not self._named or not room or is_enough((row.answer for row in rows), min_bytes):
             return self._response(rows, now_ms)
         self._park(rows, min_bytes, now_ms + min(wait_ms, self._max_wait_ms), now_ms)

@@ -8,19 +8,27 @@ from cluster.broker.replica_manager import ReplicaManager
 from leader.consumer_session import ConsumerSession
 from replog.fetch import SessionRequest, SessionResponse
 
+COLD_WAIT_MS = 10_000  # of a call with a session of its own: if it did not wait, its like would find nothing for ever
+
 
 class ConsumerStream:
     """Its session, one request at a time."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: ReplicaManager, *, cold_wait_ms: int = 0) -> None:
+        """`cold_wait_ms`: as `FetchSession`."""
         self._manager = manager
+        self._cold_wait_ms = cold_wait_ms
         self._ready = asyncio.Event()
         self._session = self._new_session()
 
     def _new_session(self) -> ConsumerSession:
         config = self._manager.config
         return ConsumerSession(
-            self._manager, self._ready.set, max_bytes=config.fetch_max_bytes, max_wait_ms=config.request_timeout_ms
+            self._manager,
+            self._ready.set,
+            max_bytes=config.fetch_max_bytes,
+            max_wait_ms=config.request_timeout_ms,
+            cold_wait_ms=self._cold_wait_ms,
         )
 
     @contextlib.asynccontextmanager

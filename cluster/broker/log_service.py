@@ -6,7 +6,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from cluster.broker.consume import ConsumerStream
+from cluster.broker.consume import COLD_WAIT_MS, ConsumerStream
 from cluster.broker.look_ups import LOOK_UP_S
 from cluster.broker.outbox import Outbox
 from cluster.broker.produce import Produce
@@ -106,7 +106,7 @@ class LogService:
                 del response  # else its records stay here for as long as the reader asks for no more
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
-        with contextlib.closing(ConsumerStream(self._manager)) as consumer:
+        with contextlib.closing(ConsumerStream(self._manager, cold_wait_ms=COLD_WAIT_MS)) as consumer:
             wanted = _session_request(request, self._manager.config)
             async with consumer.answered(wanted, goes_on=False) as response:
                 yield _fetch_response(request.correlation_id, response)

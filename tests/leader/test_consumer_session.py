@@ -23,7 +23,7 @@ Answer = dict[int, int]  # bytes by partition
 class Host:
     """A broker that leads some partitions alone, each with records 0 to 9, and one consumer's session on it."""
 
-    def __init__(self, directory: Path, partitions: int) -> None:
+    def __init__(self, directory: Path, partitions: int, cold_wait_ms: int = 0) -> None:
         self.leaders = leaders_of(directory, partitions, EPOCH)
         self.watched: dict[TopicPartition, None] = {}
         self.looks = 0
@@ -31,7 +31,9 @@ class Host:
         self.alone = False
         self.ready = 0
         self.wanted: dict[TopicPartition, ColdRead] = {}
-        self.session = ConsumerSession(self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000)
+        self.session = ConsumerSession(
+            self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000, cold_wait_ms=cold_wait_ms
+        )
 
     def _on_ready(self) -> None:
         self.ready += 1
@@ -193,9 +195,9 @@ def test_what_is_forgotten_is_watched_and_answered_no_more(host: Host) -> None:
     assert not host.watched
 
 
-def cold(directory: Path, partitions: int, *numbers: int) -> tuple[Host, int]:
+def cold(directory: Path, partitions: int, *numbers: int, cold_wait_ms: int = 0) -> tuple[Host, int]:
     """Nothing was fetched yet, and the records of these are on the disk alone; and how many bytes each has."""
-    host = Host(directory, partitions)
+    host = Host(directory, partitions, cold_wait_ms)
     host.evict(*numbers)
     return host, host.leaders[TopicPartition("t", 0)].log.size
 
@@ -252,11 +254,19 @@ def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path: Path) -
     assert host.ready == 1
 
 
-def test_a_request_that_would_not_wait_waits_for_the_disk(tmp_path: Path) -> None:
-    """Each may be on a session of its own, and nothing would ever be there."""
+def test_a_request_that_does_not_wait_is_answered_and_a_later_one_gets_what_was_brought(tmp_path: Path) -> None:
     host, size = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}, wait_ms=0) == {0: 0}
+    assert host.ask({}, wait_ms=0) == {}, "it is being brought, and not tried before"
+    host.brought(0)
+    assert host.ask({}, wait_ms=0) == {0: size}
+
+
+def test_a_request_on_a_session_of_its_own_waits_for_the_disk_however_little_it_says(tmp_path: Path) -> None:
+    """Otherwise nothing would ever be there."""
+    host, size = cold(tmp_path, 1, 0, cold_wait_ms=10_000)
     assert host.ask({0: 0}, wait_ms=0) is None
-    assert host.session.deadline_ms == NOW_MS + ConsumerSession.least_cold_wait_ms
+    assert host.session.deadline_ms == NOW_MS + 10_000
     host.brought(0)
     assert host.answer() == {0: size}
     host.append(0)
