@@ -1,6 +1,7 @@
 """Which offset a leader names for a timestamp (FE-22)."""
 
 from collections.abc import Callable
+from typing import TypedDict
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
@@ -9,6 +10,13 @@ from replog.log.timestamps import offset_for_timestamp
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+
+
+class Telling(TypedDict, total=False):
+    """What a leader goes by: whether it hears nobody, and what finds records by time."""
+
+    alone: bool
+    look_up: Callable[[Log, int], TimestampAndOffset | None]
 
 
 def list_offset(

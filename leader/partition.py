@@ -19,7 +19,7 @@ partition and tells the followers. ISR proposals are fetched with `take_proposal
 """
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
@@ -32,7 +32,7 @@ from leader.isr import (
     PendingShrink,
     after_refusal,
 )
-from leader.list_offsets import bound, list_offset
+from leader.list_offsets import Telling, bound, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, Reading, answer_of, check_leader_epoch, read_log
@@ -401,7 +401,7 @@ class PartitionLeader:
     # Offsets
 
     def list_offset(
-        self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, **how: Any
+        self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, **how: Unpack[Telling]
     ) -> TimestampAndOffset:
         """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`, also for `how`.
 
