@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.errors import ReplogError
-from replog.log.epoch_cache import LeaderEpochCache, save_all
+from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.epoch_cache import save_all
 from replog.log.errors import NO_ROOM, LogStorageError, TooManyOpenFiles, storage_errors
-from replog.log.files import fsync_directory, fsync_path, has_records
+from replog.log.files import base_offset_of, fsync_directory, fsync_path, has_records
 from replog.log.loading import empty_log
 from replog.log.log import Log
 from replog.log.partition_metadata import PARTITION_METADATA, write_topic_id
@@ -33,12 +34,11 @@ class NewReplica(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A replica's directory, its name from now on, and how long it stays."""
+    """A replica's log, the name of its directory from now on, and how long that stays."""
 
-    path: Path
+    log: Log
     renamed: Path
     delay_ms: int
-    epochs: LeaderEpochCache
 
 
 @dataclass(slots=True)
@@ -74,8 +74,9 @@ class DirectoryChange:
         """What goes, durably. Raises LogStorageError."""
         with storage_errors(self.directory):
             for doomed in self.doomed:
-                doomed.epochs.close()
-                doomed.path.rename(doomed.renamed)
+                doomed.log.epochs.close()
+                doomed.log.directory.rename(doomed.renamed)
+                doomed.log.renamed(doomed.renamed)  # a flush that is late must not touch what comes by the old name
             if self.doomed:
                 os.fsync(self.fd)
 
@@ -174,6 +175,12 @@ def finish_log(log: Log) -> None:
         log.abandon()
         shutil.rmtree(log.directory, ignore_errors=True)
         raise
+
+
+def is_begun(directory: Path) -> bool:
+    """Whether a directory without records has nothing in it but what a creation begins with. Raises OSError."""
+    ours = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
+    return all(name in ours or base_offset_of(name) == 0 for name in os.listdir(directory))
 
 
 def keep_begun(logs: Collection[Log], fd: int) -> None:

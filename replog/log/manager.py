@@ -17,7 +17,7 @@ from uuid import UUID
 
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.changes import DirectoryChange, Doomed, NewReplica, create_log, keep_begun
+from replog.log.changes import DirectoryChange, Doomed, NewReplica, create_log, is_begun, keep_begun
 from replog.log.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -220,6 +220,9 @@ class LogManager:
             self._add_future(tp, found)
         elif found is not None:
             self._add(tp, found.topic_id, found.log)
+        elif not is_future and tp not in self.failed and is_begun(path):
+            report(f"removing {path}: its creation was interrupted")
+            shutil.rmtree(path, ignore_errors=True)
         elif is_future:  # the replica itself is elsewhere
             report(f"removing {path}, a copy in the making: {reason}")
             shutil.rmtree(path, ignore_errors=True)
@@ -268,7 +271,7 @@ class LogManager:
         tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
         renamed = self.directory / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)
         delay_ms = log.config.file_delete_delay_ms if future is None else 0
-        change.doomed.append(Doomed(log.directory, renamed, delay_ms, log.epochs))
+        change.doomed.append(Doomed(log, renamed, delay_ms))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
         """The change was run: what was created is here."""

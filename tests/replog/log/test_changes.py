@@ -197,6 +197,21 @@ def test_a_replica_may_be_followed_by_one_of_its_name_in_the_same_change(directo
     assert (again.log_end_offset, again.high_watermark) == (2, 0)
 
 
+def test_a_flush_that_is_late_does_not_touch_the_next_replica_of_the_name(directories: LogDirectories) -> None:
+    """What a truncation left to be done would take its snapshots away (PS-8)."""
+    old = append(created(directories, TP, ID, CONFIG), PAIR)
+    old.durability.on_due = lambda: None
+    old.truncate_to(0)
+    late = old.durability.task()
+    assert late is not None
+    carried_out(directories, planned(directories, [TP], {TP: NewReplica(OTHER_ID, CONFIG)}))
+    new = append(directories.logs[TP], *[PAIR] * 20)
+    snapshots = sorted(new.directory.glob("*.snapshot"))
+    assert snapshots
+    late.run()
+    assert sorted(new.directory.glob("*.snapshot")) == snapshots
+
+
 def test_without_a_descriptor_a_replica_is_left_out_and_comes_later(
     directories: LogDirectories,
 ) -> None:

@@ -204,11 +204,19 @@ def test_an_emptied_replica_has_lost_data(manager: LogManager, log: Log) -> None
     assert (loaded.log_end_offset, loaded.lost_data) == (0, True)
 
 
-def test_an_interrupted_creation_is_completed(manager: LogManager) -> None:
+def test_an_interrupted_creation_leaves_nothing_and_is_begun_anew(manager: LogManager) -> None:
+    """Its topic may be gone by now. What has other things in it is not ours."""
     manager.abandon()
     (manager.directory / "t-0").mkdir()
+    for name in ("partition.metadata", "leader-epoch-checkpoint", f"{0:020d}.log", f"{0:020d}.timeindex"):
+        (manager.directory / "t-0" / name).touch()
+    (manager.directory / "photos-2026").mkdir()
+    (manager.directory / "photos-2026" / "partition.metadata").touch()
+    (manager.directory / "photos-2026" / "01.jpg").touch()
     again = start(manager.directory)
     assert (again.logs, again.failed) == ({}, {})
+    assert not (manager.directory / "t-0").exists()
+    assert len(list((manager.directory / "photos-2026").iterdir())) == 2
     assert append(created(again, OTHER, ID, config()), PAIR).log_end_offset == 2
 
 
