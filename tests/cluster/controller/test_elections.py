@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cluster.controller.elections import Election, Situation, change_isr, elect, remove_from_isr, was_unclean
+from cluster.controller.elections import Election, Situation, change_isr, elect, remove_from_isr
 from replog.metadata import PartitionState
 
 ALL = (11, 12, 13)
@@ -22,13 +22,6 @@ def after_w_c3():
     return remove_from_isr(partition(11), 11, active(12, 13, elr=False))
 
 
-def test_where_unclean_elections_are_allowed_a_replica_outside_the_isr_leads(after_w_c3):
-    """R-W-C6."""
-    after = elect(after_w_c3, active(12, 13, elr=False, unclean=True))
-    assert (after.leader, after.isr, after.recovering, after.leader_epoch) == (12, (12,), True, 7)
-    assert was_unclean(after_w_c3, after)
-
-
 def test_on_request_an_unclean_election_needs_no_permission(after_w_c3):
     """R-W-C6, CT-8."""
     after = elect(after_w_c3, active(12, 13, elr=False), Election.UNCLEAN)
@@ -38,13 +31,6 @@ def test_on_request_an_unclean_election_needs_no_permission(after_w_c3):
 @pytest.fixture
 def after_w_c10():
     return remove_from_isr(partition(11, elr=(12,)), 11, active(13))
-
-
-def test_an_unclean_stop_ends_eligibility(after_w_c10):
-    """R-W-C12."""
-    after = remove_from_isr(after_w_c10, 12, active(13), unclean=True)
-    assert (after.isr, after.elr, after.leader, after.leader_epoch) == ((), (11,), -1, 6)
-    assert elect(after, active(12, 13)) is after, "12 may have lost committed records; only 11 may lead"
 
 
 def test_isr_17_when_every_copy_stopped_uncleanly_the_last_known_leader_leads_again_recovering(after_w_c10):
