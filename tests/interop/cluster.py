@@ -5,19 +5,22 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
 
 from tests.interop.broker import KafkaBroker, nodes
 from tests.interop.kafka import Kafka
 
 KILLED = 2
 TOPICS = {"plain": ("none", 1), "orders": ("lz4", 3), "flights": ("zstd", 2)}  # codec, partitions
-_CONFIG = {"min.insync.replicas": 2, "internal.segment.bytes": 50_000, "segment.index.bytes": 8192}
+_CONFIG = {"min.insync.replicas": 2, "segment.index.bytes": 8192}
+_SEGMENT_BYTES = 50_000
 _PROPERTIES = """\
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
@@ -37,6 +40,7 @@ class KafkaCluster:
 
     def __init__(self, kafka: Kafka, home: Path) -> None:
         cluster = nodes(3)
+        self._segment_bytes = kafka.segment_bytes
         with ThreadPoolExecutor(3) as several:
             made = [
                 several.submit(KafkaBroker, kafka, home / str(node.id), cluster, node.id, _PROPERTIES)
@@ -62,17 +66,26 @@ class KafkaCluster:
 
     async def _create_topics(self) -> None:
         async with asyncio.timeout(_WAIT_S):
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.addresses)
-            await admin.start()
+            admin = await self._admin_of_all()
             try:
-                while len((await admin.describe_cluster())["brokers"]) < len(self.brokers):
-                    await asyncio.sleep(0.2)
+                config = {**_CONFIG, self._segment_bytes: _SEGMENT_BYTES}
                 topics = [
-                    NewTopic(name, partitions, 3, topic_configs=_CONFIG) for name, (_, partitions) in TOPICS.items()
+                    NewTopic(name, partitions, 3, topic_configs=config) for name, (_, partitions) in TOPICS.items()
                 ]
                 await admin.create_topics(topics)
             finally:
                 await admin.close()
+
+    async def _admin_of_all(self) -> AIOKafkaAdminClient:
+        """Once all brokers are in the metadata. Those of 3.3 take connections before any is."""
+        while True:
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.addresses)
+            with suppress(KafkaError):
+                await admin.start()
+                if len((await admin.describe_cluster())["brokers"]) == len(self.brokers):
+                    return admin
+            await admin.close()
+            await asyncio.sleep(0.2)
 
     def in_sync(self) -> set[int]:
         """The brokers that are in sync in every partition."""
@@ -103,6 +116,20 @@ class KafkaCluster:
 
     def log_tails(self) -> str:
         return "\n".join(f"end of {broker.log_file}:\n{broker.log_tail()}" for broker in self.brokers.values())
+
+
+@contextmanager
+def running(kafka: Kafka, home: Path) -> Iterator[KafkaCluster]:
+    """A cluster that has started. Nothing is left running, and an error comes with what the brokers have said."""
+    cluster = KafkaCluster(kafka, home)
+    try:
+        cluster.start()
+        yield cluster
+    except BaseException:
+        print(cluster.log_tails())
+        raise
+    finally:
+        cluster.kill()
 
 
 class Load:

@@ -3,15 +3,24 @@
 import pytest
 
 from tests.interop.history import History, live
-from tests.interop.kafka import Kafka, NoKafka
+from tests.interop.kafka import OLD, VERSION, Kafka, NoKafka
+
+
+def _of_version(version: str) -> Kafka:
+    try:
+        return Kafka(version)
+    except NoKafka as reason:
+        pytest.skip(f"no Apache Kafka {version} to test against: {reason}")
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Kafka:
-    try:
-        return Kafka()
-    except NoKafka as reason:
-        pytest.skip(f"no Apache Kafka to test against: {reason}")
+    return _of_version(VERSION)
+
+
+@pytest.fixture(scope="session")
+def old_kafka() -> Kafka:
+    return _of_version(OLD)
 
 
 @pytest.fixture(scope="session")

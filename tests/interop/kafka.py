@@ -10,7 +10,7 @@ from typing import IO
 
 from spark_jobs.java import NoJava, find_java_home
 
-VERSION = "4.1.0"
+VERSION, OLD = "4.1.0", "3.3.2"
 _POM = str(Path(__file__).with_name("pom.xml"))
 _DOWNLOAD_TIMEOUT_S = 240
 _QUICK_JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -20,31 +20,32 @@ class NoKafka(Exception):
     """Kafka cannot be had here; the message says why and what would help."""
 
 
-def cache_directory() -> Path:
+def cache_directory(version: str = VERSION) -> Path:
     """Where the jars are kept between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "replog" / f"kafka-{VERSION}"
+    return Path(base) / "replog" / f"kafka-{version}"
 
 
-def fetch_jars(target: Path) -> Path:
+def fetch_jars(target: Path, version: str = VERSION) -> Path:
     """`target` with all jars of `pom.xml` in it, from Maven unless it is there already; never a part of them."""
     if target.is_dir():
         return target
     maven = shutil.which("mvn")
     if maven is None:
-        raise NoKafka(f"mvn is not on PATH to fetch Kafka {VERSION} with, and {target} is not there: install Maven")
+        raise NoKafka(f"mvn is not on PATH to fetch Kafka {version} with, and {target} is not there: install Maven")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         jars = Path(work) / "jars"
         command = [maven, "-q", "-B", "-f", _POM, "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        command.append(f"-Dkafka.version={version}")
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=_DOWNLOAD_TIMEOUT_S, stdin=subprocess.DEVNULL, cwd=work
             )
         except subprocess.TimeoutExpired:
-            raise NoKafka(f"Maven did not fetch Kafka {VERSION} within {_DOWNLOAD_TIMEOUT_S} s") from None
+            raise NoKafka(f"Maven did not fetch Kafka {version} within {_DOWNLOAD_TIMEOUT_S} s") from None
         if done.returncode != 0:
-            raise NoKafka(f"Maven did not fetch Kafka {VERSION}: {(done.stdout + done.stderr)[-1000:]}")
+            raise NoKafka(f"Maven did not fetch Kafka {version}: {(done.stdout + done.stderr)[-1000:]}")
         try:
             jars.rename(target)
         except OSError:
@@ -56,13 +57,14 @@ def fetch_jars(target: Path) -> Path:
 class Kafka:
     """Kafka's programs, by the names of their main classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str = VERSION) -> None:
         """Raises NoKafka."""
+        self.segment_bytes = "segment.bytes" if version == OLD else "internal.segment.bytes"  # for small segments
         try:
             self._java = find_java_home() / "bin" / "java"
         except NoJava as error:
             raise NoKafka(str(error)) from None
-        self._jars = fetch_jars(cache_directory())
+        self._jars = fetch_jars(cache_directory(version), version)
 
     def _command(
         self, main: str, arguments: Sequence[object], log_level: str, jvm: Sequence[str] = _QUICK_JVM

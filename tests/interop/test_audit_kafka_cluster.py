@@ -1,7 +1,6 @@
 """The audit over the directories of a real Kafka cluster: replicas that Kafka itself copied."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, EXIT_CODES, INCONCLUSIVE
 from spark_jobs.audit_replicas import parser
 from spark_jobs.command_line import where_of
-from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load
+from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load, running
 from tests.interop.kafka import Kafka
 
 pytestmark = [
@@ -37,19 +36,12 @@ class Lived:
 
 
 @pytest.fixture(scope="module")
-def lived(kafka: Kafka, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
-    cluster = KafkaCluster(kafka, tmp_path_factory.mktemp("kafka-cluster"))
-    try:
-        yield _live(cluster, spark)
-    except BaseException:
-        print(cluster.log_tails())
-        raise
-    finally:
-        cluster.kill()
+def lived(kafka: Kafka, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lived:
+    with running(kafka, tmp_path_factory.mktemp("kafka-cluster")) as cluster:
+        return _live(cluster, spark)
 
 
 def _live(cluster: KafkaCluster, spark: SparkSession) -> Lived:
-    cluster.start()
     killed = cluster.brokers[KILLED]
     with Load(cluster.addresses) as load:
         load.wait_for(RECORDS)
