@@ -23,7 +23,16 @@ from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import EpochCheckpoint, Segment, SegmentFile
 from spark_jobs.replicas.scan import LogFile
 from spark_jobs.replicas.segment_check import Batch, check_segment
-from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
+from spark_jobs.replicas.sound import (
+    HEADER_LAYOUT,
+    INDEX_LAYOUTS,
+    Array,
+    NotSound,
+    SoundIndex,
+    check_beside,
+    check_epochs,
+    require,
+)
 
 BLOCK_BYTES = 64 << 20  # about as many of a replica's log make a block
 CHUNK = 4096  # batches that are checked together
@@ -169,6 +178,7 @@ class _Sound:
             self._checkpoint = segment.epochs()
             first = self._first(log)
             indexed = self._indexes[INDEX_SUFFIX].entries["position"]
+            check_beside(*(self._indexes[suffix].entries["offset"] for suffix in (INDEX_SUFFIX, DIGEST_SUFFIX)))
             for chunk in _batches(log, first) if self._crc else _headers(log, first, indexed):
                 self._check(*chunk)
         require(all(index.seen == len(index.entries) for index in self._indexes.values()))
@@ -233,6 +243,8 @@ class _Sound:
         entries = index.until_position(int(positions[-1]))
         at = np.searchsorted(positions, entries["position"])
         require((positions[at] == entries["position"]).all() and (lasts[at] <= entries["offset"]).all())
+        exact = entries["offset"] <= self._indexes[DIGEST_SUFFIX].last_offset
+        require((lasts[at][exact] == entries["offset"][exact]).all())
         before = np.concatenate([[self._appended], entries["offset"]])
         require((before[:-1] < bases[at]).all())
         self._appended = before[-1]

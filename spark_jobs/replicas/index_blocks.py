@@ -20,7 +20,16 @@ from spark_jobs.replicas.faults import Fault
 from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment, SegmentFile
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
 from spark_jobs.replicas.scan import Damage, LogFile
-from spark_jobs.replicas.sound import HEADER_LAYOUT, INDEX_LAYOUTS, Array, NotSound, SoundIndex, check_epochs, require
+from spark_jobs.replicas.sound import (
+    HEADER_LAYOUT,
+    INDEX_LAYOUTS,
+    Array,
+    NotSound,
+    SoundIndex,
+    check_beside,
+    check_epochs,
+    require,
+)
 
 MAX_STRAYS = 16  # entries beside no offset entry; the last one of a sealed segment is
 
@@ -136,7 +145,8 @@ class _Sound:
             require(header is not None and (header.last_offset, header.max_timestamp) == (offset, timestamp))
 
     def _check_digests(self, log: LogFile) -> None:
-        """Batches end where they say; nearly all lie beside offset entries."""
+        """Batches end where they say; nearly all lie beside offset entries, and beside all of ours lies one."""
+        check_beside(self._offsets["offset"], self._digests["offset"])
         strays = np.setdiff1d(self._digests["offset"], self._offsets["offset"]).tolist()
         require(len(strays) <= MAX_STRAYS)
         for offset in strays:

@@ -96,7 +96,7 @@ class _IndexCheck:
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries = self._indexes.offsets
+        entries, exact_to = self._indexes.offsets, self._indexes.exact_to
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
         for number, (slot, offset, position) in enumerate(entries.rows):
@@ -105,6 +105,8 @@ class _IndexCheck:
             try:
                 # An append of several batches (SG-2) ends before the next one begins, if that entry does not lie.
                 end = entries.rows[number + 2][2] if number + 2 < len(entries.rows) else log.size
+                if offset <= exact_to:
+                    end = position
                 at, header = self._batch_of(log, offset, position, end)
             except CorruptRecord as error:
                 if self._chain_breaks_at(log, position):
@@ -167,7 +169,7 @@ class _IndexCheck:
         return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
 
     def _times(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries = self._indexes.times
+        entries, exact_to = self._indexes.times, self._indexes.exact_to
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
         self._near = 0
@@ -176,8 +178,7 @@ class _IndexCheck:
                 log.expect([self._ceiling(row[2]) for row in entries.rows[number : number + MAX_HEADERS]])
             try:
                 header = self._batch_reaching(log, offset)
-                exact = offset <= self._indexes.exact_to
-                _require(header, times_batch(header, offset, self._segment.cleaned_to, exact=exact))
+                _require(header, times_batch(header, offset, self._segment.cleaned_to, exact=offset <= exact_to))
                 if header.max_timestamp != timestamp:
                     raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
             except CorruptRecord as error:
@@ -191,6 +192,7 @@ class _IndexCheck:
         entries = self._indexes.digests
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
+        doubtful: set[int] = set()
         self._digest_rows = entries.rows if entries.present else None
         self._near = 0
         for slot, offset, digest in entries.rows:
@@ -198,9 +200,11 @@ class _IndexCheck:
                 self._require_end(self._batch_reaching(log, offset), offset)
             except CorruptRecord as error:
                 lies |= {slot} & entries.disordered.keys()
+                doubtful.add(slot)
                 yield lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: {error.message}")
             yield Point(DIGEST, slot, offset, -1, self._whole_digest(digest))
         yield from entries.out_of_order(lies)
+        yield from self._indexes.alone(self._sound, doubtful)
 
     def _whole_digest(self, digest: int) -> int | None:
         before = self._segment.digest_before

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from struct import Struct
@@ -90,6 +90,20 @@ class Indexes(NamedTuple):
     def exact_to(self) -> int:
         """Up to this offset the entries are as replog writes them (`index_rules`); -1 if there are no digests."""
         return self.digests.rows[-1][1] if self.digests.rows else -1
+
+    def alone(self, entries: Iterable[tuple[int, int, int]], doubtful: set[int]) -> Iterator[Fault]:
+        """Faults of entries of the offset index that have no digest beside them, as far as these are ours.
+
+        Not of those next to a digest that is `doubtful` (a slot) or out of order: it may have been theirs.
+        """
+        rows, exact_to = self.digests.rows, self.exact_to
+        for slot, offset, position in entries:
+            at = bisect_left(rows, offset, key=_first)
+            if offset > exact_to or rows[at][1] == offset:
+                continue
+            before, after = rows[at - 1][0] if at else -1, rows[at][0]
+            if before not in self.digests.disordered and doubtful.isdisjoint((before, after)):
+                yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: no digest is at that offset")
 
     def from_offset(self, slot: int, offset: int) -> list[int]:
         """How many entries each index has before entry `slot` of the offset index, whose batch begins with `offset`."""

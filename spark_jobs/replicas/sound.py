@@ -58,6 +58,11 @@ def check_epochs(checkpoint: EpochCheckpoint, log_start: int, epochs: Array, bas
         require((hidden | ((at >= 0) & (known[at] == epochs))).all())
 
 
+def check_beside(offsets: Array, digests: Array) -> None:
+    """An entry of the offset index has a digest beside it, up to the last digest: so far they are ours."""
+    require(np.isin(offsets[offsets <= digests.max(initial=-1)], digests, assume_unique=True).all())
+
+
 class SoundIndex:
     """The entries of an index file, ticked off in the order of the log."""
 

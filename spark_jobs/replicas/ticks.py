@@ -1,7 +1,7 @@
 """The entries of a segment's indexes, ticked off as its batches go by."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from operator import itemgetter
 
 from replog.log.batch import BatchHeader
@@ -37,6 +37,9 @@ class Ticks:
         self._other: int | None = None  # what it should say if that entry is not
         self._digest_known = True  # the two do not depend on what there was before the walk began
         self._digest_from = segment.base
+        self._reached = -1  # offset of the last digest entry that was seen
+        self._doubtful: set[int] = set()  # digest entries that lie, or next to which nothing is known
+        self._alone: list[tuple[int, int, int]] = []  # offset entries that have no digest beside them
         self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}  # that others are out of order behind
         self._disordered = {suffix: entries.disordered for suffix, entries in zip(LAYOUTS, indexes, strict=True)}
 
@@ -52,6 +55,8 @@ class Ticks:
     def known(self) -> bool:
         """Whether nothing that is said from here on depends on what there was before the walk began."""
         times, digests = (self._next[1] < len(self._times), self._next[2] < len(self._digests))
+        if self._alone and digests and self._reached < self._alone[-1][1]:
+            return False  # the digest behind it has yet to be judged
         return self._open is None and (self._time_known or not times) and (self._digest_known or not digests)
 
     def lost(self, last: int, end: int = 0) -> None:
@@ -65,22 +70,26 @@ class Ticks:
         self._digest = self._other = None
         self._digest_known = False
         self._digest_from = last + 1
-        rows = self._offsets
+        rows, digests = self._offsets, self._next[2]
         self._next = [
             max(self._met, bisect_left(rows, end, key=_second) if end else bisect_right(rows, last, key=_first)),
             bisect_right(self._times, last, key=_second),
             bisect_right(self._digests, last, key=_first),
         ]
+        if digests < self._next[2]:
+            self._doubtful |= {self._digests[digests][0], self._digests[self._next[2] - 1][0]}
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         if header.max_timestamp > self._max_timestamp:
             self.newest = position, header
-        yield from self._see_offset(position, header)
+        indexed = yield from self._see_offset(position, header)
         yield from self._see_time(header)
         digests = self._next[2]
         yield from self._see_digest(header)
         if digests < self._next[2]:
             self.interval = position + header.size
+        if indexed is not None and self._reached != indexed[1] <= self._exact_to:
+            self._alone.append(indexed)
         self._met = self._next[0]
 
     def finish(self) -> Iterator[Fault]:
@@ -102,6 +111,8 @@ class Ticks:
         ends = self._slots(following)
         for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
             yield from entries.out_of_order(lies, first, end)
+        ours = (entry for entry in self._alone if entry[0] >= self._own_from[0])
+        yield from self._indexes.alone(ours, self._doubtful)
 
     def own(self, following: list[int]) -> None:
         """What is said of entries before `following`, somebody else says."""
@@ -114,6 +125,8 @@ class Ticks:
     def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
         if slot in self._disordered[suffix]:
             self._lies[suffix].add(slot)
+        if suffix == DIGEST_SUFFIX:
+            self._doubtful.add(slot)
         return lie(suffix, slot, offset, detail)
 
     def come_to(self, position: int) -> Iterator[Fault]:
@@ -124,7 +137,8 @@ class Ticks:
             self._next[0] += 1
             yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
 
-    def _see_offset(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+    def _see_offset(self, position: int, header: BatchHeader) -> Generator[Fault, None, tuple[int, int, int] | None]:
+        """Returns the entry that this batch ends, if it is right."""
         rows = self._offsets
         if self._next[0] < len(rows) and rows[self._next[0]][2] == position:
             slot, offset, indexed = entry = rows[self._next[0]]
@@ -134,14 +148,18 @@ class Ticks:
                 detail = f"{said} → {start}: that would run into the batch at {indexed}"
                 yield self._lie(INDEX_SUFFIX, before, said, detail)
             self._open = entry
-        if self._open is not None and header.last_offset >= self._open[1]:
-            slot, offset, indexed = self._open
+        # One of ours is for the batch that it points at, one of Kafka's for an append of several (SG-2).
+        if self._open is not None and (self._open[1] <= self._exact_to or header.last_offset >= self._open[1]):
+            slot, offset, indexed = entry = self._open
             self._open = None
             if not ends_batch(header, offset, self._cleaned_to):
                 detail = (
                     f"{offset} → {indexed}: the batch there has offsets {header.base_offset} to {header.last_offset}"
                 )
                 yield self._lie(INDEX_SUFFIX, slot, offset, detail)
+                return None
+            return entry
+        return None
 
     def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
         self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
@@ -174,6 +192,7 @@ class Ticks:
         while self._next[2] < len(self._digests) and self._digests[self._next[2]][1] <= header.last_offset:
             slot, offset, said = self._digests[self._next[2]]
             self._next[2] += 1
+            self._reached = offset
             if offset != header.last_offset:
                 yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
                 continue

@@ -176,7 +176,7 @@ Step = Callable[[Case, Held, random.Random], None]
 
 def make_case(seed: int, directories: dict[int, Path]) -> Case:
     """Make the partition `case-<seed>`-0 in the log directories; the checkpoints of all cases: `write_checkpoints`."""
-    from tests.audit import differences, faults
+    from tests.audit import differences, faults, lies
 
     rng = random.Random(seed)
     ids = sorted(rng.sample(REPLICAS, rng.choice((2, 3, 3, 3, 3, 4))))
@@ -209,6 +209,9 @@ def make_case(seed: int, directories: dict[int, Path]) -> Case:
     for step in chosen:  # those that come first, unless they cannot be done here
         if step not in faults.REWRITES and len(case.causes) < wanted:
             _take(case, rng, [step], 1, wrong)
+    of_ours = random.Random(f"{seed}, an entry of the neighbour")
+    if layout == OURS and of_ours.random() < 0.2:
+        _take(case, of_ours, [lies.entry_of_the_neighbour], 1, wrong)
     if rng.random() < 0.2:
         sound = [held for held in everyone if not case.of(held.replica)]
         _take(case, rng, [differences.torn_write], 1, sound)

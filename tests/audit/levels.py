@@ -64,6 +64,7 @@ SEEN = {
     "repeated batch": Row(MUST, IF_READ, IF_READ, _VISITED),
     "offset index: position": Row(MUST, MUST, IF_READ, _BELIEVED),
     "offset index: offset": Row(MUST, MUST, IF_READ, _BELIEVED),
+    "offset index: neighbour": Row(MUST, MUST, IF_READ, _BELIEVED, (OURS,)),
     "time index: timestamp": Row(MUST, MUST, IF_READ, _BELIEVED),
     "time index: offset": Row(MUST, MUST, IF_READ, _BELIEVED),
     "digest index: digest": Row(MUST, IF_READ, IF_READ, _DIGEST_LIE, (OURS,)),

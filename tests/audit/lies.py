@@ -43,9 +43,18 @@ def _used(entries: list[tuple[int, ...]]) -> int:
     return used
 
 
-def _lie(case: Case, held: Held, name: str, offsets: tuple[int, int], path: Path, slot: int, entry: Row = ()) -> None:
-    """Change an entry, and note what its lie is about."""
-    case.reserve(held.replica, *offsets)
+def _lie(
+    case: Case,
+    held: Held,
+    name: str,
+    offsets: Range,
+    path: Path,
+    slot: int,
+    entry: Row = (),
+    alone: Range | None = None,
+) -> None:
+    """Change an entry, and note what its lie is about. Nothing else may be wrong in the offsets where it is `alone`."""
+    case.reserve(held.replica, *(alone or offsets), alone=alone is not None)
     held.lied.add((path, slot))
     behind: tuple[Range, ...] = ()
     if entry:
@@ -97,6 +106,24 @@ def lying_offset(case: Case, held: Held, rng: random.Random) -> None:
     if said < 0 or base + said in ends:
         raise Impossible  # it may be the end of a longer append (SG-2)
     _lie(case, held, "offset index: offset", (base + said, base + said), path, slot, (said, position))
+
+
+def entry_of_the_neighbour(case: Case, held: Held, rng: random.Random) -> None:
+    """Position, or position and offset, of the batch beside: of Kafka's entries that may be so."""
+    path, entries, slot = _index(case, held, ".index", rng)
+    base, digests = int(path.stem), path.with_suffix(".digest")
+    of = [place for place in held.batches if place.path == path.with_suffix(".log")]
+    at = next((n for n, place in enumerate(of) if place.position == entries[slot][1]), -1) + rng.choice((-1, 1))
+    if not digests.is_file() or any(lied == digests for lied, _ in held.lied) or not 0 <= at < len(of):
+        raise Impossible
+    position, last = of[at].position, of[at].header.last_offset
+    if position in {entry[1] for entry in entries} or last > base + index_entries(digests)[-1][0]:
+        raise Impossible
+    said = rng.choice((last - base, entries[slot][0]))
+    first = base if slot == 0 else base + entries[slot - 1][0] + 1
+    end = of[-1].header.last_offset if slot + 1 == len(entries) else base + entries[slot + 1][0]
+    about = (base + said, base + said)
+    _lie(case, held, "offset index: neighbour", about, path, slot, (said, position), (first, end))
 
 
 def lying_time(case: Case, held: Held, rng: random.Random) -> None:

@@ -149,10 +149,13 @@ def test_an_index_may_name_the_last_record_that_was_kept(tmp_path: Path, suffix:
         path = tmp_path / "t-0" / f"{segment.base:020}{suffix}"
         if not path.stat().st_size:
             continue
+        if suffix == ".index":
+            path.with_suffix(".digest").unlink()  # beside each entry of ours is a digest
         one, other = index_entries(path)[0]
         set_index_entry(path, 0, (one - 1, other) if suffix == ".index" else (one, other - 1))
         judged.append(segment.base < MIDDLE)
-        assert {fault.fault for fault in faults(listed(tmp_path))} == (set() if judged[-1] else {"INDEX_LIE"})
+        found = {fault.fault for fault in faults(listed(tmp_path))} - {"NO_DIGESTS"}
+        assert found == (set() if judged[-1] else {"INDEX_LIE"})
         if not judged[-1]:
             break
     assert set(judged) == {True, False}

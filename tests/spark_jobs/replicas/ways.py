@@ -42,7 +42,20 @@ FIELDS = {  # offset and type of those that a damage may hit
     ".timeindex": ((0, ">q"), (8, ">i")),
     ".digest": ((0, ">I"), (4, ">Q")),
 }
-DAMAGES = ("flip", "overwrite", "zeros", "cut", "insert", "append", "gone", "epochs", "drop", "double", *["field"] * 4)
+DAMAGES = (
+    "flip",
+    "overwrite",
+    "zeros",
+    "cut",
+    "insert",
+    "append",
+    "gone",
+    "epochs",
+    "drop",
+    "double",
+    "near",
+    *["field"] * 4,
+)
 
 Item = Batch | Block | Point | Fault
 
@@ -125,10 +138,27 @@ def damage(directory: Path, chance: random.Random) -> str:
         starts = sorted(chance.sample(range(60), chance.randrange(5)))
         write_entries(directory / "leader-epoch-checkpoint", enumerate(starts))
         return f"epochs from {starts}"
+    elif kind == "near":
+        path = chance.choice(sorted(directory.glob("*.index")) or [path])
+        raw = bytearray(path.read_bytes())
+        _point_near(path, raw, chance)
     else:
         _damage_entry(path, raw, kind, chance)
     path.write_bytes(raw)
     return f"{kind} {path.name} at {at}"
+
+
+def _point_near(path: Path, raw: bytearray, chance: random.Random) -> None:
+    """Let an entry of the offset index point at another batch, with its offset or with that of the batch."""
+    log = path.with_suffix(".log")
+    batches = _batches(log) if log.exists() else []
+    if path.suffix != ".index" or len(raw) < 8 or not batches:
+        return
+    at = 8 * chance.randrange(len(raw) // 8)
+    offset, position = struct.unpack_from(">ii", raw, at)
+    near = [batch for batch in batches if abs(batch[0] - position) < 300]
+    position, header = chance.choice(near or batches)
+    struct.pack_into(">ii", raw, at, chance.choice([offset, header.last_offset - int(log.stem)]), position)
 
 
 def _damage_entry(path: Path, raw: bytearray, kind: str, chance: random.Random) -> None:
