@@ -29,15 +29,24 @@ class Load:
         self.waits: list[tuple[float, int, float]] = []  # due (s, perf_counter), partition, seconds to the answer
         self.failed: list[str] = []
 
-    async def __aenter__(self) -> "Load":
+    def begin(self) -> None:
         self._task = asyncio.create_task(self._run())
+
+    async def end(self) -> None:
+        """Once all is answered."""
+        self._stopped.set()
+        await self._task
+
+    async def __aenter__(self) -> "Load":
+        self.begin()
         return self
 
     async def __aexit__(self, kind: object, *_: object) -> None:
-        self._stopped.set()
-        if kind is not None:
-            self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=kind is not None)
+        if kind is None:
+            await self.end()
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         record, first = os.urandom(RECORD_BYTES), time.perf_counter()

@@ -5,31 +5,26 @@ Every phase has a time limit, and all of them one together. What does not finish
 
 import asyncio
 import os
-import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from benchmarks.beside import Beside, Figures
 from benchmarks.contenders import BROKERS, CONTROLLER, Contender, PartitionState, broker_name
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import CpuMeter, rss_bytes
-from benchmarks.small_requests import SmallRequests
 from replog.errors import ReplogError
 
-TOPIC, STEADY = "many", "steady"
-STEADY_PARTITIONS, STEADY_PER_SECOND = 6, 100
-STEADY_S = 5.0
+TOPIC = "many"
 PER_SECOND = 1000
 VICTIM, ORDERLY = 2, 3  # the broker that is killed, and the one that is restarted in order
 WARM_UP_S = 5.0  # each partition's first record, and a JVM's compiler
 SETTLE_S = 3.0
+POLL_S, PAUSE = 0.05, 5  # between two looks at the state, and at least how many times as long as the look took
 MIB = 1 << 20
 
-Figures = dict[str, Any]
 LIMITS_S = {
     "start": 120,
     "create": 60,
@@ -40,11 +35,18 @@ LIMITS_S = {
     "restart": 60,
     "orderly": 60,
     "delete": 60,
+    "quiet": 60,
+    "made": 120,
+    "written": 90,
+    "deleted": 60,
+    "removed": 180,
 }
 
 
 class Cell:
     """One contender with one number of partitions. `figures` has a dictionary for each phase that was begun."""
+
+    pause = PAUSE
 
     def __init__(
         self, contender: Contender, partitions: int, seconds: float, idle_s: float, note: Callable[[str], None]
@@ -64,7 +66,7 @@ class Cell:
             if await self._phase("start", self._start):
                 addresses = self._contender.addresses.values()
                 async with (
-                    SmallRequests.to(self._contender.name, addresses) as self._small,
+                    Beside.running("benchmarks.small_requests", self._contender.name, *addresses) as self._small,
                     self._contender.producer() as self._send,
                 ):
                     await self._life_of_a_topic()
@@ -83,8 +85,11 @@ class Cell:
             "orderly": self._orderly,
             "delete": self._delete,
         }
+        await self._phases(phases)
+
+    async def _phases(self, phases: Mapping[str, Callable[[], Awaitable[Figures]]]) -> None:
         for name, phase in phases.items():
-            if not await self._phase(name, phase) and name == "create":
+            if not await self._phase(name, phase) and name == next(iter(phases)):
                 return  # the others need the topic
 
     async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
@@ -118,24 +123,17 @@ class Cell:
         return {"seconds": time.perf_counter() - started}
 
     async def _create(self) -> Figures:
-        """Until every broker has every replica on its disk, with a steady producer beside it."""
-        await self._contender.create(STEADY, STEADY_PARTITIONS)
-        await write_everywhere(self._send, STEADY, STEADY_PARTITIONS)
-        async with self._steady() as before:
-            await asyncio.sleep(STEADY_S)
-        async with self._steady() as meanwhile, self._watched() as figures:
-            started = time.perf_counter()
-            await self._contender.create(TOPIC, self._partitions)
-            await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
-            while any(self._directories(broker) < self._partitions for broker in BROKERS):
-                await asyncio.sleep(0.05)
-            figures["seconds"] = time.perf_counter() - started
-            await asyncio.sleep(1.0)  # what was put off meanwhile is part of it
-        return {
-            **figures,
-            "steady_before_p99_ms": before.latency().p99_ms,
-            "steady_p99_ms": meanwhile.latency().p99_ms,
-        }
+        async with self._watched() as figures:
+            figures["seconds"] = await self._created()
+        return figures
+
+    async def _created(self) -> float:
+        """Until every broker has every replica on its disk and all are in sync."""
+        started = time.perf_counter()
+        await self._contender.create(TOPIC, self._partitions)
+        await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
+        await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
+        return time.perf_counter() - started
 
     async def _first(self) -> Figures:
         async with self._watched() as figures:
@@ -222,20 +220,18 @@ class Cell:
         return figures
 
     async def _delete(self) -> Figures:
-        """Until no broker has a directory under its name any longer, with a steady producer beside it."""
-        async with self._steady() as meanwhile, self._watched() as figures:
-            started = time.perf_counter()
-            await self._contender.delete(TOPIC)
-            while any(self._directories(broker) for broker in BROKERS):
-                await asyncio.sleep(0.05)
-            figures["seconds"] = time.perf_counter() - started
-            await asyncio.sleep(1.0)
-        return {**figures, "steady_p99_ms": meanwhile.latency().p99_ms}
+        async with self._watched() as figures:
+            figures["seconds"] = await self._deleted()
+        return figures
+
+    async def _deleted(self) -> float:
+        """Until no broker has a directory under its name any longer."""
+        started = time.perf_counter()
+        await self._contender.delete(TOPIC)
+        await self._until_directories(lambda names: not any(map(_is_replica, names)))
+        return time.perf_counter() - started
 
     # -- what they have in common
-
-    def _steady(self) -> Load:
-        return Load(self._send, STEADY, STEADY_PARTITIONS, STEADY_PER_SECOND)
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[Figures]:
@@ -249,20 +245,36 @@ class Cell:
             figures |= {"small_ms": told["worst_ms"], "small_own_ms": told["own_ms"]}
 
     async def _until(self, condition: Callable[[list[PartitionState]], bool]) -> None:
-        """Ask for the topic's state again and again, and pause longer than the answer takes."""
-        while True:
-            asked = time.perf_counter()
+        """Of the topic, as a broker knows it."""
+
+        async def ask() -> bool:
             try:
                 states = await self._contender.describe(TOPIC)
             except (ReplogError, KafkaError, OSError):
-                states = []  # of a broker that is down
-            if states and condition(states):
-                return
-            await asyncio.sleep(max(0.05, 5 * (time.perf_counter() - asked)))
+                return False  # of a broker that is down
+            return bool(states) and condition(states)
 
-    def _directories(self, broker: int) -> int:
-        path: Path = self._contender.data_directory(broker)
-        return sum(1 for entry in path.iterdir() if re.fullmatch(rf"{TOPIC}-\d+", entry.name))
+        await self._poll(ask)
+
+    async def _until_directories(self, condition: Callable[[list[str]], bool]) -> None:
+        """Of every broker."""
+
+        async def look() -> bool:
+            return all(condition(os.listdir(self._contender.data_directory(broker))) for broker in BROKERS)
+
+        await self._poll(look)
+
+    async def _poll(self, ask: Callable[[], Awaitable[bool]]) -> None:
+        """Pauses for much longer than an answer takes: whoever asks takes CPU, too."""
+        while True:
+            asked = time.perf_counter()
+            if await ask():
+                return
+            await asyncio.sleep(max(POLL_S, self.pause * (time.perf_counter() - asked)))
+
+
+def _is_replica(name: str) -> bool:
+    return name.startswith(f"{TOPIC}-") and name[len(TOPIC) + 1 :].isdecimal()
 
 
 def _in_sync(states: list[PartitionState]) -> bool:

@@ -2,8 +2,9 @@
 
 For each number of partitions a fresh cluster, with its default settings, creates one topic, takes 1,000 records of
 1 KiB a second spread evenly over all partitions, does nothing for a while, loses a broker by SIGKILL under that load,
-gets it back, restarts another one in order, and deletes the topic. Kafka 4.1 runs in KRaft mode with as many
-processes, a controller and three brokers, and its scripts' JVM options; its jars come from Maven Central into
+gets it back, restarts another one in order, and deletes the topic. On another fresh cluster the same topic is made,
+written, deleted and removed beside a producer of few records to another topic. Kafka 4.1 runs in KRaft mode with as
+many processes, a controller and three brokers, and its scripts' JVM options; its jars come from Maven Central into
 `~/.cache/replog`. Contenders take turns, smallest topics first.
 
 Both are loaded by a Python client on one event loop, replog by its own and Kafka by aiokafka, with the same closed
@@ -27,11 +28,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.beside import Figures
+from benchmarks.beside_phases import BesideCell
 from benchmarks.contenders import Contender
 from benchmarks.contenders.kafka import Kafka
 from benchmarks.contenders.replog import Replog
 from benchmarks.measure import precise_loop
-from benchmarks.partition_phases import Cell, Figures
+from benchmarks.partition_phases import Cell
 from benchmarks.partition_table import table
 from benchmarks.report import add_outputs, publish
 from replog.rpc.options import tune_allocator
@@ -43,11 +46,14 @@ CONTENDERS: dict[str, Callable[[Path], Contender]] = {"replog": Replog, "kafka":
 def measure(
     name: str, homes: str, partitions: int, options: argparse.Namespace, note: Callable[[str], None]
 ) -> dict[str, Figures]:
-    """One contender with one number of partitions, in a directory of its own."""
-    home = Path(tempfile.mkdtemp(dir=homes))
-    cell = Cell(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
-    with asyncio.Runner(loop_factory=precise_loop) as runner:
-        return runner.run(cell.run(options.limit))
+    """One contender with one number of partitions, each of its clusters in a directory of its own."""
+    found: dict[str, Figures] = {}
+    for kind in (BesideCell, Cell):
+        home = Path(tempfile.mkdtemp(dir=homes))
+        cell = kind(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
+        with asyncio.Runner(loop_factory=precise_loop) as runner:
+            found |= runner.run(cell.run(options.limit))
+    return found
 
 
 def main() -> int:
@@ -57,7 +63,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="of everything; the table has medians")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load that is timed")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds to look at the CPU of nothing")
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds for a contender with one number")
+    parser.add_argument("--limit", type=float, default=240.0, help="seconds for a cluster")
     add_outputs(parser)
     options = parser.parse_args()
     console = Console(stderr=True)

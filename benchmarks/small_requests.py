@@ -1,33 +1,31 @@
 """How long a process may leave a small request unanswered: what a client sees of a busy event loop.
 
-A process of its own, so that no other work of the benchmark is in the figures, asks every member for next to nothing
-fifty times a second: replog's for their health, which their one event loop answers, Kafka's for the versions of their
-API. The longest answer is as long as anything held that loop up (for Kafka, its network and request threads), and the
-network, gRPC and the other processes of the machine on top. A probe inside the process would see its loop alone, but
+A process of its own (`benchmarks.beside`) asks every member for next to nothing fifty times a second: replog's for
+their health, which their one event loop answers, Kafka's for the versions of their API. The longest answer is as long
+as anything held that loop up (for Kafka, its network and request threads), and the network, gRPC and the other
+processes of the machine on top. A probe inside the process would see its loop alone, but
 would be in the product for the benchmark's sake, and Kafka has none.
 
-`python -m benchmarks.small_requests NAME ADDRESS…`: asks between a line `go` and a line `tell` on stdin, and then
-prints milliseconds as JSON.
+`python -m benchmarks.small_requests NAME ADDRESS…` tells milliseconds.
 """
 
 import asyncio
 import contextlib
-import json
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from benchmarks.beside import Figures, answer_orders
 from replog.rpc.options import CHANNEL_OPTIONS
 
 EVERY_S = 0.02
 PATIENCE_S = 120.0
-TELL_TIMEOUT_S = 20.0
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)  # size, key, version, correlation id, no client id
 
 Ask = Callable[[], Awaitable[object]]
@@ -107,56 +105,24 @@ async def kafka_member(address: str) -> AsyncIterator[Ask]:
 MEMBERS = {"replog": replog_member, "kafka": kafka_member}
 
 
-async def answer_orders(name: str, addresses: list[str]) -> None:
-    """Until stdin ends."""
-    found, orders = Responsiveness(), asyncio.StreamReader()
+async def ask_steadily(name: str, addresses: list[str]) -> None:
+    found = Responsiveness()
     watching = [asyncio.create_task(found.watch(address, MEMBERS[name])) for address in addresses]
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
-    while order := (await orders.readline()).strip():
+
+    def go() -> None:
+        found.tell()
+        found.on.set()
+
+    async def tell() -> Figures:
         assert not any(task.done() for task in watching), watching
-        if order == b"go":
-            found.tell()
-            found.on.set()
-        else:
-            found.on.clear()
-            print(json.dumps(found.tell()), flush=True)
+        found.on.clear()
+        return found.tell()
+
+    await answer_orders(go, tell)
     for task in watching:
         task.cancel()
     await asyncio.gather(*watching, return_exceptions=True)
 
 
-class SmallRequests:
-    """The process, seen from the benchmark."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    @classmethod
-    @contextlib.asynccontextmanager
-    async def to(cls, name: str, addresses: Iterable[str]) -> AsyncIterator["SmallRequests"]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.small_requests", name, *addresses,
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            yield cls(process)
-        finally:
-            process.kill()
-            await process.wait()
-
-    def go(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"go\n")
-
-    async def tell(self) -> dict[str, float]:
-        """The longest answer since `go`, and how late the process itself was, in ms."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(b"tell\n")
-        async with asyncio.timeout(TELL_TIMEOUT_S):
-            told: dict[str, float] = json.loads(await self._process.stdout.readline())
-        return told
-
-
 if __name__ == "__main__":
-    asyncio.run(answer_orders(sys.argv[1], sys.argv[2:]))
+    asyncio.run(ask_steadily(sys.argv[1], sys.argv[2:]))

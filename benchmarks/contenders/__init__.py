@@ -48,6 +48,10 @@ class Contender(Protocol):
     def addresses(self) -> Mapping[str, str]:
         """By the same names, running or not."""
 
+    @property
+    def bootstrap(self) -> str:
+        """Of the brokers, with commas between them."""
+
     def data_directory(self, broker: int) -> Path:
         """Where its partitions' directories are."""
 

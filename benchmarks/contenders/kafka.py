@@ -61,7 +61,7 @@ class Kafka:
         for name in self._addresses:
             self._launch(name)
         while self._admin is None:
-            admin = AIOKafkaAdminClient(bootstrap_servers=self._bootstrap)
+            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
             try:
                 await admin.start()
                 if len((await admin.describe_cluster())["brokers"]) == len(BROKERS):
@@ -104,8 +104,8 @@ class Kafka:
             await asyncio.to_thread(process.wait, 30)
 
     @property
-    def _bootstrap(self) -> list[str]:
-        return [address for name, address in self._addresses.items() if name != CONTROLLER]
+    def bootstrap(self) -> str:
+        return ",".join(address for name, address in self._addresses.items() if name != CONTROLLER)
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -135,23 +135,8 @@ class Kafka:
             return []
         return [PartitionState(p["leader"], tuple(p["replicas"]), frozenset(p["isr"])) for p in found["partitions"]]
 
-    @contextlib.asynccontextmanager
-    async def producer(self) -> AsyncIterator[Send]:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap, acks="all", enable_idempotence=True, request_timeout_ms=120_000
-        )
-        await producer.start()
-
-        async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
-            outcome: Awaitable[object] = await producer.send(topic, value, partition=partition)
-            return outcome
-
-        try:
-            yield send
-        finally:
-            with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
-                async with asyncio.timeout(CLOSE_S):
-                    await producer.stop()
+    def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
+        return producer(self.bootstrap)
 
     def kill(self, broker: int) -> None:
         os.killpg(self._processes[broker_name(broker)].pid, signal.SIGKILL)
@@ -164,6 +149,26 @@ class Kafka:
 
     def launch(self, broker: int) -> None:
         self._launch(broker_name(broker))
+
+
+@contextlib.asynccontextmanager
+async def producer(bootstrap: str) -> AsyncIterator[Send]:
+    """`Contender.producer`."""
+    producing = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, request_timeout_ms=120_000
+    )
+    await producing.start()
+
+    async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
+        outcome: Awaitable[object] = await producing.send(topic, value, partition=partition)
+        return outcome
+
+    try:
+        yield send
+    finally:
+        with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
+            async with asyncio.timeout(CLOSE_S):
+                await producing.stop()
 
 
 def _check(errors: list[tuple[object, ...]]) -> None:

@@ -91,19 +91,8 @@ class Replog:
             return []
         return [PartitionState(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
 
-    @contextlib.asynccontextmanager
-    async def producer(self) -> AsyncIterator[Send]:
-        producer = await Producer(self._cluster.bootstrap).start()
-
-        async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
-            return await producer.send(topic, value, partition=partition)
-
-        try:
-            yield send
-        finally:
-            with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
-                async with asyncio.timeout(CLOSE_S):
-                    await producer.close()
+    def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
+        return producer(self._cluster.bootstrap)
 
     def kill(self, broker: int) -> None:
         send_signal(self._running[broker_name(broker)], signal.SIGKILL)
@@ -119,3 +108,19 @@ class Replog:
         properties = self._cluster.home(member) / "broker.properties"
         arguments = ["-m", "cluster.cli", "broker", "--config", str(properties)]
         self._running[member.name] = spawn(arguments, self._cluster.log_file(member))
+
+
+@contextlib.asynccontextmanager
+async def producer(bootstrap: str) -> AsyncIterator[Send]:
+    """`Contender.producer`."""
+    producing = await Producer(bootstrap).start()
+
+    async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
+        return await producing.send(topic, value, partition=partition)
+
+    try:
+        yield send
+    finally:
+        with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
+            async with asyncio.timeout(CLOSE_S):
+                await producing.close()

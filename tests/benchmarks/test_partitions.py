@@ -86,7 +86,7 @@ def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path
 
 
 @pytest.mark.processes
-def test_a_topic_lives_its_whole_life(tmp_path: Path):
+def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(tmp_path: Path):
     figures = tmp_path / "figures.json"
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks.partitions", "--only", "replog", "--partitions", "6", "--seconds", "1",
@@ -105,4 +105,6 @@ def test_a_topic_lives_its_whole_life(tmp_path: Path):
     assert load["broker_mib"] > 20, told
     assert phases["fail_over"]["led_wait_s"] > 0, told
     assert phases["create"]["small_ms"] > 0, told
+    for phase in ("quiet", "made", "written", "deleted", "removed"):
+        assert 0 < phases[phase]["steady_p50_ms"] <= phases[phase]["steady_p99_ms"], told
     assert "not" not in "".join(row(run.stdout, "deleted on every disk, s")), told
