@@ -78,7 +78,8 @@ class Console:
     def stop(self) -> None:
         """No stage is shown any more, whoever says one."""
         self._stopped = True
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def table(self, result: Audit, report_dir: Path | None) -> None:
         """The replicas, then the findings, then where there is more."""
