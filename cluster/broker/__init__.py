@@ -19,5 +19,5 @@
 | what that process is asked | `cleaning_requests.py` |
 | producer ids for clients | `producer_ids.py` |
 | replicas as they lie on disk, for audits | `inspection_service.py` |
-| blocking work in threads | `threads.py` |
+| blocking work in threads; work that gives way to clients | `threads.py`, `pace.py` |
 """

@@ -152,11 +152,13 @@ class Broker:
             lambda: self._lifecycle.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             self._backoff(),
         )
+        self.manager.pace.is_urgent = self._is_waited_for
         self._inspection.serve(logs)
         flusher = LogFlusher(self.manager, logs, self._fetchers)
         self._spawn(flusher.run())
         self._spawn(self.manager.cold_reads.run(directory.directory for directory in logs.managers))
         await self._roles.apply_image()
+        self._spawn(self._roles.make_coming())
         self._spawn(self._roles.retry())
         moves = ReplicaMoves(self.manager, logs, flusher)
         self._log_dirs.serve(logs, moves)
@@ -205,6 +207,11 @@ class Broker:
             await self._roles.apply(records)
         except Exception as error:  # noqa: BLE001 (whatever it is)
             self._fail(error)
+
+    def _is_waited_for(self) -> bool:
+        """Newer metadata than what is being carried out may say who leads."""
+        assert self._roles is not None
+        return self._watch.has_news or self._roles.is_waited_for
 
     def _on_controller_heard(self) -> None:
         self.manager.hearing.controller_ms = self._clock.monotonic_ms()

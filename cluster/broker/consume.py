@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from cluster.broker.budget import Share
 from cluster.broker.replica_manager import ReplicaManager
 from leader.consumer_session import ConsumerSession
 from replog.fetch import SessionRequest, SessionResponse
@@ -47,14 +48,19 @@ class ConsumerStream:
         async with manager.answers.share(most) as share:
             response = session.on_request(request, manager.clock.monotonic_ms(), share.size)
             if response is not None:
-                share.resize(response.size)
+                self._taken(response, share)
                 yield response
                 return
         await self._wait()
         async with manager.answers.share(most) as share:
             response = session.answer(manager.clock.monotonic_ms(), share.size)
-            share.resize(response.size)
+            self._taken(response, share)
             yield response
+
+    def _taken(self, response: SessionResponse, share: Share) -> None:
+        share.resize(response.size)
+        if response.size:
+            self._manager.pace.served()
 
     async def _wait(self) -> None:
         deadline_ms = self._session.deadline_ms

@@ -57,7 +57,10 @@ class Fetcher:
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
+        """It is asked for from `go` on, at the latest."""
         self.session.add(hosted)
+
+    def go(self) -> None:
         self._wake.set()
 
     def flushed(self, tp: TopicPartition) -> None:

@@ -19,13 +19,18 @@ class FetcherManager:
         self._closing: dict[asyncio.Task[None], None] = {}
 
     def fetch(self, hosted: HostedPartition, leader: Broker) -> None:
-        """Copy this partition from `leader` from now on, and from nobody else."""
+        """Copy this partition from `leader`, and from nobody else, once `go` is called: of many at a time, one request
+        names all."""
         self.stop(hosted.topic_partition)
         fetcher = self._fetchers.get(leader.address)
         if fetcher is None:
             fetcher = self._fetchers[leader.address] = self._new_fetcher(leader.address)
         fetcher.add(hosted)
         self._places[hosted.topic_partition] = leader.address
+
+    def go(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.go()
 
     def is_fetching(self, tp: TopicPartition, leader: Broker) -> bool:
         return self._places.get(tp) == leader.address

@@ -28,7 +28,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
-REMOVED = 500  # deleted replicas and files at a time, or a tenth of what waits
+REMOVED = 10  # deleted replicas and files at a time: some milliseconds of work
 EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
 Chore = Callable[[], Awaitable[None]]
@@ -59,7 +59,8 @@ class Housekeeping:
             (config.log_retention_check_interval_ms, [self._enforce_retention]),
             (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
             (EPOCHS_INTERVAL_MS, [self._save_epochs]),
-            (FILES_INTERVAL_MS, [self._flush, self._sync_files, self._delete_expired]),
+            (FILES_INTERVAL_MS, [self._flush, self._sync_files]),
+            (FILES_INTERVAL_MS, [self._delete_expired]),
         ]
         async with asyncio.TaskGroup() as group:
             for interval_ms, some in chores:
@@ -159,18 +160,18 @@ class Housekeeping:
             await in_thread(lambda: sync_all(files))
 
     async def _delete_expired(self) -> None:
-        """LG-15, LG-17; of very many some each time, so that they leave disk and processor to others. Of a log with
-        nothing more to come no more is looked at."""
+        """LG-15, LG-17; some at a time, with rests while others are served. Of a log with nothing more to come no more
+        is looked at."""
         now_ms = self._manager.clock.wall_ms()
         self._expired += self._logs.take_expired(now_ms)
         for tp, log in list(self._restless):
             self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
             if not _has_something_due(log):
                 del self._restless[tp, log]
-        expired = self._expired[: max(REMOVED, len(self._expired) // 10)]
-        if expired:
-            await in_thread(partial(remove, expired))
-            del self._expired[: len(expired)]  # not before: without descriptors they are tried again
+        firsts = range(0, len(self._expired), REMOVED)
+        async for _ in self._manager.pace.in_slices(firsts):
+            await in_thread(partial(remove, self._expired[:REMOVED]))
+            del self._expired[:REMOVED]  # not before: without descriptors they are tried again
 
 
 def _has_something_due(log: Log) -> bool:

@@ -54,6 +54,11 @@ class MetadataWatch:
         self._moved = asyncio.Condition()
         self._first_latest: int | None = None  # the cluster's version when it was first heard of
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something has come that waits for an earlier change to be applied."""
+        return bool(self._whole)
+
     async def run(self) -> None:
         """Watch until cancelled; every failure of the wire is retried with a backoff."""
         async with asyncio.TaskGroup() as group:

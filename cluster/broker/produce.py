@@ -64,6 +64,7 @@ class Produce:
                 f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new",
             )
         appended = leader.append(records, acks=self.acks, wall_ms=clock.wall_ms(), now_ms=now_ms)
+        manager.pace.served()
         manager.touched(tp, appended.high_watermark_advanced)
         result.base_offset = appended.info.first_offset
         result.log_append_time_ms = appended.info.log_append_time

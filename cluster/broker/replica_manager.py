@@ -16,6 +16,7 @@ from cluster.broker.budget import Budget, Held
 from cluster.broker.cold_reads import ColdReads
 from cluster.broker.delayed import DelayedOperations
 from cluster.broker.look_ups import LookUps
+from cluster.broker.pace import Pace
 from cluster.broker.partition import HostedPartition
 from cluster.clock import Clock
 from cluster.metadata_image import MetadataImage
@@ -59,6 +60,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
+        self.pace = Pace()
         self.cold_reads = ColdReads(self._tell)
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         self.waiting_produces = Held(config.queued_max_request_bytes)
@@ -159,6 +161,7 @@ class ReplicaManager:
         """This replica has followed its leader; if that is `visible`, consumers may wait here for it (FE-14, FT-4)."""
         self.stirred[tp] = None
         if visible:
+            self.pace.served()
             self.touched(tp, high_watermark_advanced=False)
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:

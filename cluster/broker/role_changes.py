@@ -13,12 +13,17 @@ Thousands of partitions take longer than the event loop may: they are prepared, 
 and requests are served in between. Such a request meets a partition as it was, or as it is: to it the change came
 sooner or later, as it comes to every broker at its own time. (Kafka's brokers publish the image before the roles too.)
 
-Changes are carried out one after the other. A replica for which there was no room, or no descriptor, plays the role
-that it had, or none, until a later try finds some; any other failure of a disk ends the broker.
+Changes are carried out one after the other. Where clients are served, a change makes a wave of very many new replicas;
+the others are still to come while later changes are carried out, wave by wave, at a pace that leaves room (`pace.py`).
+Who leads and who follows otherwise, as after a death, waits for no rest.
+
+A replica for which there was no room, or no descriptor, plays the role that it had, or none, until a later try finds
+some; any other failure of a disk ends the broker.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -44,8 +49,11 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
+WAVE = 300  # new replicas that are made durable together, and live before the next are begun
+
 Told = Mapping[str, object]  # of a role in a new epoch
 TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
+Slices = Callable[[Iterable[Any]], AsyncIterator[Any]]
 Placed = Mapping[TopicPartition, PartitionState | None]  # None of what is not there any more
 
 
@@ -70,6 +78,10 @@ class RoleChanges:
         self._shutting_down = shutting_down
         self._backoff = backoff
         self._turn = asyncio.Lock()
+        self._pace = manager.pace
+        self._applies = 0  # changes of the metadata that wait for their turn
+        self._coming: dict[TopicPartition, None] = {}  # new replicas of later waves
+        self._any_coming = asyncio.Event()
         self._refused: dict[TopicPartition, None] = {}  # replicas that are to be tried again
         self._any_refused = asyncio.Event()
 
@@ -78,14 +90,39 @@ class RoleChanges:
         async with self._turn:
             self._set_rates()
             await self._change([], self._image.partitions)
+            while self._coming:
+                await self._make_wave()
         for tp in self._logs.logs:
             if tp not in self._manager.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
     async def apply(self, records: Sequence[MetadataRecord]) -> None:
         """One change of the metadata, whole: first what it needs of the disks, then the image and the roles."""
+        self._applies += 1
         async with self._turn:
+            self._applies -= 1
             await self._change([record for record in records if record.version > self._image.version])
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a change of the metadata waits for another one, or a wave, to end."""
+        return self._applies > 0
+
+    async def make_coming(self) -> None:
+        """Wave after wave of the replicas that are still to come, until cancelled."""
+        while True:
+            await self._any_coming.wait()
+            self._any_coming.clear()
+            while self._coming:
+                async with self._turn:
+                    await self._make_wave()
+
+    async def _make_wave(self) -> None:
+        await self._change([], {tp: self._image.partitions.get(tp) for tp in islice(self._coming, self._most())})
+
+    def _most(self) -> int | None:
+        """New replicas of one change; None: all, which are there the sooner where nobody is served."""
+        return WAVE if self._pace.serves else None
 
     async def retry(self) -> None:
         """Try again what was refused, until cancelled."""
@@ -102,10 +139,11 @@ class RoleChanges:
         """What the records say, and `besides` as the image is."""
         changes = [Change.of(record) async for record in in_slices(records)]
         placed = {**besides, **_of_kind(changes, "partition")}
-        change = await self._prepare(placed, _of_kind(changes, "topic"))
+        slices = self._pace.in_slices if self._waits(placed) else in_slices
+        change = await self._prepare(placed, _of_kind(changes, "topic"), slices)
         if change:
             try:
-                await in_thread(change.run)
+                await self._carry_out(change, slices)
             except asyncio.CancelledError:
                 change.abandon()
                 raise
@@ -114,14 +152,32 @@ class RoleChanges:
         self._note_failures(placed, change)
         for each in changes:
             self._image.put(each)
-        await self._commit(changes, placed)
+        await self._commit(changes, placed, slices)
+
+    def _waits(self, placed: Placed) -> bool:
+        """Whether all of it comes or goes here, so that a rest keeps nobody from what he was served before."""
+        return not any(
+            tp in self._manager.hosted and state is not None and self._broker_id in state.replicas
+            for tp, state in placed.items()
+        )
+
+    async def _carry_out(self, change: LogChange, slices: Slices) -> None:
+        steps, done = change.steps(), False
+
+        def until_done() -> Iterator[None]:
+            while not done:
+                yield
+
+        async for _ in slices(until_done()):
+            done = await in_thread(lambda: next(steps, steps)) is steps
 
     # -- prepare
 
-    async def _prepare(self, placed: Placed, coming: Mapping[str, Topic | None]) -> LogChange:
+    async def _prepare(self, placed: Placed, coming: Mapping[str, Topic | None], slices: Slices) -> LogChange:
         """`coming`: topics that are not in the image yet, or None of those that are in it no longer."""
-        change, gone = LogChange(), list[TopicPartition]()
-        async for tp, state in in_slices(placed.items()):
+        change, gone, created, most = LogChange(), list[TopicPartition](), 0, self._most()
+        async for tp, state in slices(placed.items()):
+            self._coming.pop(tp, None)
             topic = coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
             here, is_hosted = self._logs.topic_id(tp), tp in self._manager.hosted
             if state is None or topic is None or self._broker_id not in state.replicas:
@@ -135,7 +191,11 @@ class RoleChanges:
                 self._delete(tp, change)
                 is_new = True
             leads = state.leader == self._broker_id
-            if is_new:
+            if is_new and created == most:
+                self._coming[tp] = None
+                self._any_coming.set()
+            elif is_new:
+                created += 1
                 config = topic_config(topic.name, topic.configs)
                 new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
                 self._logs.plan_creation(tp, new, change)
@@ -172,14 +232,14 @@ class RoleChanges:
 
     # -- commit
 
-    async def _commit(self, changes: Sequence[Change], placed: Placed) -> None:
+    async def _commit(self, changes: Sequence[Change], placed: Placed, slices: Slices) -> None:
         for name in _of_kind(changes, "topic"):  # first of all, so that a new leader goes by their settings
             await self._configure(name)
         if self._broker_id in _of_kind(changes, "broker_config"):
             self._set_rates()
         brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
         followed = (tp for broker_id in brokers for tp in self._followed_from(broker_id))
-        await self._take_up(dict.fromkeys((*placed, *followed)))
+        await self._take_up(dict.fromkeys((*placed, *followed)), slices)
         if brokers:
             await self._reconsider(brokers)
 
@@ -217,17 +277,19 @@ class RoleChanges:
     def _followed_from(self, leader_id: int) -> list[TopicPartition]:
         return [tp for tp in self._image.index.led_by(leader_id) if tp in self._manager.hosted]
 
-    async def _take_up(self, changed: Iterable[TopicPartition]) -> None:
+    async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
         following: list[tuple[TopicPartition, PartitionState]] = []
         for tp in changed:
             state = self._image.partitions.get(tp)
-            if state is not None and self._broker_id in state.replicas and tp not in self._refused:
+            is_here = tp not in self._refused and tp not in self._coming
+            if state is not None and self._broker_id in state.replicas and is_here:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
         roles = (("leading", self._lead, leading), ("following", self._follow, following))
         for role, take_up, partitions in roles:
-            begun = [self._guarded(take_up, tp, state) async for tp, state in in_slices(partitions)]
+            begun = [self._guarded(take_up, tp, state) async for tp, state in slices(partitions)]
             tell_each(log.info, role, [each for each in begun if each is not None])
+        self._fetchers.go()
         self._fetchers.close_idle()
 
     def _guarded(self, take_up: TakeUp, tp: TopicPartition, state: PartitionState) -> Told | None:

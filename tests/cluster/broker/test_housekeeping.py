@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.broker import housekeeping
 from cluster.broker.housekeeping import Housekeeping
 from cluster.broker.log_flusher import LogFlusher
 from replog.config import TopicConfig
@@ -16,7 +15,7 @@ from replog.log.errors import TooManyOpenFiles
 from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
-from tests.replog.log.moving import ID, created, deleted, planned, start
+from tests.replog.log.moving import ID, created, deleted, start
 from tests.replog.log.test_open_files import no_descriptors_left
 
 from .conftest import CALL_S, InProcessCluster, batch, eventually
@@ -119,27 +118,6 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster: InProcessCl
     await eventually(lambda: TP not in broker.manager.hosted)
     await chores._flush()
     assert not chores._restless
-
-
-async def test_very_many_deleted_replicas_are_removed_some_at_a_time(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = await cluster.start_broker(1)
-    disk = cluster.directory / "another"
-    directories = start(disk)
-    gone = [TopicPartition("gone", number) for number in range(50)]
-    for tp in gone:
-        created(directories, tp, ID, TopicConfig(file_delete_delay_ms=0))
-    change = planned(directories, gone)
-    change.run()
-    directories.commit(change, 0)
-    monkeypatch.setattr(housekeeping, "REMOVED", 2)
-    flusher, left = LogFlusher(broker.manager, directories, broker._fetchers), []
-    chores = Housekeeping(broker.manager, directories, flusher)
-    for _ in range(3):
-        await chores._delete_expired()
-        left.append(len(list(disk.glob("*-delete"))))
-    assert left == [45, 41, 37], "the more wait, the more go"
 
 
 async def test_what_could_not_be_removed_for_want_of_descriptors_is_removed_the_next_time(

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -227,14 +228,14 @@ async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothi
 ) -> None:
     """A slow disk: clients hear of a partition when it is led, and the broker does not wait for it on its loop."""
     broker = await cluster.start_broker(1)
-    may_go_on, prepared, real = threading.Event(), threading.Event(), LogChange.run
+    may_go_on, prepared, real = threading.Event(), threading.Event(), LogChange.steps
 
-    def run(change: LogChange) -> None:
+    def steps(change: LogChange) -> Iterator[None]:
         prepared.set()
         assert may_go_on.wait(60)
-        real(change)
+        yield from real(change)
 
-    monkeypatch.setattr(LogChange, "run", run)
+    monkeypatch.setattr(LogChange, "steps", steps)
     request = controller_pb2.CreateTopicRequest(topic="t", partitions=2, replication_factor=1)
     await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
     await eventually(prepared.is_set)

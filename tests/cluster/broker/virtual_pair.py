@@ -106,9 +106,10 @@ class VirtualPair:
 
         self.run(create())
 
-    def admin(self) -> Admin:
+    def admin(self, name: str = "admin") -> Admin:
+        """Those of one name choose the same topic ids."""
         transport = self.network.transport(self.client)
-        return Admin("broker-1:9092", transport=transport, rng=self.chance.stream("admin"))
+        return Admin("broker-1:9092", transport=transport, rng=self.chance.stream(name))
 
     def produce(self, *sizes: int, acks: int = -1, partition: int = 0) -> list[float]:
         """One batch of about each size to broker 1; how long each took, in virtual seconds."""

@@ -9,7 +9,7 @@ from typing import Any
 from follower.future_replica import FutureReplica
 from replog.config import TopicConfig
 from replog.log.batch import iterate_batches
-from replog.log.changes import LogChange, NewReplica
+from replog.log.changes import DirectoryChange, LogChange, NewReplica
 from replog.log.directories import LogDirectories
 from replog.log.epoch_cache import EpochEntry
 from replog.log.log import Log
@@ -41,13 +41,18 @@ def place(directories: LogDirectories, tp: TopicPartition = TP) -> Path:
     return log.directory.parent
 
 
+def carry_out(change: LogChange | DirectoryChange) -> None:
+    for _ in change.steps():
+        pass
+
+
 def planned(
     directories: LogDirectories,
     gone: Iterable[TopicPartition] = (),
     new: Mapping[TopicPartition, NewReplica] = MappingProxyType({}),
     leading: Mapping[TopicPartition, int] = MappingProxyType({}),
 ) -> LogChange:
-    """A change, to be run and committed."""
+    """A change, to be carried out and committed."""
     change = LogChange()
     for tp in gone:
         directories.plan_deletion(tp, change)
@@ -62,26 +67,26 @@ def created(here: LogManager | LogDirectories, tp: TopicPartition, topic_id: byt
     """A replica that is placed here. Raises why it cannot come."""
     replica = NewReplica(topic_id, config)
     if isinstance(here, LogDirectories):
-        _carry_out(here, planned(here, new={tp: replica}))
+        _commit(here, planned(here, new={tp: replica}))
     else:
         change = here.change()
         change.new[tp] = replica
-        _carry_out(here, change)
+        _commit(here, change)
     return here.logs[tp]
 
 
 def deleted(here: LogManager | LogDirectories, tp: TopicPartition, now_ms: int = 0) -> None:
     """A replica that goes."""
     if isinstance(here, LogDirectories):
-        _carry_out(here, planned(here, gone=[tp]), now_ms)
+        _commit(here, planned(here, gone=[tp]), now_ms)
     else:
         change = here.change()
         here.plan_deletion(tp, change)
-        _carry_out(here, change, now_ms)
+        _commit(here, change, now_ms)
 
 
-def _carry_out(here: Any, change: Any, now_ms: int = 0) -> None:
-    change.run()
+def _commit(here: Any, change: LogChange | DirectoryChange, now_ms: int = 0) -> None:
+    carry_out(change)
     here.commit(change, now_ms)
     for failure in change.failures.values():
         raise failure

@@ -15,7 +15,7 @@ from replog.log.epoch_cache import LeaderEpochCache
 from replog.log.errors import LogStorageError
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
-from tests.replog.log.moving import CONFIG, ID, PAIR, TP, created, planned, start
+from tests.replog.log.moving import CONFIG, ID, PAIR, TP, carry_out, created, planned, start
 from tests.replog.log.test_open_files import no_descriptors_left
 
 OTHER_ID = bytes(15) + b"2"
@@ -28,7 +28,7 @@ def directories(tmp_path: Path) -> LogDirectories:
 
 
 def carried_out(directories: LogDirectories, change: LogChange) -> LogChange:
-    change.run()
+    carry_out(change)
     directories.commit(change, 0)
     return change
 
@@ -56,7 +56,7 @@ def test_nothing_is_written_before_it_is_run_and_nothing_is_here_before_it_is_co
     before = sorted(os.listdir(disk))
     change = planned(directories, new={TP: NewReplica(ID, CONFIG)})
     assert sorted(os.listdir(disk)) == before
-    change.run()
+    carry_out(change)
     assert directories.get(TP) is None
     directories.commit(change, 0)
     assert directories.topic_id(TP) == ID
@@ -152,7 +152,7 @@ def test_an_epoch_is_noted_when_it_is_planned_and_durable_when_that_was_run(dire
     assert LeaderEpochCache.load(path).entries == ((1, 0),)
     with pytest.raises(ValueError, match="leader epoch 1 is below 2"):
         append(log, PAIR, epoch=1)
-    change.run()
+    carry_out(change)
     assert LeaderEpochCache.load(path).entries == ((1, 0), (2, 2))
     with fsyncs() as synced:
         log.assign_epoch_start(2)
@@ -242,7 +242,7 @@ def test_a_replica_that_cannot_go_is_an_error(directories: LogDirectories) -> No
     log = created(directories, TP, ID, CONFIG)
     log.directory.rename(log.directory.with_name("elsewhere"))
     with pytest.raises(LogStorageError, match="No such file"):
-        planned(directories, [TP]).run()
+        carry_out(planned(directories, [TP]))
 
 
 def test_everything_is_written_before_the_disk_is_first_waited_for(directories: LogDirectories) -> None:
