@@ -54,7 +54,7 @@ class Named:
     request: FetchPartition
     told: tuple[int, int] | None = None  # high watermark and log start last sent
     place: OffsetMetadata | None = None  # where the fetch offset lies, once it was read
-    has_all: bool = False  # it had, when it was read last
+    has_all: bool = False  # it had, when it was looked at last, and nothing has happened since
     fresh: bool = True  # named or marked since then: it is read although no room is left
     lacks: ColdRead | None = None  # what of it is being brought from the disk
     brought: Stretch = NOTHING  # what was, and not read since
@@ -315,6 +315,7 @@ class FetchSession(ABC, Generic[R]):
         self._unseen.pop(tp, None)
         reader = self._reader(tp, named.request)
         if named.place is not None and not isinstance(reader, ErrorCode) and self._is_level(reader):
+            named.has_all = True
             return False
         throttled = not isinstance(reader, ErrorCode) and self._is_throttled(tp, reader, now_ms)
         available = available_bytes(reader, named.request, named.place, self.isolation, is_throttled=throttled)
@@ -324,7 +325,8 @@ class FetchSession(ABC, Generic[R]):
         """Something happened to `tp`: records, a high watermark, a log start, another role, a setting."""
         self._due[tp] = None
         self._unseen.setdefault(tp, False)
-        self._named[tp].fresh = True
+        named = self._named[tp]
+        named.fresh, named.has_all = True, False
 
     def on_brought(self, tp: TopicPartition, cold: ColdRead) -> None:
         """What a read of `tp` lacked is in memory: it is read again, whatever has become of the log meanwhile."""

@@ -215,8 +215,12 @@ def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host: Host) -> No
     assert got == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host: Host) -> None:
-    """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it."""
+@pytest.mark.parametrize("wait_ms", [WAIT_MS, PUSH_DELAY_MS])
+def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host: Host, wait_ms: int) -> None:
+    """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it.
+
+    The high watermark that it moved may be pushed meanwhile.
+    """
     level(host)
     leader = host.leaders[TopicPartition("t", 0)]
     host.append(0)
@@ -226,7 +230,7 @@ def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_
     host.ask({0: 11})
     leader.on_alter_partition_result(shrink, ErrorCode.NONE, state(epoch=EPOCH, partition_epoch=1, isr=(1,)), NOW_MS)
     host.mark(0)
-    host.after(WAIT_MS)
+    host.after(wait_ms)
     host.ask({})
     expand = leader.take_proposal()
     assert expand is not None
