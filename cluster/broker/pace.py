@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 
+from cluster.clock import Clock
 from cluster.slices import SLICE
 
 T = TypeVar("T")
 
-SERVED_S = 1.0  # so long after the last record somebody counts as being served
+SERVED_MS = 1000  # so long after the last record somebody counts as being served
 SLICE_S = 0.002  # of work, then a rest
 RESTS = 4  # times as long as the slice
 LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
@@ -22,17 +23,18 @@ LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
 class Pace:
     """One for all such work of a broker. What `is_urgent` is not rested from."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.is_urgent: Callable[[], bool] = lambda: False
-        self._served_s = float("-inf")
+        self._clock = clock
+        self._served_ms: int | None = None
 
     def served(self) -> None:
         """Records came or went, a client's or a leader's."""
-        self._served_s = asyncio.get_running_loop().time()
+        self._served_ms = self._clock.monotonic_ms()
 
     @property
     def serves(self) -> bool:
-        return asyncio.get_running_loop().time() - self._served_s < SERVED_S
+        return self._served_ms is not None and self._clock.monotonic_ms() - self._served_ms < SERVED_MS
 
     @property
     def gives_way(self) -> bool:

@@ -60,7 +60,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
-        self.pace = Pace()
+        self.pace = Pace(clock)
         self.cold_reads = ColdReads(self._tell)
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         self.waiting_produces = Held(config.queued_max_request_bytes)

@@ -8,9 +8,10 @@ import pytest
 
 from cluster.broker.housekeeping import Housekeeping
 from cluster.broker.log_flusher import LogFlusher
-from cluster.broker.pace import LONGEST_REST_S, RESTS, SERVED_S, Pace
+from cluster.broker.pace import LONGEST_REST_S, RESTS, SERVED_MS, Pace
 from cluster.broker.role_changes import WAVE
 from cluster.simulation.chance import Chance
+from cluster.simulation.clocks import ProcessClock
 from cluster.simulation.loop import SimulatedLoop
 from cluster.simulation.process import SimulatedProcess
 from replog.topic import TopicPartition
@@ -18,6 +19,7 @@ from replog.topic import TopicPartition
 from .virtual_pair import VirtualPair
 
 MANY = 2 * WAVE + 100
+SERVED_S = SERVED_MS / 1000
 OTHER = TopicPartition("other", 0)
 
 # -- rests
@@ -28,7 +30,7 @@ def seconds(begin: Callable[[Pace], object], things: int = 10, each_s: float = 0
     loop = SimulatedLoop(Chance(1))
 
     async def work() -> None:
-        pace = Pace()
+        pace = Pace(ProcessClock(loop))
         begin(pace)
         async for _ in pace.in_slices(range(things)):
             await asyncio.sleep(each_s)
