@@ -1,6 +1,6 @@
 """A process that measures beside a benchmark, so that no other work of the benchmark is in its figures.
 
-It measures between a line `go` and a line `tell` on stdin, and then prints what it found, as JSON.
+It prints a line `ready`, measures between a line `go` and a line `tell` on stdin, and prints what it found, as JSON.
 """
 
 import asyncio
@@ -10,7 +10,9 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Self
 
+READY_TIMEOUT_S = 60.0
 TELL_TIMEOUT_S = 20.0
+_READY = "ready"
 
 Figures = dict[str, Any]
 
@@ -19,6 +21,7 @@ async def answer_orders(go: Callable[[], None], tell: Callable[[], Awaitable[Fig
     """In the process itself, until stdin ends."""
     orders = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    print(_READY, flush=True)
     while order := (await orders.readline()).strip():
         if order == b"go":
             go()
@@ -35,10 +38,16 @@ class Beside:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(cls, module: str, *arguments: str) -> AsyncIterator[Self]:
+        """Once it is ready: its own start is in no figure."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", module, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
+        assert process.stdout is not None
         try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                line = (await process.stdout.readline()).decode().strip()
+            if line != _READY:
+                raise OSError(f"{module} did not start")
             yield cls(process)
         finally:
             process.kill()
