@@ -13,7 +13,7 @@ from spark_jobs.audit.findings import CONSISTENT
 from tests.audit.replica_files import cut_out, places
 from tests.interop.history import History
 from tests.replog.log.batches import open_log
-from tests.replog.log.compaction.compacting import batches_of, clean
+from tests.replog.log.compaction.compacting import clean, records_of
 
 pytestmark = [
     pytest.mark.processes,
@@ -39,10 +39,10 @@ def replicas(history: History, tmp_path_factory: pytest.TempPathFactory) -> dict
         end = cleaned
         if replica == 2:
             log.roll()
-            before = sum(1 for _ in batches_of(log))
+            before = len(records_of(log))
             end = clean(log, YEARS, checkpoint=cleaned)
             assert end > cleaned
-            assert sum(1 for _ in batches_of(log)) < before
+            assert len(records_of(log)) < before  # how far Kafka's cleaner got, it decides
         marks = {TP: log.log_end_offset}
         log.close()
         OffsetCheckpoint(directory / CLEANER_CHECKPOINT).write({TP: end})
