@@ -73,7 +73,7 @@ proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/
 bench: $(SETUP_DONE)  ## Throughput and latency beside a raw-socket pipeline (about a minute)
 	$(PYTHON) -m benchmarks.produce
 
-bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (20 minutes)
+bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --report docs/performance.md
 
 bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (seven minutes)

@@ -33,45 +33,35 @@ class BesideCell(Cell):
             await self._phases(
                 {
                     "quiet": self._quiet,
-                    "made": self._made,
+                    "made": self._create,
                     "written": self._written,
-                    "deleted": self._gone,
+                    "deleted": self._delete,
                     "removed": self._removed,
                 }
             )
 
     async def _quiet(self) -> Figures:
-        async with self._beside() as figures:
+        async with self._watched() as figures:
             await asyncio.sleep(BEFORE_S)
-        return figures
-
-    async def _made(self) -> Figures:
-        async with self._beside() as figures:
-            figures["seconds"] = await self._created()
         return figures
 
     async def _written(self) -> Figures:
         """One record to each partition, so many a second."""
-        async with self._beside() as figures, Load(self._send, TOPIC, self._partitions, WRITTEN_PER_SECOND) as load:
+        async with self._watched() as figures, Load(self._send, TOPIC, self._partitions, WRITTEN_PER_SECOND) as load:
             await asyncio.sleep(self._partitions / WRITTEN_PER_SECOND)
         return {**figures, "own_p99_ms": load.latency().p99_ms, "failed_records": len(load.failed)}
-
-    async def _gone(self) -> Figures:
-        async with self._beside() as figures:
-            figures["seconds"] = await self._deleted()
-        return figures
 
     async def _removed(self) -> Figures:
         """The deleted files, from when the first of them go: a minute after the deletion, by `file.delete.delay.ms`."""
         await self._until_directories(lambda names: _left(names) < self._partitions)
         started = time.perf_counter()
-        async with self._beside() as figures:
+        async with self._watched() as figures:
             await self._until_directories(lambda names: not _left(names))
             figures["seconds"] = time.perf_counter() - started
         return figures
 
     @asynccontextmanager
-    async def _beside(self) -> AsyncIterator[Figures]:
+    async def _watched(self) -> AsyncIterator[Figures]:
         """How long the steady producer's records wait meanwhile, and the CPU time of the cluster's processes."""
         figures: Figures = {}
         meter = CpuMeter(self._contender.pids)

@@ -64,11 +64,7 @@ class Cell:
         self._deadline = time.perf_counter() + limit_s
         try:
             if await self._phase("start", self._start):
-                addresses = self._contender.addresses.values()
-                async with (
-                    Beside.running("benchmarks.small_requests", self._contender.name, *addresses) as self._small,
-                    self._contender.producer() as self._send,
-                ):
+                async with self._contender.producer() as self._send:
                     await self._life_of_a_topic()
         finally:
             await self._contender.close()
@@ -85,11 +81,13 @@ class Cell:
             "orderly": self._orderly,
             "delete": self._delete,
         }
-        await self._phases(phases)
+        arguments = (self._contender.name, *self._contender.addresses.values())
+        async with Beside.running("benchmarks.small_requests", *arguments) as self._small:
+            await self._phases(phases)
 
     async def _phases(self, phases: Mapping[str, Callable[[], Awaitable[Figures]]]) -> None:
         for name, phase in phases.items():
-            if not await self._phase(name, phase) and name == next(iter(phases)):
+            if not await self._phase(name, phase) and phase == self._create:
                 return  # the others need the topic
 
     async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
@@ -123,17 +121,14 @@ class Cell:
         return {"seconds": time.perf_counter() - started}
 
     async def _create(self) -> Figures:
-        async with self._watched() as figures:
-            figures["seconds"] = await self._created()
-        return figures
-
-    async def _created(self) -> float:
         """Until every broker has every replica on its disk and all are in sync."""
-        started = time.perf_counter()
-        await self._contender.create(TOPIC, self._partitions)
-        await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
-        await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
-        return time.perf_counter() - started
+        async with self._watched() as figures:
+            started = time.perf_counter()
+            await self._contender.create(TOPIC, self._partitions)
+            await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
+            await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
+            figures["seconds"] = time.perf_counter() - started
+        return figures
 
     async def _first(self) -> Figures:
         async with self._watched() as figures:
@@ -220,16 +215,13 @@ class Cell:
         return figures
 
     async def _delete(self) -> Figures:
-        async with self._watched() as figures:
-            figures["seconds"] = await self._deleted()
-        return figures
-
-    async def _deleted(self) -> float:
         """Until no broker has a directory under its name any longer."""
-        started = time.perf_counter()
-        await self._contender.delete(TOPIC)
-        await self._until_directories(lambda names: not any(map(_is_replica, names)))
-        return time.perf_counter() - started
+        async with self._watched() as figures:
+            started = time.perf_counter()
+            await self._contender.delete(TOPIC)
+            await self._until_directories(lambda names: not any(map(_is_replica, names)))
+            figures["seconds"] = time.perf_counter() - started
+        return figures
 
     # -- what they have in common
 

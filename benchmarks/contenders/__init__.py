@@ -6,6 +6,8 @@
 | `kafka.py` | Apache Kafka 4.1 in KRaft mode |
 """
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -17,6 +19,13 @@ CLOSE_S = 10.0  # how long a producer may flush
 
 Send = Callable[[str, int, bytes], Awaitable[Awaitable[object]]]
 """`outcome = await send(topic, partition, value)`: an idempotent producer has it; `await outcome`: all replicas do."""
+
+
+async def close_in_time(close: Callable[[], Awaitable[object]]) -> None:
+    """A producer, also of a cluster that does not answer."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_S):
+            await close()
 
 
 def broker_name(broker: int) -> str:

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from benchmarks.contenders import BROKERS, CLOSE_S, CONTROLLER, PartitionState, Send, broker_name
+from benchmarks.contenders import BROKERS, CONTROLLER, PartitionState, Send, broker_name, close_in_time
 from cluster.local.ports import HOST, free_port
 from tests.interop.kafka import Kafka as Programs
 
@@ -166,9 +166,7 @@ async def producer(bootstrap: str) -> AsyncIterator[Send]:
     try:
         yield send
     finally:
-        with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
-            async with asyncio.timeout(CLOSE_S):
-                await producing.stop()
+        await close_in_time(producing.stop)
 
 
 def _check(errors: list[tuple[object, ...]]) -> None:

@@ -6,7 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 
-from benchmarks.contenders import BROKERS, CLOSE_S, CONTROLLER, PartitionState, Send, broker_name
+from benchmarks.contenders import BROKERS, CONTROLLER, PartitionState, Send, broker_name, close_in_time
 from cluster.local.processes import ProcessId, ProcessState, send_signal, spawn, state_of, terminate, wait_until_stopped
 from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
@@ -92,7 +92,7 @@ class Replog:
         return [PartitionState(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
 
     def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
-        return producer(self._cluster.bootstrap)
+        return producer(self.bootstrap)
 
     def kill(self, broker: int) -> None:
         send_signal(self._running[broker_name(broker)], signal.SIGKILL)
@@ -121,6 +121,4 @@ async def producer(bootstrap: str) -> AsyncIterator[Send]:
     try:
         yield send
     finally:
-        with contextlib.suppress(TimeoutError):  # of a cluster that does not answer
-            async with asyncio.timeout(CLOSE_S):
-                await producing.close()
+        await close_in_time(producing.close)
