@@ -47,14 +47,14 @@ sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds
 	@$(BIN)/replog sim run --seeds $(SEEDS) --profile $(PROFILE) --jobs $$(nproc)
 
 sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (an hour)
-	@$(BIN)/python -m tests.cluster.simulation.catch --report docs/simulator.md
+	@$(BIN)/python -m tests.replog.simulator.catch --report docs/simulator.md
 
 SECONDS := 600
 
 nightly: chaos  ## What every night should run: ten minutes of chaos, a seed by chance; needs root
 
 chaos: $(SETUP_DONE)  ## Real processes in network namespaces, hurt as a seed decides; needs root (SECONDS=600 SEED=…)
-	@$(PYTHON) -m cluster.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	@$(PYTHON) -m replog.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
 	$(BIN)/ruff format --check .

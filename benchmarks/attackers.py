@@ -1,5 +1,5 @@
-"""Clients that ask for much and take nothing: what `benchmarks/attacks.py` measures and tests/cluster/test_attacks.py
-bounds.
+"""Clients that ask for much and take nothing: what `benchmarks/attacks.py` measures
+and tests/replog/processes/test_attacks.py bounds.
 
 An attack is a context manager: inside of it the attack is under way. Those that hold something on to it hold it until
 they are left; those that ask for something dear ask again and again.
@@ -20,8 +20,6 @@ import grpc.aio
 
 from benchmarks.contenders import CONTROLLER, broker_name
 from benchmarks.unfinished import UnfinishedMessage
-from cluster.broker.inspection_service import PIECE_BYTES
-from cluster.descriptors import raise_limit
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
 from replog.errors import ReplogError
@@ -32,6 +30,8 @@ from replog.rpc.methods import Controller, Inspection, Log, Method
 from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import inspection_pb2, log_pb2
+from replog.server.broker.disks.inspection_service import PIECE_BYTES
+from replog.server.descriptors import raise_limit
 
 VICTIM = 1  # the broker that has the topics
 BULK, PACKED = "bulk", "packed"

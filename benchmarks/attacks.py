@@ -96,7 +96,7 @@ async def _attacker(name: str, address: str) -> AsyncIterator[Callable[[], Await
     assert process.stdin is not None
     assert process.stdout is not None
     _put_last(process.pid)
-    told, answers = process.stdin, process.stdout
+    orders, answers = process.stdin, process.stdout
 
     async def hear() -> None:
         async with asyncio.timeout(BEGIN_S):
@@ -104,7 +104,7 @@ async def _attacker(name: str, address: str) -> AsyncIterator[Callable[[], Await
                 raise RuntimeError(f"the attacker ended with status {await process.wait()}")
 
     async def begin() -> None:
-        told.write(b"\n")
+        orders.write(b"\n")
         await hear()
 
     try:
@@ -124,22 +124,22 @@ def table(report: Mapping[str, Figures]) -> str:
         "records given up", "brokers fenced",
     ]  # fmt: skip
     rows = [head, ["---"] * len(head)]
-    for name, found in report.items():
+    for name, figures in report.items():
         title = ATTACKS[name].title
-        if "failed" in found:
-            rows.append([title, found["failed"], *[""] * (len(head) - 2)])
+        if "failed" in figures:
+            rows.append([title, figures["failed"], *[""] * (len(head) - 2)])
             continue
         rows.append(
             [
                 title,
-                f"{found['budget_mib']:,.0f}",
-                f"{found['grown_mib']:,.0f}",
-                f"{found['before_p99_ms']:.1f}",
-                f"{found['p99_ms']:.1f}",
-                f"{found['p99_ms'] / found['before_p99_ms']:.1f}",
-                f"{found['max_ms']:,.0f}",
-                f"{found['failed_records']:,}",
-                str(found["fenced"]),
+                f"{figures['budget_mib']:,.0f}",
+                f"{figures['grown_mib']:,.0f}",
+                f"{figures['before_p99_ms']:.1f}",
+                f"{figures['p99_ms']:.1f}",
+                f"{figures['p99_ms'] / figures['before_p99_ms']:.1f}",
+                f"{figures['max_ms']:,.0f}",
+                f"{figures['failed_records']:,}",
+                str(figures["fenced"]),
             ]
         )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
@@ -149,13 +149,13 @@ def run(name: str, seconds: float, note: Callable[[str], None]) -> Figures:
     home = Path(tempfile.mkdtemp(prefix="replog-bench-"))
     try:
         with asyncio.Runner(loop_factory=precise_loop) as runner:
-            found = runner.run(measure(name, ATTACKS[name], home / "cluster", seconds))
+            figures = runner.run(measure(name, ATTACKS[name], home / "cluster", seconds))
     except (RuntimeError, TimeoutError) as error:
-        found = {"failed": f"{type(error).__name__}: {error}"}
+        figures = {"failed": f"{type(error).__name__}: {error}"}
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    note(f"{name}: {found}")
-    return found
+    note(f"{name}: {figures}")
+    return figures
 
 
 def main() -> int:

@@ -171,25 +171,25 @@ class Bench:
             hashes[OPENSSL] = ["openssl", "dgst", "-sha256"]
         figures = []
         for cores in CORES:
-            found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+            runs_of: dict[str, list[tuple[float, int]]] = defaultdict(list)
             with session(cores, self._small) as spark:
                 for number in range(self._rounds):
                     self._note(f"round {number + 1} of {self._rounds} on {cores} cores: levels")
                     read_all(files)
                     for level in LEVELS:
-                        found[level].append(audited(spark, self._replicas, level))
+                        runs_of[level].append(audited(spark, self._replicas, level))
                     for name, command in hashes.items():
                         self._note(f"round {number + 1} of {self._rounds} on {cores} cores: {name}")
-                        found[name].append((hashed(command, files, cores), self._replicas.all_bytes))
+                        runs_of[name].append((hashed(command, files, cores), self._replicas.all_bytes))
                     if kafka is not None:
                         self._note(f"round {number + 1} of {self._rounds} on {cores} cores: {DUMP}")
-                        found[DUMP].append((kafka.seconds(first), first.stat().st_size))
-            figures += [self._figure(name, cores, runs) for name, runs in found.items()]
+                        runs_of[DUMP].append((kafka.seconds(first), first.stat().st_size))
+            figures += [self._figure(name, cores, runs) for name, runs in runs_of.items()]
         return figures, missing
 
     def levels(self, size: float, *, in_memory: bool) -> list[Figure]:
         """Every level at one size, with all cores."""
-        found: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        runs_of: dict[str, list[tuple[float, int]]] = defaultdict(list)
         files = self._replicas.files()
         with session(CORES[0], self._small) as spark:
             for number in range(self._rounds):
@@ -199,8 +199,8 @@ class Bench:
                     self._note(f"{size:g} GiB, round {number + 1} of {self._rounds}: {level}")
                     if not in_memory:
                         forget_all(files)
-                    found[level].append(audited(spark, self._replicas, level))
-        return [self._figure(name, CORES[0], runs) | {"gib": size} for name, runs in found.items()]
+                    runs_of[level].append(audited(spark, self._replicas, level))
+        return [self._figure(name, CORES[0], runs) | {"gib": size} for name, runs in runs_of.items()]
 
     def _figure(self, name: str, cores: int, runs: list[tuple[float, int]]) -> Figure:
         seconds, read = statistics.median(seconds for seconds, _ in runs), runs[0][1]
@@ -223,14 +223,14 @@ def fits(gib: float) -> bool:
 
 def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]:
     """What is aimed at, what came of it, and whether that will do."""
-    found = {(figure["name"], figure["cores"]): figure for figure in compared}
+    by_name = {(figure["name"], figure["cores"]): figure for figure in compared}
     largest = {figure["name"]: figure for figure in grown}  # the last of each
     made: list[tuple[str, float, str, bool]] = []
     for cores in CORES:
-        ratio = found[SHA256SUM, cores]["seconds"] / found["deep", cores]["seconds"]
+        ratio = by_name[SHA256SUM, cores]["seconds"] / by_name["deep", cores]["seconds"]
         made.append((f"{SHA256SUM} / deep, seconds, cores: {cores}", ratio, "at least 1", ratio >= 1))
-    if (DUMP, 1) in found:
-        ratio = found["deep", 1]["mb_per_second"] / found[DUMP, 1]["mb_per_second"]
+    if (DUMP, 1) in by_name:
+        ratio = by_name["deep", 1]["mb_per_second"] / by_name[DUMP, 1]["mb_per_second"]
         made.append((f"deep / {DUMP}, bytes a second of one core", ratio, "at least 5", ratio >= 5))
     for level in ("digest", "index"):
         share = max(figure["share_of_log"] for figure in [*compared, *grown] if figure["name"] == level)
@@ -241,8 +241,8 @@ def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]
         steps = list(pairwise(figure for figure in grown if figure["name"] == level))
         for before, after in steps[-1:]:
             ratio = after["seconds"] / before["seconds"] / (after["bytes_read"] / before["bytes_read"])
-            what = f"{level}: seconds / bytes read, {after['gib']:g} GiB to {before['gib']:g}"
-            made.append((what, ratio, f"at most {LINEAR}", ratio <= LINEAR))
+            title = f"{level}: seconds / bytes read, {after['gib']:g} GiB to {before['gib']:g}"
+            made.append((title, ratio, f"at most {LINEAR}", ratio <= LINEAR))
     return [dict(zip(("what", "found", "wanted", "met"), target, strict=True)) for target in made]
 
 

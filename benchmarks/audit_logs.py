@@ -14,8 +14,8 @@ from pathlib import Path
 from benchmarks.storage import MIB
 from replog.client.records import BatchBuilder
 from replog.config import TopicConfig
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
-from replog.log.files import LOG_SUFFIX
+from replog.log.files.names import LOG_SUFFIX
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
 from replog.log.log import Log
 from replog.topic import TopicPartition
 
@@ -92,8 +92,8 @@ def _copy(source: Path, target: Path) -> None:
             path.unlink()
     for path in source.iterdir():
         copy = target / path.name
-        found, wanted = copy.stat() if copy.exists() else None, path.stat()
-        if found is None or (found.st_size, found.st_mtime_ns) != (wanted.st_size, wanted.st_mtime_ns):
+        there, wanted = copy.stat() if copy.exists() else None, path.stat()
+        if there is None or (there.st_size, there.st_mtime_ns) != (wanted.st_size, wanted.st_mtime_ns):
             shutil.copy2(path, copy)
             with copy.open("rb") as file:
                 os.fsync(file.fileno())

@@ -63,5 +63,5 @@ class Beside:
         assert self._process.stdout is not None
         self._process.stdin.write(b"tell\n")
         async with asyncio.timeout(TELL_TIMEOUT_S):
-            told: Figures = json.loads(await self._process.stdout.readline())
-        return told
+            figures: Figures = json.loads(await self._process.stdout.readline())
+        return figures

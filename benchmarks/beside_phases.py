@@ -70,8 +70,8 @@ class BesideCell(Cell):
             yield figures
             await asyncio.sleep(AFTER_S)
         finally:
-            told = await self._steady.tell()
-        figures |= {f"steady_{name}": figure for name, figure in told.items()}
+            steady = await self._steady.tell()
+        figures |= {f"steady_{name}": figure for name, figure in steady.items()}
         figures["cpu_s"] = {name: round(used, 2) for name, used in meter.used().items()}
 
 

@@ -35,8 +35,8 @@ def reset_peak(pid: int) -> None:
 def peak_bytes(pid: int) -> int:
     """The most that the process had in memory since its start, or since `reset_peak`."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    (told,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
-    return int(told) << 10
+    (kib,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(kib) << 10
 
 
 def descendants(pid: int) -> list[int]:
@@ -48,11 +48,11 @@ def descendants(pid: int) -> list[int]:
         except OSError:
             continue
         children.setdefault(parent, []).append(int(stat.parent.name))
-    found, left = [], [pid]
+    pids, left = [], [pid]
     while left:
-        found.append(left.pop())
-        left += children.get(found[-1], [])
-    return found
+        pids.append(left.pop())
+        left += children.get(pids[-1], [])
+    return pids
 
 
 class CpuMeter:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from aiokafka.errors import KafkaError
 
 from benchmarks.beside import Beside, Figures
-from benchmarks.contenders import BROKERS, CONTROLLER, Contender, PartitionState, broker_name
+from benchmarks.contenders import BROKERS, CONTROLLER, Contender, DescribedPartition, broker_name
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import CpuMeter, rss_bytes
 from replog.errors import ReplogError
@@ -107,10 +107,10 @@ class Cell:
         except (ReplogError, KafkaError, OSError, ExceptionGroup) as error:
             figures = {"failed": f"{error!r}"[:500]}
         self.figures[name] = figures
-        told = ", ".join(
+        summary = ", ".join(
             f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in figures.items()
         )
-        self._note(f"{where}: {told}")
+        self._note(f"{where}: {summary}")
         return not figures.keys() & {"not_within_s", "failed"}
 
     # -- phases
@@ -143,14 +143,14 @@ class Cell:
             meter, begun = CpuMeter({"client": os.getpid(), **self._contender.pids}), time.perf_counter()
             await asyncio.sleep(self._seconds)
             cpu = meter.percent()
-        found = load.latency(since=begun)
+        latency = load.latency(since=begun)
         states = await self._contender.describe(TOPIC)
         memory = {name: rss_bytes(pid) / MIB for name, pid in self._contender.pids.items()}
         return {
             **figures,
-            "p50_ms": found.p50_ms,
-            "p99_ms": found.p99_ms,
-            "max_ms": found.max_ms,
+            "p50_ms": latency.p50_ms,
+            "p99_ms": latency.p99_ms,
+            "max_ms": latency.max_ms,
             "failed_records": len(load.failed),
             "moved": float(sum(state.leader != state.replicas[0] for state in states)),
             "client_percent": cpu["client"],
@@ -233,10 +233,10 @@ class Cell:
         try:
             yield figures
         finally:
-            told = await self._small.tell()
-            figures |= {"small_ms": told["worst_ms"], "small_own_ms": told["own_ms"]}
+            small = await self._small.tell()
+            figures |= {"small_ms": small["worst_ms"], "small_own_ms": small["own_ms"]}
 
-    async def _until(self, condition: Callable[[list[PartitionState]], bool]) -> None:
+    async def _until(self, condition: Callable[[list[DescribedPartition]], bool]) -> None:
         """Of the topic, as a broker knows it."""
 
         async def ask() -> bool:
@@ -257,7 +257,7 @@ class Cell:
         await self._poll(look)
 
     async def _poll(self, ask: Callable[[], Awaitable[bool]]) -> None:
-        """Pauses for much longer than an answer takes: whoever asks takes CPU, too."""
+        """Pauses for much longer than an answer takes: asking costs CPU, too."""
         while True:
             asked = time.perf_counter()
             if await ask():
@@ -269,5 +269,5 @@ def _is_replica(name: str) -> bool:
     return name.startswith(f"{TOPIC}-") and name[len(TOPIC) + 1 :].isdecimal()
 
 
-def _in_sync(states: list[PartitionState]) -> bool:
+def _in_sync(states: list[DescribedPartition]) -> bool:
     return all(state.leader in state.isr and state.isr == set(state.replicas) for state in states)

@@ -58,13 +58,13 @@ ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
 
 def cell(rounds: Rounds, phase: str, figure: str, shown: Callable[[float], str]) -> str:
     """The median of the rounds; if one of them did not finish, that."""
-    found = [phases.get(phase, {"not_begun": True}) for phases in rounds]
-    for figures in found:
+    of_rounds = [phases.get(phase, {"not_begun": True}) for phases in rounds]
+    for figures in of_rounds:
         if "not_within_s" in figures:
             return f"not within {figures['not_within_s']} s"
-    if any("failed" in figures for figures in found):
+    if any("failed" in figures for figures in of_rounds):
         return "failed"
-    values = [figures[figure] for figures in found if figure in figures]
+    values = [figures[figure] for figures in of_rounds if figure in figures]
     return shown(statistics.median(values)) if values else "–"
 
 

@@ -47,13 +47,13 @@ def measure(
     name: str, homes: str, partitions: int, options: argparse.Namespace, note: Callable[[str], None]
 ) -> dict[str, Figures]:
     """One contender with one number of partitions, each of its clusters in a directory of its own."""
-    found: dict[str, Figures] = {}
+    phases: dict[str, Figures] = {}
     for kind in (BesideCell, Cell):
         home = Path(tempfile.mkdtemp(dir=homes))
         cell = kind(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
         with asyncio.Runner(loop_factory=precise_loop) as runner:
-            found |= runner.run(cell.run(options.limit))
-    return found
+            phases |= runner.run(cell.run(options.limit))
+    return phases
 
 
 def main() -> int:
@@ -82,12 +82,12 @@ def main() -> int:
                 for name in list(report):
                     note(f"round {number + 1} of {options.rounds}: {name}, {count} partitions")
                     try:
-                        found = measure(name, homes, count, options, note)
+                        phases = measure(name, homes, count, options, note)
                     except NoKafka as error:
                         note(f"Without Kafka: {error}")
                         del report[name]
                         continue
-                    report[name][str(count)].append(found)
+                    report[name][str(count)].append(phases)
     publish("partitions", table(report), {"rounds": report}, options)
     return 0
 

@@ -24,9 +24,9 @@ from rich.table import Table
 from benchmarks.measure import CpuMeter, Latency, Throughput, environment, precise_loop
 from benchmarks.raw_pipeline import raw_pipeline
 from benchmarks.report import benchmark_parser, show_report
-from cluster.local.supervisor import LocalCluster
 from replog.client.admin import Admin
-from replog.client.producer import Delivery, Producer
+from replog.client.producing.producer import Delivery, Producer
+from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.options import tune_allocator
 
 RECORD_BYTES = 1024

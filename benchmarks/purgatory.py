@@ -42,7 +42,7 @@ SEED = 1
 Note = Callable[[str], None]
 
 
-class Clock:
+class Stopwatch:
     """Times phases as a whole, or every call alone."""
 
     def __init__(self, *, every_call: bool) -> None:
@@ -58,7 +58,7 @@ class Clock:
         return result
 
 
-def history(timer: Timer[int], operations: int, clock: Clock) -> dict[str, float]:
+def history(timer: Timer[int], operations: int, clock: Stopwatch) -> dict[str, float]:
     """Nanoseconds an operation of every phase, and bytes for each waiting one."""
     chance = random.Random(SEED)
     call = clock.call
@@ -170,18 +170,18 @@ def _collected(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 
 
 def _timer_round(operations: int) -> dict[str, float]:
-    return history(Timer(), operations, Clock(every_call=False))
+    return history(Timer(), operations, Stopwatch(every_call=False))
 
 
 def _worst_pause_ms(operations: int) -> float:
-    clock = Clock(every_call=True)
+    clock = Stopwatch(every_call=True)
     history(Timer(), operations, clock)
     return clock.worst_s * 1000
 
 
 def run(operations: int, rounds: int, note: Note) -> dict[str, Any]:
     """The timer's figures, and nanoseconds of the whole path by how many operations wait under one key."""
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for number in range(rounds):
         note(f"round {number + 1} of {rounds}: the timer")
         figures = measured(_timer_round, operations)
@@ -190,8 +190,8 @@ def run(operations: int, rounds: int, note: Note) -> dict[str, Any]:
         for at_once in AT_ONCE:
             figures[f"whole_path_{at_once}_ns"] = measured(whole_path, max(operations // 4, KEYS), at_once)
         for name, value in figures.items():
-            found.setdefault(name, []).append(value)
-    medians = {name: statistics.median(values) for name, values in found.items()}
+            by_name.setdefault(name, []).append(value)
+    medians = {name: statistics.median(values) for name, values in by_name.items()}
     return {"operations": operations, "figures": medians, "environment": environment()}
 
 

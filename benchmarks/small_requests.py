@@ -70,9 +70,9 @@ class Responsiveness:
         """Since it was told last; a question that still waits counts as it stands."""
         for started in self._asked.values():
             self._answered(started)
-        told = {"worst_ms": self.worst_s * 1000, "own_ms": self.own_s * 1000}
+        figures = {"worst_ms": self.worst_s * 1000, "own_ms": self.own_s * 1000}
         self.worst_s = self.own_s = 0.0
-        return told
+        return figures
 
 
 @contextlib.asynccontextmanager
@@ -106,17 +106,17 @@ MEMBERS = {"replog": replog_member, "kafka": kafka_member}
 
 
 async def ask_steadily(name: str, addresses: list[str]) -> None:
-    found = Responsiveness()
-    watching = [asyncio.create_task(found.watch(address, MEMBERS[name])) for address in addresses]
+    small = Responsiveness()
+    watching = [asyncio.create_task(small.watch(address, MEMBERS[name])) for address in addresses]
 
     def go() -> None:
-        found.tell()
-        found.on.set()
+        small.tell()
+        small.on.set()
 
     async def tell() -> Figures:
         assert not any(task.done() for task in watching), watching
-        found.on.clear()
-        return found.tell()
+        small.on.clear()
+        return small.tell()
 
     await answer_orders(go, tell)
     for task in watching:

@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks.measure import cpu_seconds, descendants, environment
-from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
 from replog.client.records import decode_fetched, encode_batch
-from replog.log.batch import HEADER, HEADER_SIZE, parse_header
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.log.formats.batch import HEADER, HEADER_SIZE, parse_header
 from replog.rpc.options import tune_allocator
 from spark_jobs.java import find_java_home, shim_java_home
 from spark_jobs.records.decoding import arrow_batches, checked_batches
@@ -83,7 +83,7 @@ def session() -> SparkSession:
 def through_spark(bootstrap: str, brokers: list[int], records: int, runs: int) -> list[str]:
     spark = session()
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC}
-    found = []
+    lines = []
     for run in range(runs):
         before = {pid: cpu_seconds(pid) for pid in [*descendants(os.getpid()), *brokers]}
         started = time.perf_counter()
@@ -94,12 +94,12 @@ def through_spark(bootstrap: str, brokers: list[int], records: int, runs: int) -
         assert tuple(row)[:2] == (records, records * RECORD_BYTES), row
         after = {pid: cpu_seconds(pid) for pid in [*descendants(os.getpid()), *brokers]}
         used = sum(after[pid] - before.get(pid, 0.0) for pid in after)
-        found.append(
+        lines.append(
             f"through Spark, run {run + 1}: {records / seconds:,.0f} records/s, {used / records * 1e6:.2f} µs of CPU a "
             f"record in Spark, Python and broker together: {2 * records / used:,.0f} records/s of two free cores"
         )
     spark.stop()
-    return found
+    return lines
 
 
 def main() -> None:

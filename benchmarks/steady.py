@@ -25,11 +25,11 @@ async def send_steadily(name: str, bootstrap: str) -> None:
             nonlocal load
             ended, load = load, Load(send, TOPIC, PARTITIONS, PER_SECOND)
             await ended.end()
-            found = ended.latency()
+            latency = ended.latency()
             return {
-                "p50_ms": found.p50_ms,
-                "p99_ms": found.p99_ms,
-                "max_ms": found.max_ms,
+                "p50_ms": latency.p50_ms,
+                "p99_ms": latency.p99_ms,
+                "max_ms": latency.max_ms,
                 "failed_records": len(ended.failed),
             }
 

@@ -29,8 +29,8 @@ from rich.table import Table
 from benchmarks.measure import environment
 from benchmarks.report import benchmark_parser, show_report
 from replog.config import TopicConfig
-from replog.log.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
-from replog.log.index import OffsetIndex
+from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
+from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.rpc.options import tune_allocator

@@ -19,7 +19,7 @@ class RestartAt:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The offset is in range, so the leader lacks the epoch: nothing to do here but to try again (FT-21)."""
+    """The offset is in range, so the leader lacks the epoch: try again (FT-21)."""
 
 
 def recover_from_out_of_range(leader_start: int, leader_end: int, log_end_offset: int) -> TruncateTo | RestartAt | Keep:

@@ -36,7 +36,7 @@ class AlterPartitionQueue:
     def on_answer(self, answered: Iterable[TopicPartition]) -> dict[TopicPartition, IsrProposal]:
         """The request was answered for these partitions: their proposals, already out of the queue.
 
-        So whoever handles an answer may submit again at once. Partitions missing from the answer stay queued;
+        So the handler of an answer may submit again at once. Partitions missing from the answer stay queued;
         partitions that were not in the request are ignored.
         """
         in_flight, self._in_flight = self._in_flight or {}, None

@@ -1,14 +1,14 @@
-"""A consumer's fetch session: it reads what is committed, from a leader or, where it may, a follower (FE-7, FE-20)."""
+"""A consumer's fetch session: it reads what is committed, from a leader or, if allowed, a follower (FE-7, FE-20)."""
 
 from collections.abc import Callable
 from typing import Protocol, Unpack
 
 from leader.delayed_fetch import Reader
 from leader.fetch_session import FetchSession, Host
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse
-from replog.log.cold import Stretch
+from replog.log.files.cold import Stretch
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 
@@ -27,17 +27,19 @@ class ConsumerHost(Host, Protocol):
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode: ...
 
     def reader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
-        """As `leader_for_fetch`, of a consumer that may be sent to followers (FE-20)."""
+        """As `leader_for_fetch`, for a consumer that may be sent to followers (FE-20)."""
 
     def is_alone(self, leader: PartitionLeader) -> bool:
-        """Whether another may lead by now (divergence 29)."""
+        """Whether another broker may lead by now (divergence 29)."""
 
     def misses_controller(self) -> bool:
         """Whether any leader here may be alone."""
 
 
 class ConsumerSession(FetchSession[ConsumerReader]):
-    """`on_ready` is called when the request that waits is to be answered; it waits no longer than to `deadline_ms`."""
+    """`on_ready` is called when the waiting request must be answered, at the latest at `deadline_ms`."""
+
+    is_bounded = True
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         self._rack: str | None = None
 
     def on_request(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
-        """Take over what changed and read, at most `room` bytes. None: it waits until `on_ready`, then `answer` it."""
+        """Take over the changes and read, at most `room` bytes. None: it waits until `on_ready`, then `answer` it."""
         terms = request.isolation, request.rack
         if terms != (self.isolation, self._rack) or self._host.misses_controller():
             self.isolation, self._rack = terms
@@ -62,7 +64,7 @@ class ConsumerSession(FetchSession[ConsumerReader]):
                 self.mark(tp)
         return self._ask(request, now_ms, room)
 
-    def _reader(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
+    def reader(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
         host = self._host
         return host.leader_for_fetch(tp, fetch) if self._rack is None else host.reader_for_fetch(tp, fetch)
 

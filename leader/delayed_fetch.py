@@ -1,12 +1,13 @@
-"""Whether a fetch is answered at once (FE-11), and what ends its wait for enough data (FE-12 to FE-15)."""
+"""Whether a fetch is answered at once (FE-11), and what ends its wait for data (FE-12 to FE-15)."""
 
 from collections.abc import Iterable
 from typing import Protocol
 
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
+from replog.log.files.cold import NOTHING, WaitingFor
 from replog.log.log import Log
-from replog.log.offsets import Isolation, OffsetMetadata, OffsetSnapshot
+from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
 
@@ -31,7 +32,7 @@ def is_enough(answers: Iterable[FetchAnswer], min_bytes: int) -> bool:
 
 
 class AwaitedBytes:
-    """What there is to read for a parked fetch, kept by partition, so that an event costs one partition's look."""
+    """Readable bytes for a parked fetch, by partition: an event then costs a look at one partition only."""
 
     def __init__(self, min_bytes: int) -> None:
         self.min_bytes = min_bytes
@@ -39,7 +40,7 @@ class AwaitedBytes:
         self._of: dict[TopicPartition, int] = {}
 
     def note(self, topic_partition: TopicPartition, available: int | None) -> bool:
-        """Of this partition there are so many bytes, or news (None). True: the fetch is to be answered now (FE-12)."""
+        """The partition has so many bytes, or news (None). True: answer the fetch now (FE-12)."""
         if available is None:
             return True
         self.total += available - self._of.get(topic_partition, 0)
@@ -55,13 +56,14 @@ def available_bytes(
     *,
     is_throttled: bool = False,
 ) -> int | None:
-    """Bytes that a partition adds to a parked fetch (FE-12), or None if it completes that whatever the bytes.
+    """Bytes that a partition adds to a parked fetch (FE-12). None: it completes the fetch, whatever the bytes.
 
-    `start` is where the fetch offset lies; None: not known, and the partition counts nothing. A follower that is
-    throttled gets nothing now (FE-23): the answer would be empty, and it would ask again at once.
+    `start` is the place of the fetch offset. None: not known, and the partition counts nothing. A throttled follower
+    gets nothing now (FE-23): the answer would be empty, and it would ask again at once. Raises ColdRead if the bound
+    must be read from the disk.
     """
-    if isinstance(reader, ErrorCode):
-        return None  # A to D: nobody serves it here any longer
+    if isinstance(reader, ErrorCode) or reader.log.failure is not None:
+        return None  # A to D: this broker does not serve it any longer
     try:
         return _available_bytes(reader, request, start, isolation, is_throttled)
     except ReplogError as error:
@@ -81,21 +83,16 @@ def _available_bytes(
             return None  # H
     if start is None:
         return 0
-    bound = _bound(reader.log.snapshot(), isolation)
     if reader.log.log_end_offset < start.offset:
         return None  # F1: the log was truncated
-    if bound.offset <= start.offset:
-        return 0  # F4, before the places are compared: an unmoved bound may still name the segment before a roll
+    if reader.log.limit(isolation) <= start.offset:
+        return 0  # F4, before the places are compared: an old bound may still name the segment before a roll
     if is_throttled:
         return 0  # whatever F2 and F3 would bring
-    if start.on_older_segment(bound) or bound.on_older_segment(start):
+    with WaitingFor(NOTHING):
+        bound = reader.log.bound(isolation)
+    if start.message_only or bound.message_only:
+        return 0  # F5: the place of the bound, or of the reader, is unknown (LG-1)
+    if start.segment_base != bound.segment_base:
         return None  # F2: a segment has rolled, or the reader is far behind; or the log is a copy by now (7.7)
-    if start.on_same_segment(bound):
-        return min(bound.position_difference(start), request.max_bytes)  # F3
-    return 0  # F5: the place of the bound, or of the reader, is unknown
-
-
-def _bound(bounds: OffsetSnapshot, isolation: Isolation) -> OffsetMetadata:
-    if isolation is Isolation.LOG_END:
-        return bounds.log_end_offset
-    return bounds.high_watermark if isolation is Isolation.HIGH_WATERMARK else bounds.last_stable_offset
+    return min(bound.position - start.position, request.max_bytes)  # F3

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
@@ -26,7 +26,7 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
     """Completes when no partition is pending; at the deadline those that are answer REQUEST_TIMED_OUT (PR-11).
 
     Keyed by position in the request, where a partition may appear more than once. Every error answered here is
-    indeterminate: the records are in the log and may yet be committed (PR-12).
+    indeterminate: the records are in the log and may still be committed (PR-12).
     """
 
     def __init__(
@@ -56,18 +56,22 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
                 self._pending.pop(topic_partition, None)
         return not self._pending and self.force_complete()
 
+    def could_complete(self) -> bool:
+        """Whether `try_complete` for all partitions would complete it. Changes nothing."""
+        return all(self._check(each) is not None for pending in self._pending.values() for each in pending.values())
+
     def on_complete(self) -> None:
         self._respond(self._results)
 
     def _check(self, produce: PendingProduce) -> ErrorCode | None:
-        """How this partition settles (the cases of PR-10), None while it is pending."""
+        """The partition's result (the cases of PR-10), None while it is pending."""
         leader = self._lookup(produce.topic_partition)
         if isinstance(leader, ErrorCode):
             return leader  # A, B
         if leader.leader_epoch != produce.leader_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # PR-13
         if produce.acks == 1:
-            return ErrorCode.NONE if leader.log.durability.promised_offset >= produce.required_offset else None
+            return ErrorCode.NONE if leader.log.promised_offset >= produce.required_offset else None
         if leader.high_watermark < produce.required_offset:
             return None  # C1
         if len(leader.maximal_isr) >= leader.min_insync_replicas:

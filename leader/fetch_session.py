@@ -1,18 +1,17 @@
-"""The broker's half of a fetch session: what its reader fetches, what it was told, what is due (divergence 11).
+"""The broker's half of a fetch session: what its reader fetches, what was sent, what is due (divergence 11).
 
-A partition is *due* once it was named, or something happened to it here, until the reader has all that there is and
-knows the bounds. A request, a wake-up and an answer look at what is due, and at nothing else: of every other partition
-a request says that nothing has changed.
+A partition is *due* from the moment it is named or changes until the reader has all its data and knows its bounds. A
+request, a wake-up and an answer look at due partitions only. For all others, a request means that nothing has changed.
 
-Due partitions stand in a queue. Those that gave data go to its end (FE-10); with more than a response holds, the rest
-keep their places, and are not read before their turn unless there is news of them.
+Due partitions stand in a queue. Those that gave data go to its end (FE-10). If there are more than a response holds,
+the rest keep their places, and are not read before their turn unless they change.
 
-An answer reads `MAX_LOOKS` partitions at most, those first that the request has named; a look whether one that waits
-can be answered is at as many. What is left goes on soon while the request waits, or has its turn with the next one.
+An answer reads at most `MAX_LOOKS` partitions, first those that the request has named; a check of a waiting request
+looks at as many. The rest follows soon if the request waits, otherwise with the next request.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -20,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
-from replog.log.cold import NOTHING, ColdRead, Stretch
+from replog.log.files.cold import NOTHING, ColdRead, Stretch
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
@@ -34,17 +33,17 @@ class Host(Protocol):
     """The broker around a session."""
 
     def watch(self, tp: TopicPartition, session: "FetchSession[R]") -> None:
-        """Call `session.mark(tp)` with whatever happens to `tp`, and `session.on_moved` soon after (PR-6)."""
+        """Call `session.mark(tp)` for every event of `tp`, and `session.on_moved` soon after (PR-6)."""
 
     def unwatch(self, tp: TopicPartition, session: "FetchSession[R]") -> None:
-        """And bring nothing of it any more."""
+        """Stop that, and bring nothing more from the disk for it."""
 
     def bring(self, tp: TopicPartition, session: "FetchSession[R]", cold: ColdRead) -> None:
-        """Have a thread bring into memory what a read of `tp` lacks; then call `session.on_brought` with it,
-        and `session.on_moved`."""
+        """Have a thread bring into memory the bytes that a read of `tp` lacks. Then call `session.on_brought` and
+        `session.on_moved`."""
 
     def go_on(self, session: "FetchSession[R]") -> None:
-        """Call `session.on_moved` soon, and have whatever else there is to do done before."""
+        """Call `session.on_moved` soon, after all other work that is ready."""
 
 
 @dataclass(slots=True)
@@ -54,10 +53,10 @@ class Named:
     request: FetchPartition
     told: tuple[int, int] | None = None  # high watermark and log start last sent
     place: OffsetMetadata | None = None  # where the fetch offset lies, once it was read
-    has_all: bool = False  # it had, when it was looked at last, and nothing has happened since
-    fresh: bool = True  # named or marked since then: it is read although no room is left
-    lacks: ColdRead | None = None  # what of it is being brought from the disk
-    brought: Stretch = NOTHING  # what was, and not read since
+    has_all: bool = False  # the reader had all at the last look, and nothing has happened since
+    fresh: bool = True  # named or marked since then: it is read even if no room is left
+    lacks: ColdRead | None = None  # being brought from the disk
+    brought: Stretch = NOTHING  # brought from the disk, and not read since
 
 
 @dataclass(slots=True, eq=False)
@@ -71,30 +70,45 @@ class Parked:
 class FetchSession(ABC, Generic[R]):
     """One reader's stream, from its first request to its end, served by roles R. Times are monotonic milliseconds.
 
-    What a follower may read is for `FollowerSession` to say, what a consumer may for `ConsumerSession`.
+    `FollowerSession` says what a follower may read, `ConsumerSession` what a consumer may.
     """
 
     isolation = Isolation.LOG_END
-    least_bytes = 0  # that an answer waits for, however few the request names
+    least_bytes = 0  # an answer waits for these, even if the request names fewer
+    is_bounded = False  # the broker bounds the partitions of all such sessions together
 
     def __init__(self, host: Host, *, max_bytes: int, max_wait_ms: int, cold_wait_ms: int = 0) -> None:
-        """`cold_wait_ms`: that a request waits, however short it says, while something is brought from the disk."""
+        """While bytes are brought from the disk, a request waits at least `cold_wait_ms`, whatever it names."""
         self._watching = host
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
         self._cold_wait_ms = cold_wait_ms
         self._named: dict[TopicPartition, Named] = {}
         self._due: dict[TopicPartition, None] = {}
-        self._first: dict[TopicPartition, None] = {}  # of these, what is read first
-        self._unseen: dict[TopicPartition, bool] = {}  # of these, what is to be looked at for the request, and `counts`
+        self._first: dict[TopicPartition, None] = {}  # of these, the ones that are read first
+        self._unseen: dict[TopicPartition, bool] = {}  # of these, the ones to look at for the request, and `counts`
         self._parked: Parked | None = None
         self._limit = 0  # bytes of an answer, except that a first batch comes whole
+
+    # What it knows
+
+    @property
+    def named(self) -> Mapping[TopicPartition, Named]:
+        return self._named
+
+    @property
+    def due(self) -> Collection[TopicPartition]:
+        return self._due
+
+    @property
+    def parked(self) -> Parked | None:
+        return self._parked
 
     # Who reads
 
     @abstractmethod
-    def _reader(self, tp: TopicPartition, fetch: FetchPartition) -> R | ErrorCode:
-        """Who serves it, or the first thing that is wrong (FE-1)."""
+    def reader(self, tp: TopicPartition, fetch: FetchPartition) -> R | ErrorCode:
+        """The role that serves it, or the first error (FE-1)."""
 
     @abstractmethod
     def _fetch(
@@ -109,18 +123,18 @@ class FetchSession(ABC, Generic[R]):
         wait_for: Stretch,
         counts: bool,
     ) -> FetchAnswer:
-        """Read one partition; `counts`: for a request, and not again for one that has waited (ST-9)."""
+        """Read one partition. `counts`: the first read for a request, not one after it has waited (ST-9)."""
 
     @abstractmethod
     def _has_all(self, reader: R, fetch: FetchPartition, answer: FetchAnswer) -> bool:
-        """Whether nothing can become due without something happening to the partition."""
+        """Whether only an event of the partition can make it due."""
 
     @abstractmethod
     def _ready(self, now_ms: int) -> None:
         """The parked request is to be answered: call `answer`."""
 
     def _is_level(self, _reader: R) -> bool:
-        """Whether it is known without a look at the log that it has all."""
+        """Whether the reader has all, as far as is known without a look at the log."""
         return False
 
     def _is_throttled(self, _tp: TopicPartition, _reader: R, _now_ms: int) -> bool:
@@ -128,17 +142,17 @@ class FetchSession(ABC, Generic[R]):
         return False
 
     def _sent(self, tp: TopicPartition, size: int, now_ms: int) -> None:
-        """So many bytes of the partition go out."""
+        """So many bytes of the partition are sent."""
 
     def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """These were looked at, and are no reason to answer the parked request."""
+        """These were looked at: no reason to answer the parked request."""
 
     # Requests
 
     def _ask(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
-        """Take over what changed and read, at most `room` bytes; 0: bounds alone, at once.
+        """Take over the changes and read, at most `room` bytes. 0: only bounds, at once.
 
-        None: the request waits, and `_ready` is called as soon as there is enough to say.
+        None: the request waits, and `_ready` is called as soon as there is enough to answer.
         """
         for tp in request.forgotten:
             self._forget(tp)
@@ -167,7 +181,7 @@ class FetchSession(ABC, Generic[R]):
             self._named[tp] = Named(fetch)
         else:
             if known.request.current_leader_epoch != fetch.current_leader_epoch:
-                known.told = None  # what it was told in another epoch it may not have taken
+                known.told = None  # it may have dropped what was sent in another epoch
             known.request, known.place, known.fresh = fetch, None, True
         self._due[tp] = self._first[tp] = None
 
@@ -181,7 +195,7 @@ class FetchSession(ABC, Generic[R]):
         return named
 
     def close(self) -> None:
-        """The stream is over. What it said of its partitions stays true."""
+        """The stream is over. What is known of the reader's offsets stays valid."""
         for tp in self._named:
             self._watching.unwatch(tp, self)
         self._named.clear()
@@ -191,7 +205,7 @@ class FetchSession(ABC, Generic[R]):
     # Reading
 
     def _read(self, now_ms: int, room: int) -> list[SessionRow]:
-        """One pass over what is due, in `room` and the request's limits (FE-8, FE-9), and what came of it."""
+        """One pass over the due partitions, within `room` and the request's limits (FE-8, FE-9), and its results."""
         left = limit = min(self._limit, room)
         rows: list[SessionRow] = []
         for tp in self._turn():
@@ -200,16 +214,16 @@ class FetchSession(ABC, Generic[R]):
                 continue
             answer = self._look(tp, named, max(0, left), now_ms, min_one=room > 0 and left == limit)
             if left == limit and tp in self._due and (answer is None or not answer.records):
-                self._due[tp] = self._due.pop(tp)  # it had all the room, and has nothing to give
+                self._due[tp] = self._due.pop(tp)  # it had all the room, and gave nothing
             if answer is not None:
                 left -= len(answer.records)
                 if answer.cold is not None:
-                    left -= named.request.max_bytes  # as if it were here: an answer's worth is brought at a time
+                    left -= named.request.max_bytes  # as if it were in memory: at most one answer is brought at a time
                 rows.append(SessionRow(tp, named.request, answer))
         return rows
 
     def _turn(self) -> Collection[TopicPartition]:
-        """What one pass looks at: first of all what was named, then the others, in the order of the queue."""
+        """The partitions that one pass looks at: first those that were named, then the others as they queue."""
         if len(self._due) <= MAX_LOOKS:
             return tuple(self._due)
         chosen = set(islice(self._first, MAX_LOOKS))
@@ -220,10 +234,10 @@ class FetchSession(ABC, Generic[R]):
     def _look(
         self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool
     ) -> FetchAnswer | None:
-        """Read one partition. None: there is nothing to say of it now."""
+        """Read one partition. None: there is nothing to answer for it now."""
         self._first.pop(tp, None)
         counts, fresh, named.fresh = self._unseen.pop(tp, False), named.fresh, False
-        reader = self._reader(tp, named.request)
+        reader = self.reader(tp, named.request)
         if isinstance(reader, ErrorCode):
             return FetchAnswer(reader)
         if named.place is not None and self._is_level(reader):
@@ -241,19 +255,23 @@ class FetchSession(ABC, Generic[R]):
             tp, named.request, reader, max_bytes, now_ms, min_one=min_one, wait_for=named.brought, counts=counts
         )
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
-        named.lacks, named.brought = answer.cold, NOTHING
+        named.lacks, named.brought = None, NOTHING
         if answer.cold is not None:
-            self._watching.bring(tp, self, answer.cold)
+            self._bring(tp, named, answer.cold)
         return answer
+
+    def _bring(self, tp: TopicPartition, named: Named, cold: ColdRead) -> None:
+        named.lacks = cold
+        self._watching.bring(tp, self, cold)
 
     # Answers
 
     def answer(self, now_ms: int, room: int) -> SessionResponse:
-        """To the parked request, in at most `room` bytes: a fresh read of all that is due (FE-13)."""
+        """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13)."""
         return self._response(self._read(now_ms, room), now_ms)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
-        """What is new (FE-17); partitions that give data go to the end of the queue (FE-10)."""
+        """Answer with what is new (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
         self._parked = None
         news: list[SessionRow] = []
         for row in rows:
@@ -263,9 +281,9 @@ class FetchSession(ABC, Generic[R]):
                 named.told = None  # the reader takes no high watermark from such an answer (FT-9)
                 news.append(row)
                 continue
-            told = (answer.high_watermark, answer.log_start_offset)
-            if answer.records or named.told != told:
-                named.told = told
+            bounds = (answer.high_watermark, answer.log_start_offset)
+            if answer.records or named.told != bounds:
+                named.told = bounds
                 news.append(row)
             if answer.records:
                 self._due[tp] = self._due.pop(tp, None)
@@ -277,8 +295,8 @@ class FetchSession(ABC, Generic[R]):
         """Not due any more: the reader has all, knows the bounds, and nothing has happened since."""
         tp, _, answer = row
         named = self._named[tp]
-        told = named.told == (answer.high_watermark, answer.log_start_offset)
-        if named.has_all and told and tp not in self._unseen:
+        knows_bounds = named.told == (answer.high_watermark, answer.log_start_offset)
+        if named.has_all and knows_bounds and tp not in self._unseen:
             self._due.pop(tp, None)
 
     # Waiting
@@ -287,23 +305,24 @@ class FetchSession(ABC, Generic[R]):
         self._parked = Parked(deadline_ms, AwaitedBytes(min_bytes))
         for row in rows:
             self._drop_if_done(row)
-        self._look_again((row.topic_partition for row in rows if row.topic_partition in self._due), now_ms)
+        if self._is_complete((row.topic_partition for row in rows if row.topic_partition in self._due), now_ms):
+            self._ready(now_ms)
 
-    def _look_again(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Answer the parked request if one of these lets it be answered now."""
+    def _is_complete(self, partitions: Iterable[TopicPartition], now_ms: int) -> bool:
+        """Whether the parked request can be answered now, because of one of these."""
         looked = []
         for tp in partitions:
-            if self._looks_complete(tp, now_ms):
+            if self._completes(tp, now_ms):
                 self._first[tp] = None
-                self._ready(now_ms)
-                return
+                return True
             looked.append(tp)
         self._goes_on_waiting(looked, now_ms)
         if self._unseen:
             self._watching.go_on(self)
+        return False
 
-    def _looks_complete(self, tp: TopicPartition, now_ms: int) -> bool:
-        """Whether the parked request is to be answered, after another look at this partition (FE-12)."""
+    def _completes(self, tp: TopicPartition, now_ms: int) -> bool:
+        """Look at this partition again. True: the parked request is to be answered (FE-12)."""
         assert self._parked is not None
         named = self._named[tp]
         if named.brought is not NOTHING:
@@ -313,12 +332,16 @@ class FetchSession(ABC, Generic[R]):
             if answer is not None and is_enough((answer,), 1):
                 return True
         self._unseen.pop(tp, None)
-        reader = self._reader(tp, named.request)
+        reader = self.reader(tp, named.request)
         if named.place is not None and not isinstance(reader, ErrorCode) and self._is_level(reader):
             named.has_all = True
             return False
         throttled = not isinstance(reader, ErrorCode) and self._is_throttled(tp, reader, now_ms)
-        available = available_bytes(reader, named.request, named.place, self.isolation, is_throttled=throttled)
+        try:
+            available = available_bytes(reader, named.request, named.place, self.isolation, is_throttled=throttled)
+        except ColdRead as cold:
+            self._bring(tp, named, cold)
+            return False
         return self._parked.awaited.note(tp, available)
 
     def mark(self, tp: TopicPartition) -> None:
@@ -329,19 +352,20 @@ class FetchSession(ABC, Generic[R]):
         named.fresh, named.has_all = True, False
 
     def on_brought(self, tp: TopicPartition, cold: ColdRead) -> None:
-        """What a read of `tp` lacked is in memory: it is read again, whatever has become of the log meanwhile."""
+        """The bytes that a read of `tp` lacked are in memory. It is read again, even if the log has changed."""
         named = self._named.get(tp)
         if named is not None and named.lacks is cold:
             named.lacks, named.brought = None, cold.stretch
             self.mark(tp)
 
     def on_moved(self, now_ms: int) -> None:
-        """Look at what was marked: the parked request may be answered now."""
+        """Look at the marked partitions: the parked request may be answered now."""
         if self._parked is None:
-            return  # the next request looks at all that is due
-        self._look_again(tuple(islice(self._unseen, MAX_LOOKS)), now_ms)
+            return  # the next request looks at all due partitions
+        if self._is_complete(tuple(islice(self._unseen, MAX_LOOKS)), now_ms):
+            self._ready(now_ms)
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the parked request is answered whatever there is to say."""
+        """When the parked request is answered at the latest."""
         return self._parked.deadline_ms if self._parked is not None else None

@@ -1,7 +1,7 @@
-"""A follower's fetch session: it reads up to the log end, and what it asks for says what it has (ST-7).
+"""A follower's fetch session: it reads up to the log end, and its fetch offsets say what it has (ST-7).
 
-Of every partition that is not due its request says that it is level still, which is one number for all of them
-(`Asker`). While it waits with nothing to read, high watermarks that move are pushed to it (divergence 6).
+Its request says that all partitions which are not due are still level: one number for all of them (`Asker`).
+While it waits with nothing to read, new high watermarks are pushed to it (divergence 6).
 """
 
 from collections.abc import Callable, Iterable
@@ -10,10 +10,10 @@ from typing import Protocol
 
 from leader.fetch_session import MAX_LOOKS, FetchSession, Host
 from leader.follower_state import Asker
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
-from replog.log.cold import Stretch
+from replog.log.files.cold import Stretch
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
@@ -24,19 +24,19 @@ class FollowerHost(Host, Protocol):
     """The broker around a follower's session."""
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
-        """The leader, or the first thing that is wrong (FE-1)."""
+        """The leader, or the first error (FE-1)."""
 
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
-        """The quota under which this replica is copied from; None: it is not listed (FE-23)."""
+        """The quota for copies from this replica. None: it is not listed (FE-23)."""
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
-        """A follower was heard of (ST-10). `moved`: and with it the high or the low watermark, perhaps."""
+        """A follower has fetched (ST-10). `moved`: the high or the low watermark may have moved."""
 
 
 class FollowerSession(FetchSession[PartitionLeader]):
     """`send` takes what is to be sent; `on_wake` is called when `next_wake_ms` may have come nearer."""
 
-    least_bytes = 1  # one that asks for none waits for one (FE-8, FE-11)
+    least_bytes = 1  # a request for none waits for one (FE-8, FE-11)
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class FollowerSession(FetchSession[PartitionLeader]):
         self._push_ms: int | None = None
 
     def on_request(self, request: SessionRequest, now_ms: int) -> None:
-        """Take over what changed, count the follower's progress, answer now or when there is something to say.
+        """Take over the changes and count the follower's progress. Answer now, or when there is something to answer.
 
-        Raises INVALID_REQUEST if another follower speaks, or it names too many partitions.
+        Raises INVALID_REQUEST if it comes from another follower, or names too many partitions.
         """
         asker = self._asker = self._asker or Asker(request.replica_id, request.broker_epoch)
         if (asker.replica_id, asker.broker_epoch) != (request.replica_id, request.broker_epoch):
@@ -67,10 +67,10 @@ class FollowerSession(FetchSession[PartitionLeader]):
                 f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
                 f"{request.replica_id} in {request.broker_epoch}; open a stream of its own",
             )
-        if self._parked is not None:  # one more request came before its answer, which says all that this one would
+        if self._parked is not None:  # a request came before the last answer, which says all that is needed
             self._send(self._response([], now_ms))
         response = self._ask(request, now_ms, self._max_bytes)
-        asker.asked_ms = now_ms  # of all that was not read: it is level still
+        asker.asked_ms = now_ms  # of all partitions that were not read: they are still level
         if response is not None:
             self._send(response)
 
@@ -89,7 +89,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     # What it may read
 
-    def _reader(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+    def reader(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         return self._host.leader_for_fetch(tp, fetch)
 
     def _fetch(
@@ -112,7 +112,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return answer
 
     def _has_all(self, reader: PartitionLeader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
-        """And is in sync: else it may join soon (ISR-1)."""
+        """It must be in sync, too: otherwise it may join soon (ISR-1)."""
         return answer.log_end_offset <= fetch.fetch_offset and self._is_in_sync(reader)
 
     def _is_level(self, reader: PartitionLeader) -> bool:
@@ -122,13 +122,13 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return self._asker is not None and self._asker.replica_id in leader.isr
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
-        """One that is in sync always gets all (FE-23)."""
+        """A follower that is in sync is never throttled (FE-23)."""
         quota = self._host.leader_throttle(tp)
         return quota is not None and not self._is_in_sync(leader) and quota.is_exceeded(now_ms)
 
     def _sent(self, tp: TopicPartition, size: int, now_ms: int) -> None:
         quota = self._host.leader_throttle(tp)
-        if quota is not None:  # what goes to followers in sync counts too (KIP-73)
+        if quota is not None:  # bytes for followers in sync count too (KIP-73)
             quota.record(size, now_ms)
 
     # When it is answered
@@ -159,7 +159,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
     # Pushes
 
     def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """With nothing to read, it is told of these high watermarks soon (divergence 6)."""
+        """Send these high watermarks soon, because it has nothing to read (divergence 6)."""
         self._unpushed.update((tp, None) for tp in partitions if tp in self._due)
         if self._unpushed and self._push_ms is None:
             self._push_ms = now_ms + PUSH_DELAY_MS

@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replog.metadata import NO_BROKER_EPOCH
+from replog.metadata.values import NO_BROKER_EPOCH
 
 NEVER_MS = -(1 << 62)  # long before any monotonic time
 
 
 @dataclass(slots=True, eq=False)
 class Asker:
-    """Who fetches: a follower, on one stream; and when it last asked, for all of its partitions at once.
+    """A follower on one stream, and when it last asked: for all of its partitions at once.
 
-    A request names only what changed. In the other partitions the follower is where it was and so is the leader, so
-    the request says again, of each of them, that it is level: that is one number here, and not a walk over all.
+    A request names only what changed. In all other partitions neither follower nor leader has moved, so the follower is
+    still level there. This object holds that as one number, instead of a walk over all partitions.
     """
 
     replica_id: int
@@ -34,18 +34,18 @@ class FollowerState(NamedTuple):
 
     @property
     def caught_up_ms(self) -> int:
-        """When it last had all, the requests that had nothing new to say of it included."""
+        """When it last had all. Requests that did not name the partition count too."""
         return self.last_caught_up_ms if self.asker is None else max(self.last_caught_up_ms, self.asker.asked_ms)
 
     def settled(self) -> "FollowerState":
-        """The same, and what is asked later says nothing of it any more."""
+        """The same state, apart from the requests that come later."""
         if self.asker is None:
             return self
         last_fetch_ms = max(self.last_fetch_ms, self.asker.asked_ms)
         return self._replace(last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, asker=None)
 
     def withdrawn(self) -> "FollowerState":
-        """The state once the controller has taken it out of the ISR: nobody waits for it before it has asked again."""
+        """The state after the controller has taken it out of the ISR: no leader waits for it until it asks again."""
         return self.settled()._replace(last_caught_up_ms=NEVER_MS)
 
     def after_fetch(
@@ -53,7 +53,7 @@ class FollowerState(NamedTuple):
     ) -> "FollowerState":
         """The state after an accepted fetch; `leader_end_offset` as it was before the read (ST-7.2 to ST-7.5).
 
-        A follower that reaches where the leader stood at the previous fetch was caught up at that time.
+        A follower that reaches the leader's log end of the previous fetch was caught up at the time of that fetch.
         """
         before = self.settled()
         level = fetch_offset >= leader_end_offset
@@ -77,7 +77,7 @@ class FollowerState(NamedTuple):
     ) -> "FollowerState":
         """The state at the start of a new leader epoch (ST-11): a member of the ISR is granted a full lag period.
 
-        A leader that was elected again keeps what it knows; one that was not leader knows nothing.
+        A leader that is elected again keeps what it knows. Any other leader begins without knowledge.
         """
         granted_ms = now_ms if in_isr else NEVER_MS
         if not was_leader:

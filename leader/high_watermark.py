@@ -18,9 +18,9 @@ def high_watermark_candidate(
 ) -> int | None:
     """The least log end that the high watermark waits for, or None while too few are in sync (HW-2).
 
-    It waits for every member of the maximal ISR, and for a caught-up, eligible replica on its way back, which
-    could otherwise chase it for ever (HW-3, HW-6). -1 while a member has not fetched in this epoch (HW-5). The
-    caller only ever raises the high watermark to it (HW-4).
+    It waits for every member of the maximal ISR, and for a caught-up, eligible replica that returns: otherwise that
+    replica could chase it for ever (HW-3, HW-6). -1 while a member has not fetched in this epoch (HW-5). The caller
+    only raises the high watermark to it, never lowers it (HW-4).
     """
     if len(isr_state.isr) < min_insync_replicas:
         return None

@@ -1,4 +1,4 @@
-"""The in-sync set: what the controller has accepted, what is proposed to it, and its answers (ST-1, ISR-4 to ISR-11).
+"""The in-sync set: accepted by the controller, or proposed to it, and its answers (ST-1, ISR-4 to ISR-11).
 
               follower reached HW and epoch start (ISR-1)
 Committed ──────────────────────────────────────────────► PendingExpand
@@ -80,7 +80,7 @@ class AfterRefusal(Enum):
 
     REVERT = "revert"  # certainly not applied: back to the last committed set
     WAIT = "wait"  # superseded, or its outcome cannot be known: stay pending until newer metadata (ISR-10)
-    RESUBMIT = "resubmit"  # nobody decided: the same proposal again
+    RESUBMIT = "resubmit"  # not decided: the same proposal again
 
 
 _AFTER_REFUSAL = {

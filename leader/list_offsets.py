@@ -1,4 +1,4 @@
-"""Which offset a leader names for a timestamp (FE-22)."""
+"""The offset that a leader answers for a timestamp (FE-22)."""
 
 from collections.abc import Callable
 from typing import TypedDict
@@ -13,7 +13,7 @@ EARLIEST_TIMESTAMP = -2
 
 
 class Telling(TypedDict, total=False):
-    """What a leader goes by: whether it hears nobody, and what finds records by time."""
+    """What a leader needs: whether it is isolated, and how to find records by time."""
 
     alone: bool
     look_up: Callable[[Log, int], TimestampAndOffset | None]
@@ -31,25 +31,25 @@ def list_offset(
 ) -> TimestampAndOffset:
     """The first offset as late as `timestamp`, or the latest (-1) or earliest (-2) one; (-1, -1) if none is as late.
 
-    Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the
-    answer lies below it: a bound told then could be lower than one told by the previous leader. Nor does a leader tell
-    its bound that hears nobody (`alone`): the next one's may be higher. Raises INVALID_TIMESTAMP for one below -2.
-    `look_up` finds records by time; whoever has done so beforehand gives what was found.
+    Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the answer
+    lies below it: the bound could be lower than one that the previous leader has answered. An isolated leader (`alone`)
+    does not answer its bound either: the next leader's may be higher. Raises INVALID_TIMESTAMP for a timestamp below
+    -2. `look_up` finds records by time. A caller that has looked up already passes the result.
     """
     if timestamp < EARLIEST_TIMESTAMP:
         raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
     if timestamp == EARLIEST_TIMESTAMP:
         epoch = log.epochs.epoch_for_offset(log.log_start_offset)
         return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, NO_EPOCH if epoch is None else epoch)
-    end = bound(log, isolation)
-    found = TimestampAndOffset(NO_TIMESTAMP, end, leader_epoch)
+    end = log.limit(isolation)
+    answer = TimestampAndOffset(NO_TIMESTAMP, end, leader_epoch)
     if timestamp != LATEST_TIMESTAMP:
         by_time = look_up(log, timestamp)
         if by_time is not None and by_time.offset < end:
             return by_time
-        found = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
+        answer = TimestampAndOffset(NO_TIMESTAMP, NO_OFFSET, NO_EPOCH)
     if isolation is Isolation.LOG_END:
-        return found
+        return answer
     if alone:
         raise ReplogError(
             ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -62,11 +62,4 @@ def list_offset(
             f"{log.directory.name}: the high watermark {log.high_watermark} has not reached "
             f"{leader_epoch_start_offset}, where leader epoch {leader_epoch} began; retry",
         )
-    return found
-
-
-def bound(log: Log, isolation: Isolation) -> int:
-    """Up to where such a reader reads."""
-    if isolation is Isolation.LOG_END:
-        return log.log_end_offset
-    return log.high_watermark if isolation is Isolation.HIGH_WATERMARK else log.last_stable_offset
+    return answer

@@ -7,7 +7,7 @@ from leader.follower_state import FollowerState
 
 
 class ReadReplica(NamedTuple):
-    """A live follower in the committed ISR: one outside of it could trap a consumer behind a lag that grows."""
+    """A live follower in the committed ISR: one outside it could keep a consumer behind a growing lag."""
 
     broker_id: int
     rack: str
@@ -21,9 +21,8 @@ class ReadReplica(NamedTuple):
 def read_replica(
     client_rack: str, fetch_offset: int, leader_id: int, leader_rack: str, followers: Iterable[ReadReplica]
 ) -> int:
-    """The leader if it is in the client's rack or nobody there has the offset; else the one that has most.
-
-    Of several with as much it is the one that was caught up last, then that of the highest id.
+    """The leader if it is in the client's rack, or if no replica there has the offset. Otherwise the replica there with
+    the highest log end. If several are equal: the one that was caught up last, then the one with the highest id.
     """
     if leader_rack == client_rack:
         return leader_id

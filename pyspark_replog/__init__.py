@@ -1,4 +1,4 @@
-"""Spark looks for packages of such a name, and finds the data source `replog` here: nobody need register it."""
+"""Spark looks for a package of this name and finds the data source `replog` here, without registration."""
 
 from spark_jobs.records.source import ReplogSource as DefaultSource
 

@@ -1,5 +1,6 @@
-"""replog: a Kafka-faithful replicated log.
+"""replog: a replicated log with Apache Kafka's replication rules and file formats.
 
-The library half of the project: it knows no process and no role. `leader/` and `follower/` hold the two halves
-of the protocol, `cluster/` the processes that run them, `spark_jobs/` the audits. See ARCHITECTURE.md.
+The library: `log`, `purgatory`, `rpc`, `metadata`, `client`. The controller's decisions: `controller`, a pure role like
+the packages `leader` and `follower`. Processes: `server`; what starts and tests them: `local_cluster`, `simulator`,
+`demo`, `chaos`, `cli`. Imports run one way; pyproject.toml has the order. See ARCHITECTURE.md.
 """

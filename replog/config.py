@@ -23,9 +23,9 @@ from pydantic import (
 
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT, MAX_LONG
-from replog.rpc.limits import MAX_BATCH_BYTES
 from replog.topic import MAX_PARTITIONS
 
+MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
 _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 

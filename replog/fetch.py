@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, NotRequired, TypedDict
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.cold import ANYTHING, ColdRead, Stretch, WaitingFor
+from replog.log.files.cold import ANYTHING, ColdRead, Stretch, WaitingFor
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
-CONSUMER = -1  # the replica id of whoever is none
+CONSUMER = -1  # the replica id of a client that is none
 
 
 # What is made for every partition of a fetch is a tuple: to make one takes a third of what a data class does.

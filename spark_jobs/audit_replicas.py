@@ -12,18 +12,17 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from replog.command.ending import BadUse, tell
+from replog.command.packages import SPARK, require
 from spark_jobs.audit.since import BadSaved, Saved, read_saved
 from spark_jobs.command_line import (
     UNKNOWN,
-    BadUse,
-    Failed,
     Where,
     add_where,
+    audit_failed,
     check_cluster,
-    check_packages,
     command_parser,
     ending,
-    tell,
     where_of,
     with_spark,
 )
@@ -134,12 +133,12 @@ def _run(arguments: argparse.Namespace) -> int:
     where = where_of(arguments)
     since = None if arguments.since is None else _read_saved(arguments.since)
     _check_written(arguments, where)
-    check_packages()
+    require(*SPARK)
     if isinstance(where, str):
         try:
             check_cluster(where, arguments.topic)
         except OSError as error:
-            raise Failed(error.strerror) from None
+            raise audit_failed(str(error.strerror)) from None
     from spark_jobs.audit.console import Console
 
     console = Console()
@@ -203,7 +202,7 @@ def _audit(arguments: argparse.Namespace, where: Where, since: Saved | None, con
     except NoJava as error:
         raise BadUse(str(error)) from None
     except (PySparkException, Py4JError, OSError) as error:
-        raise Failed(reason(error)) from None
+        raise audit_failed(reason(error)) from None
     finally:
         console.stop()
     with writing:

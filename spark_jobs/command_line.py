@@ -1,45 +1,33 @@
-"""What the commands of the audit share: how they help, which replicas they are told to read, and how they end.
+"""What the commands of the audit share: help, the replicas to read, and how they end.
 
-A command ends with the status that it promises; what is expected to go wrong is told on stderr in one line that names
+A command ends with the status that it promises; expected failures are reported on stderr in one line that names
 the thing, the value and the remedy, never with a traceback.
 """
 
 import argparse
-import importlib.util
 import itertools
 import os
 import signal
 import sys
 import textwrap
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock, Thread
 
+from replog.command.ending import BadUse, Failed, run
 from replog.errors import ReplogError
-from replog.log.meta_properties import META_PROPERTIES
+from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.properties import load_properties
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import LEVELS
 
-BAD_USE = 2
 UNKNOWN = 3  # as INCONCLUSIVE
-INTERRUPTED = 130
-READER_GONE = 141  # as the shell tells of a command that SIGPIPE ended
 LOOK_S = 0.2
 BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
 
 Where = dict[int, tuple[Path, ...]] | str
 """Replica id → its log directories; or the bootstrap servers of a running cluster."""
-
-
-class BadUse(Exception):
-    """Arguments that make no sense; the message names the argument, its value and the remedy."""
-
-
-class Failed(Exception):
-    """The command could not do its work; the message says why. Nothing is known then."""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -82,17 +70,14 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="Spark master to run on (default: what spark-submit was told, else local[*], all cores of this machine)",
+        help="Spark master to run on (default: that of spark-submit, else local[*], all cores of this machine)",
     )
 
 
 def where_of(arguments: argparse.Namespace) -> Where:
-    """The replicas' directories, or the bootstrap servers. Raises BadUse."""
+    """The replicas' directories, or the bootstrap servers. Raises BadUse, ReplogError for a name that is none."""
     for topic in arguments.topic:
-        try:
-            validate_topic_name(topic)
-        except ReplogError as error:
-            raise BadUse(f"--topic: {error.message}") from None
+        validate_topic_name(topic)
     if arguments.replica:
         directories = parse_replicas(arguments.replica)
         check_topics(directories, arguments.topic)
@@ -104,10 +89,12 @@ def where_of(arguments: argparse.Namespace) -> Where:
     servers: str | None = arguments.bootstrap_server
     if servers is None and not (servers := os.environ.get(BOOTSTRAP)):
         raise BadUse("say which replicas: --replica ID=DIR for each of them, or --bootstrap-server HOST:PORT")
-    for server in servers.split(","):
-        host, _, port = server.rpartition(":")
-        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) < 2**16:
-            raise BadUse(f"--bootstrap-server {servers}: {server!r} is not HOST:PORT, such as localhost:9092")
+    from replog.client.metadata import parse_bootstrap
+
+    try:
+        parse_bootstrap(servers)
+    except ReplogError as error:
+        raise BadUse(f"--bootstrap-server: {error.message}") from None
     return servers
 
 
@@ -133,14 +120,14 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
         paths = tuple(Path(directory).expanduser().absolute() for directory in listed.split(","))
         for path in paths:
             try:
-                found = path.stat()
+                stat = path.stat()
             except OSError as error:
                 raise BadUse(
                     f"--replica {argument}: {path}: {error.strerror}; give the broker's log directory"
                 ) from None
             if not path.is_dir():
                 raise BadUse(f"--replica {argument}: {path} is not a directory; give the broker's log directory")
-            before = seen.setdefault((found.st_dev, found.st_ino), path)
+            before = seen.setdefault((stat.st_dev, stat.st_ino), path)
             if before is not path:
                 raise BadUse(
                     f"--replica {argument}: this directory is given twice, as {before} too; a replica always agrees "
@@ -199,41 +186,22 @@ def check_cluster(servers: str, topics: Sequence[str]) -> None:
         store.close()
 
 
-def check_packages() -> None:
-    """Raise BadUse for what an audit lacks to run."""
-    missing = [name for name in ("pyspark", "pyarrow", "jinja2") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise BadUse(f"{', '.join(missing)} missing: pip install 'replog[spark]'")
-
-
 # -- how a command ends
 
 
-def tell(name: str, message: str, status: int) -> int:
-    """The one line on stderr; returns `status`."""
-    print(f"{name}: {message}", file=sys.stderr)
-    return status
+def audit_failed(why: str) -> Failed:
+    """Not even whether replicas agree is known then."""
+    return Failed(f"the audit failed, so nothing is known: {why}")
 
 
 def ending(name: str, command: Callable[[], int]) -> int:
-    """The exit status of `command`, its expected errors told."""
-    try:
+    """The exit status of `command`. One that failed says nothing of the replicas, as 1 would: DIVERGED."""
+
+    def work() -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `replog audit` blocks it until we are ready
-        status = command()
-        sys.stdout.flush()
-        return status
-    except BadUse as error:
-        return tell(name, str(error), BAD_USE)
-    except Failed as error:
-        return tell(name, f"the audit failed, so nothing is known: {error}", UNKNOWN)
-    except BrokenPipeError:  # `| head`: the reader has enough; keep the exit's own flush quiet
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return READER_GONE
-    except KeyboardInterrupt:
-        return tell(name, "interrupted", INTERRUPTED)
-    except Exception:  # noqa: BLE001 - Python's own status for it is 1, which would say DIVERGED
-        traceback.print_exc()
-        return UNKNOWN
+        return command()
+
+    return run(work, name, UNKNOWN)
 
 
 def with_spark(work: Callable[[Lock], int]) -> int:
@@ -252,7 +220,7 @@ def with_spark(work: Callable[[Lock], int]) -> int:
     def body() -> None:
         try:
             outcome.set_result(work(writing))
-        except BaseException as error:  # noqa: BLE001 - for whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised by the waiter
             outcome.set_exception(error)
 
     thread = Thread(target=body, daemon=True)

@@ -11,15 +11,15 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from replog.command.ending import BadUse
+from replog.command.packages import SPARK, require
 from spark_jobs.audit.since import BadSaved
 from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.command_line import (
-    BadUse,
-    Failed,
     Where,
     add_where,
+    audit_failed,
     check_cluster,
-    check_packages,
     command_parser,
     ending,
     where_of,
@@ -36,13 +36,13 @@ Compare the replicas of a replicated log again and again: each round compares wh
 
 The first round compares everything. What was verified is kept in the checkpoint directory, so that the next run goes
 on where this one ended, however it ended: nothing is verified twice, nothing is skipped. A partition is compared as a
-whole again, which is said, when its replicas are no longer those that were verified (truncated, replaced, created
-anew). One with a finding is compared from there on until it is repaired; a finding is told once."""
+whole again, and that is reported, if its replicas are no longer those that were verified (truncated, replaced, created
+again). One with a finding is compared from there on until it is repaired; a finding is reported once."""
 
 EPILOG = """\
 in the checkpoint directory
   verified.json   up to where the replicas are verified
-  findings/       every finding that was told, as a Parquet table with the
+  findings/       every reported finding, as a Parquet table with the
                   column `round`
 
 Ctrl-C or SIGTERM ends it, with a summary; a second one at once.
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     where = where_of(arguments)
-    check_packages()
+    require(*SPARK)
     if isinstance(where, str):
         with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
             check_cluster(where, arguments.topic)
@@ -161,7 +161,7 @@ class Following:
         except BrokenPipeError:
             raise
         except (PySparkException, Py4JError, BadSaved, OSError) as error:
-            raise Failed(reason(error)) from None
+            raise audit_failed(reason(error)) from None
         return 0
 
     @property
@@ -177,9 +177,9 @@ class Following:
         follower = self._follower
         assert follower is not None
         if self._arguments.format == "table":
-            found = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.told else ""
+            where = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.told else ""
             done = f"{many(follower.rounds.total(), 'round')}, {many(follower.told, 'new finding')}"
-            print(f"{follower.verdict}: {done}{found}")
+            print(f"{follower.verdict}: {done}{where}")
         return EXIT_CODES[follower.verdict]
 
 

@@ -48,10 +48,10 @@ class NoJava(Exception):
 
 def parse_version(output: str) -> int | None:
     """The feature release in what `java -version` prints ("1.8.0_392" is 8), or None if it names none."""
-    found = _VERSION.search(output)
-    if found is None:
+    match = _VERSION.search(output)
+    if match is None:
         return None
-    numbers = re.findall(r"\d+", found["version"])
+    numbers = re.findall(r"\d+", match["version"])
     if not numbers:
         return None
     return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
@@ -77,10 +77,10 @@ def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
         if reason is None:
             return Path(home)
         reasons.append(f"JAVA_HOME: {reason}")
-    if found := shutil.which("java", path=environment.get("PATH", os.defpath)):
-        reason = check(Path(found))
+    if java := shutil.which("java", path=environment.get("PATH", os.defpath)):
+        reason = check(Path(java))
         if reason is None:
-            return Path(found).resolve().parent.parent
+            return Path(java).resolve().parent.parent
         reasons.append(f"PATH: {reason}")
     if (wheel := _wheel_java_home()) is not None:
         reason = check(wheel / "bin" / "java")

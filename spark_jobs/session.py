@@ -1,4 +1,4 @@
-"""One way to start Spark: quiet, quick, local unless told otherwise; and what its errors say."""
+"""One way to start Spark: quiet, quick, local by default; and what its errors say."""
 
 import builtins
 import logging
@@ -34,10 +34,10 @@ logger.spark.level = error
 
 
 def spark_session(name: str, master: str | None = None) -> SparkSession:
-    """A session on `master`: unless given what `spark-submit` was told, or all cores of this machine.
+    """A session on `master`; default: that of `spark-submit`, or all cores of this machine.
 
-    Needs no network for a local master. Python workers run this interpreter, unless Spark was told of another one for
-    those of a cluster. Raises NoJava where there is none that Spark runs on.
+    Needs no network for a local master. Python workers run this interpreter, except where Spark is configured for
+    another one on a cluster. Raises NoJava where there is none that Spark runs on.
     """
     # Workers find the wheel of `spark-submit --py-files` as they find a zip; Spark itself knows other suffixes only.
     SparkContext.PACKAGE_EXTENSIONS = {*SparkContext.PACKAGE_EXTENSIONS, ".whl"}
@@ -90,10 +90,10 @@ def reason(error: Exception) -> str:
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
         return "the Java that runs Spark has ended; was it killed, or memory short? `dmesg` may know"
     text = str(error)
-    for name, said in reversed(re.findall(r"^(\w+): (?:\[Errno \d+\] )?(.+)$", text, re.MULTILINE)):
+    for name, message in reversed(re.findall(r"^(\w+): (?:\[Errno \d+\] )?(.+)$", text, re.MULTILINE)):
         kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, OSError):
-            return str(said)
+            return str(message)
     return text
 
 

@@ -12,7 +12,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from cluster.local import ports
+from replog.local_cluster import ports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

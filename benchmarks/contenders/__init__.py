@@ -32,14 +32,14 @@ def broker_name(broker: int) -> str:
     return f"broker-{broker}"
 
 
-class PartitionState(NamedTuple):
+class DescribedPartition(NamedTuple):
     leader: int  # -1: none
     replicas: tuple[int, ...]  # the one that is to lead first
     isr: frozenset[int]
 
 
 class Contender(Protocol):
-    """Every process is its own; `close` leaves nothing running. Calls have no deadlines: whoever measures has them."""
+    """Every process is its own; `close` leaves nothing running. Calls have no deadlines: the measurement has."""
 
     name: str
 
@@ -69,7 +69,7 @@ class Contender(Protocol):
 
     async def delete(self, topic: str) -> None: ...
 
-    async def describe(self, topic: str) -> list[PartitionState]:
+    async def describe(self, topic: str) -> list[DescribedPartition]:
         """As a running broker knows it; empty if it knows no such topic."""
 
     def producer(self) -> AbstractAsyncContextManager[Send]: ...

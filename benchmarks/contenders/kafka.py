@@ -12,8 +12,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from benchmarks.contenders import BROKERS, CONTROLLER, PartitionState, Send, broker_name, close_in_time
-from cluster.local.ports import HOST, free_port
+from benchmarks.contenders import BROKERS, CONTROLLER, DescribedPartition, Send, broker_name, close_in_time
+from replog.local_cluster.ports import HOST, free_port
 from tests.interop.kafka import Kafka as Programs
 
 POLL_S = 0.02
@@ -127,13 +127,15 @@ class Kafka:
         assert self._admin is not None
         _check((await self._admin.delete_topics([topic])).topic_error_codes)
 
-    async def describe(self, topic: str) -> list[PartitionState]:
-        """A broker that is down may be asked first: whoever polls asks again."""
+    async def describe(self, topic: str) -> list[DescribedPartition]:
+        """A broker that is down may be asked first: poll again."""
         assert self._admin is not None
-        (found,) = await self._admin.describe_topics([topic])
-        if found["error_code"] == _UNKNOWN_TOPIC:
+        (described,) = await self._admin.describe_topics([topic])
+        if described["error_code"] == _UNKNOWN_TOPIC:
             return []
-        return [PartitionState(p["leader"], tuple(p["replicas"]), frozenset(p["isr"])) for p in found["partitions"]]
+        return [
+            DescribedPartition(p["leader"], tuple(p["replicas"]), frozenset(p["isr"])) for p in described["partitions"]
+        ]
 
     def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
         return producer(self.bootstrap)
@@ -171,6 +173,6 @@ async def producer(bootstrap: str) -> AsyncIterator[Send]:
 
 def _check(errors: list[tuple[object, ...]]) -> None:
     """Raises the KafkaError of the first topic that has one."""
-    for _, code, *told in errors:
+    for _, code, *details in errors:
         if code:
-            raise for_code(code)(*told)
+            raise for_code(code)(*details)

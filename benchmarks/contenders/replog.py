@@ -6,12 +6,20 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 
-from benchmarks.contenders import BROKERS, CONTROLLER, PartitionState, Send, broker_name, close_in_time
-from cluster.local.processes import ProcessId, ProcessState, send_signal, spawn, state_of, terminate, wait_until_stopped
-from cluster.local.supervisor import LocalCluster
+from benchmarks.contenders import BROKERS, CONTROLLER, DescribedPartition, Send, broker_name, close_in_time
 from replog.client import Admin, Producer
 from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.local_cluster.processes import (
+    ProcessId,
+    ProcessState,
+    send_signal,
+    spawn,
+    state_of,
+    terminate,
+    wait_until_stopped,
+)
 
 POLL_S = 0.02
 _LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
@@ -81,7 +89,7 @@ class Replog:
         assert self._admin is not None
         await self._admin.delete_topic(topic)
 
-    async def describe(self, topic: str) -> list[PartitionState]:
+    async def describe(self, topic: str) -> list[DescribedPartition]:
         assert self._admin is not None
         try:
             described = await self._admin.describe_topic(topic)
@@ -89,7 +97,7 @@ class Replog:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             return []
-        return [PartitionState(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
+        return [DescribedPartition(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
 
     def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
         return producer(self.bootstrap)
@@ -106,7 +114,7 @@ class Replog:
     def launch(self, broker: int) -> None:
         member = self._cluster.state.broker(broker)
         properties = self._cluster.home(member) / "broker.properties"
-        arguments = ["-m", "cluster.cli", "broker", "--config", str(properties)]
+        arguments = ["-m", "replog.cli", "broker", "--config", str(properties)]
         self._running[member.name] = spawn(arguments, self._cluster.log_file(member))
 
 

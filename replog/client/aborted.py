@@ -1,15 +1,15 @@
-"""What READ_COMMITTED passes over: batches of transactions that were aborted (LG-9). Pure."""
+"""What READ_COMMITTED skips: batches of aborted transactions (LG-9). Pure."""
 
 from collections import deque
 from collections.abc import Iterable
 
-from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.formats.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.formats.control_batch import marker_or_none
 from replog.log.offsets import AbortedTransaction, Buffer
-from replog.log.producers.control import marker_or_none
 
 
 class AbortedBatches:
-    """One fetch answer's aborted transactions, to be asked of each of its batches in order."""
+    """The aborted transactions of one fetch answer; ask for each of its batches in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._to_begin = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))

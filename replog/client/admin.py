@@ -1,4 +1,4 @@
-"""The admin client: topics and partitions, and what the cluster says of itself."""
+"""The admin client: topics, partitions, settings, and descriptions of the cluster."""
 
 import asyncio
 import random
@@ -121,7 +121,10 @@ class Admin:
         async def visible() -> None:
             known = (await self._metadata.fetch((topic,))).topics
             made = [
-                partition for found in known if found.topic_id == response.topic_id for partition in found.partitions
+                partition
+                for described in known
+                if described.topic_id == response.topic_id
+                for partition in described.partitions
             ]
             led = sum(partition.leader >= 0 for partition in made)
             if led < response.partitions:
@@ -168,7 +171,7 @@ class Admin:
     ) -> dict[str, str]:
         """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
 
-        Waits until a broker goes by them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+        Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterTopicConfigsRequest(
             topic=validate_topic_name(topic), set=configs, delete=delete, validate_only=validate_only
@@ -177,8 +180,8 @@ class Admin:
         altered = dict(response.configs)
 
         async def known() -> None:
-            found = (await self._describe(topic)).configs
-            if any(found.get(name) != altered.get(name) for name in (*configs, *delete)):
+            current = (await self._describe(topic)).configs
+            if any(current.get(name) != altered.get(name) for name in (*configs, *delete)):
                 raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is altered, but not yet known to be")
 
         if not validate_only:
@@ -227,7 +230,7 @@ class Admin:
         """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition.
 
         The high watermark is the leader's at that moment. A request whose answer is lost is sent again, and deletes
-        then what was committed meanwhile, too; or the retry's answer tells less than the first try deleted.
+        then what was committed meanwhile, too; or the retry's answer names less than the first try deleted.
         """
 
         def request(_leader: Leader, partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
@@ -246,7 +249,7 @@ class Admin:
     async def elect_leaders(
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ElectionResult]:
-        """Hold an election in each partition; None: in all of the cluster, and only those that needed one are told.
+        """Hold an election in each partition; None: in all of the cluster; only those that needed one are returned.
 
         UNCLEAN where there is no leader makes any live replica the leader, and may lose committed records for good.
         The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
@@ -298,9 +301,9 @@ class Admin:
 
     async def _describe(self, topic: str) -> TopicDescription:
         response = await self._metadata.fetch((topic,))
-        found = next((known for known in response.topics if known.topic == topic), None)
-        if found is None or found.error_code:
-            code = ErrorCode(found.error_code) if found is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        described = next((known for known in response.topics if known.topic == topic), None)
+        if described is None or described.error_code:
+            code = ErrorCode(described.error_code) if described is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise ReplogError(code, f"topic {topic!r} is not known; see the list of topics")
         partitions = (
             PartitionDescription(
@@ -314,10 +317,10 @@ class Admin:
                 adding_replicas=tuple(p.adding_replicas),
                 removing_replicas=tuple(p.removing_replicas),
             )
-            for p in found.partitions
+            for p in described.partitions
         )
         ordered = tuple(sorted(partitions, key=lambda partition: partition.partition))
-        return TopicDescription(found.topic, found.topic_id, ordered, dict(found.configs))
+        return TopicDescription(described.topic, described.topic_id, ordered, dict(described.configs))
 
     async def _ask_controller(self, method: Method, request: Any) -> Any:
         """Call the active controller, whose address the brokers know; look for it again when it has moved."""

@@ -1,4 +1,4 @@
-"""Elections and reassignments as an admin asks for them and hears of them."""
+"""Elections and reassignments, as an admin sees them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,10 +63,10 @@ def list_request(partitions: Sequence[TopicPartition]) -> pb.ListPartitionReassi
 
 def reassignments(response: pb.ListPartitionReassignmentsResponse) -> dict[TopicPartition, PartitionReassignment]:
     return {
-        _tp(found): PartitionReassignment(
-            tuple(found.replicas), tuple(found.adding_replicas), tuple(found.removing_replicas)
+        _tp(result): PartitionReassignment(
+            tuple(result.replicas), tuple(result.adding_replicas), tuple(result.removing_replicas)
         )
-        for found in response.partitions
+        for result in response.partitions
     }
 
 

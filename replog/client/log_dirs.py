@@ -1,4 +1,4 @@
-"""Brokers' log directories as an admin hears of them."""
+"""Brokers' log directories, as an admin sees them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older one.
 
-Any broker may be asked, and any may have lost the controller and know old things alone (divergence 24). So answers say
-how new they are: an older one than the view is not taken over, one from a broker that has not heard its controller
-lately has a second broker asked, and a refresh that follows on another at once, as that did not help, asks the next.
+Any broker may be asked, but it may have lost the controller and have old metadata (divergence 24). So answers say how
+new they are. One that is older than the view is ignored. If the broker has not heard its controller lately, a second
+broker is asked. A refresh soon after another one, because that did not help, asks the next broker.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ def _newness(response: log_pb2.GetMetadataResponse) -> tuple[int, int]:
 
 
 class ClusterView:
-    """What GetMetadata answers have told so far. Pure: no waiting, no network."""
+    """What is known from GetMetadata answers. Pure: no waiting, no network."""
 
     def __init__(self) -> None:
         self.cluster_id = ""
@@ -246,4 +246,4 @@ class Metadata:
     def _refreshed(self, task: "asyncio.Task[None]") -> None:
         self._refreshing = None
         if not task.cancelled():
-            task.exception()  # whoever waits for it raises it; nobody may be waiting any more
+            task.exception()  # a waiter raises it; there may be none any more

@@ -8,7 +8,8 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 
 from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import (
+from replog.log.errors import CorruptRecord, InvalidRecord
+from replog.log.formats.batch import (
     CODEC_MASK,
     CONTROL,
     HEADER,
@@ -19,8 +20,7 @@ from replog.log.batch import (
     iterate_batches,
     validate_crc,
 )
-from replog.log.compression import CODEC_NAMES, decompress
-from replog.log.errors import CorruptRecord, InvalidRecord
+from replog.log.formats.compression import CODEC_NAMES, decompress
 from replog.log.offsets import AbortedTransaction, Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -6,13 +6,13 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from replog.client.accumulator import Delivery, RecordMetadata
 from replog.client.admin import Admin, ClusterDescription, TopicDescription
-from replog.client.consumer import Consumer
+from replog.client.consuming.consumer import Consumer
 from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
 from replog.client.log_dirs import LogDirDescription
 from replog.client.offsets import OffsetAndTimestamp
-from replog.client.producer import Producer
+from replog.client.producing.accumulator import Delivery, RecordMetadata
+from replog.client.producing.producer import Producer
 from replog.client.records import Record
 from replog.errors import ReplogError
 from replog.topic import TopicPartition

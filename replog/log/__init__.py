@@ -1,4 +1,19 @@
-"""The log: record batches, indexes, segments, recovery, epochs and checkpoints, in Kafka's own file formats.
+"""The log of one partition, in Kafka's own file formats: a log here, its parts in the folders below.
+
+| Looking for | Where |
+|---|---|
+| a log: appends, reads, truncation, what must be on the disk; what may be deleted | `log.py`, `retention.py` |
+| the fsyncs that another thread runs | `flushing.py` |
+| segments, one of them, and one in place of its neighbours (CL-9) | `segments.py`, `segment.py`, `swap.py` |
+| from files to a log; what a crash has torn | `loading.py`, `recovery.py` |
+| leader epochs; offsets and timestamps; errors | `epochs.py`, `offsets.py`, `timestamps.py`, `errors.py` |
+| batches, records, checkpoints as bytes | `formats/` |
+| the indexes of a segment, and what their entries may say | `indexes/` |
+| producers: sequences, transactions, snapshots | `producers/` |
+| one cleaning of one log | `compaction/` |
+| open files, cold reads, fsync, replacement | `files/` |
+| the directories of a broker: lock, identity, checkpoints, clean-shutdown marker, moves | `directories/` |
+| offline: verify, dump, rebuild | `tools/` |
 
 Everything here is synchronous and takes the time as an argument; the only thing it touches is the file system.
 """

@@ -120,8 +120,8 @@ class LogStorageError(_LogError):
 
 
 class TooManyOpenFiles(_LogError):
-    """No descriptor is left, though files of logs were closed for it (`open_files`): nothing was done, and the same may
-    be tried again. The disk is not to blame."""
+    """No descriptor is left, although files of logs were closed for it (`open_files`). Nothing was done; try again. The
+    disk is not to blame."""
 
     error_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
@@ -136,9 +136,10 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 class DiskWork:
-    """Entered around a log's work on its files: refused after a failure, and a disk error in it is one, and reported.
+    """A context for a log's work on its files. A disk error inside is a failure, which is reported; after one, entering
+    is refused.
 
-    A want of descriptors is none.
+    A lack of descriptors is no failure.
     """
 
     def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
@@ -152,7 +153,7 @@ class DiskWork:
 
     @contextmanager
     def no_way_back(self) -> Iterator[None]:
-        """What has begun cannot be undone: a want of descriptors is a failure from here on."""
+        """The work cannot be undone: a lack of descriptors is a failure from here on."""
         try:
             yield
         except TooManyOpenFiles as error:

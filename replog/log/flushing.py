@@ -1,14 +1,14 @@
-"""The fsyncs that make a stretch of a log durable, apart from the log, so that another thread can wait for the disk."""
+"""The fsyncs that make a part of a log durable. They are not in the log, so that a thread can wait for the disk."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
-from replog.log.files import fsync_directory, fsync_path
-from replog.log.open_file import OpenFile, sync_all
+from replog.log.files.open_files import OpenFile, sync_all
+from replog.log.files.replacing import fsync_directory, fsync_path
 from replog.log.producers.recovery import ProducerSnapshots
 from replog.log.producers.state import ProducerStateManager
 from replog.log.segments import Segments
@@ -17,10 +17,10 @@ from replog.topic import TopicPartition
 
 @dataclass(slots=True)
 class FlushTask:
-    """Files to fsync, in order, and the offset below which everything is durable then; after a truncation also what is
-    left to be done of that.
+    """Files to fsync, in order, and the offset below which everything is durable then. After a truncation also the rest
+    of its work.
 
-    Those of segments are fsynced through the descriptors that wrote them: `open_files` says what that is good for.
+    Files of segments are fsynced through the descriptors that wrote them: `open_files` says why.
     """
 
     directory: Path
@@ -49,10 +49,10 @@ class FlushTask:
         up_to: int,
         remains: Callable[[], ProducerStateManager] | None,
     ) -> "FlushTask":
-        """What a log has written since its recovery point, up to an offset.
+        """The files that a log has written since its recovery point, up to an offset.
 
-        Of the active segment the `.log` is enough: a recovery makes its indexes anew (LD-5). Those of a segment that
-        was sealed at the recovery point are not durable yet.
+        For the active segment the `.log` is enough: a recovery rebuilds its indexes (LD-5). If a segment was sealed at
+        the recovery point, its indexes are not durable yet.
         """
         unflushed = segments.since(recovery_point - 1)
         files: list[OpenFile] = []
@@ -84,7 +84,7 @@ class FlushTask:
 def run_all(
     tasks: Mapping[TopicPartition, FlushTask], checkpoint: Callable[[Collection[TopicPartition]], None]
 ) -> dict[TopicPartition, LogStorageError | TooManyOpenFiles]:
-    """Run them all, then `checkpoint` those that settle, at once. Those that could not be run, and why."""
+    """Run them all, then `checkpoint` those that settle, in one call. Returns those that failed, and why."""
     failures: dict[TopicPartition, LogStorageError | TooManyOpenFiles] = {}
     for tp, task in tasks.items():
         try:

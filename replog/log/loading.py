@@ -5,23 +5,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.config import TopicConfig
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, format_entries
-from replog.log.compaction.swap import finish_swaps
-from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
+from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
-from replog.log.files import DELETED_SUFFIX, LOG_SUFFIX, files_by_offset, fsync_directory, make_file
+from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX
+from replog.log.files.opening import files_by_offset
+from replog.log.files.replacing import fsync_directory, make_file
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, format_entries
 from replog.log.offsets import NO_EPOCH
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.producers.state import ProducerStateManager
 from replog.log.recovery import MAX_OFFSET, ends_soundly, first_epoch, load_epochs, recover, suspect_before
 from replog.log.segment import SEGMENT_SUFFIXES, Segment
 from replog.log.segments import Segments, new_segment
+from replog.log.swap import finish_swaps
 
 Report = Callable[[str], None]
 
 
 class LoadedLog(NamedTuple):
-    """All that the files tell."""
+    """What was read from the files."""
 
     segments: Segments
     epochs: LeaderEpochCache
@@ -53,7 +55,7 @@ def load_log(
 ) -> LoadedLog:
     """Load what `directory` holds, as `SegmentLoader.load` does; it is created if missing.
 
-    Headers that contradict each other where nobody meant to look have all segments recovered.
+    If headers contradict each other in a part that was not to be checked, all segments are recovered.
     """
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -61,7 +63,7 @@ def load_log(
     except CorruptRecord as damage:
         report(f"recovering all of {directory}: {damage.message}")
         loaded = _load(directory, config, False, 0, log_start_offset, report)
-    missing = loaded.segments.active.next_offset < recovery_point  # what was durable is gone
+    missing = loaded.segments.active.next_offset < recovery_point  # durable records are gone
     return loaded._replace(lost_data=loaded.lost_data or missing)
 
 
@@ -77,7 +79,7 @@ def _load(
     loader.load(bases, clean=clean, recovery_point=recovery_point)
     segments = Segments(directory, loader.segments or [new_segment(directory, log_start_offset)])
     if segments.active.next_offset < log_start_offset:  # LD-8
-        report(f"{directory} ends below its log start {log_start_offset}: starting anew there")
+        report(f"{directory} ends below its log start {log_start_offset}: starting again there")
         segments.replace_all(log_start_offset)
         (directory / LEADER_EPOCH_CHECKPOINT).unlink(missing_ok=True)
         snapshots.clear()
@@ -106,10 +108,10 @@ class SegmentLoader:
         self._epoch = NO_EPOCH  # the leader epoch of the last batch
 
     def load(self, bases: list[int], *, clean: bool, recovery_point: int) -> None:
-        """Open every segment; recover those that may be torn, or that a look at their ends shows to be damaged.
+        """Open every segment. Recover those that may be torn, or whose ends are damaged.
 
         After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). An index in
-        doubt is rebuilt from the headers, without judging payload that nobody doubts (unlike LD-3). A segment that
+        doubt is rebuilt from the headers alone; payload that is not in doubt is not read (unlike LD-3). A segment that
         loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
         """
         unflushed = max((base for base in bases if base <= recovery_point), default=0)
@@ -127,7 +129,7 @@ class SegmentLoader:
                         f"{last.path}: its last batch has leader epoch {epoch}, and {first} follows: cutting it"
                     )
                     last.truncate_to(suspect)
-                    last.file.sync()  # what a crash brought back might pass for what was appended since
+                    last.file.sync()  # batches that a crash brought back might pass for appended ones
                     self._end_before(bases[slot:])
                     return
                 doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"
@@ -143,9 +145,9 @@ class SegmentLoader:
                 self.lost_data = bool(removed)
 
     def _load_segment(self, segment: Segment, following: list[int], doubt: str | None) -> int:
-        """Recover the segment if there is a `doubt`, or if one arises; returns the bytes removed.
+        """Recover the segment if there is a `doubt`, or if one arises. Returns the bytes removed.
 
-        What decides where the next segment or the next record belongs is not taken on trust: a last batch that fits.
+        The last batch is always checked: it decides where the next segment or the next record belongs.
         """
         removed, recovered = 0, False
         if doubt is None:
@@ -172,7 +174,7 @@ class SegmentLoader:
         limit = following[0] if following else MAX_OFFSET
         self._producers.begin(self.segments, segment.base_offset)
         removed = recover(segment, self._config, self._epoch, self._producers, limit=limit, check_crc=check_crc)
-        if removed or following:  # a cut before anything is appended (LG-10); the active segment is recovered anew
+        if removed or following:  # a cut before anything is appended (LG-10); the active segment is recovered again
             segment.flush()
         if removed:
             self._report(
@@ -181,7 +183,7 @@ class SegmentLoader:
         return removed
 
     def _end_before(self, later: list[int]) -> None:
-        """The log ends with the segments that are loaded; those of the bases `later` are set aside (LD-6)."""
+        """The log ends with the segments that are loaded. Set aside those with the base offsets `later` (LD-6)."""
         active = self.segments[-1]
         self._report(f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments")
         _set_aside(self._directory, later)

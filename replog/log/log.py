@@ -3,28 +3,34 @@ directory.
 
 Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error raises LogStorageError and leaves the
 log unusable until it is opened again.
+
+A log does not wait for the disk if its owner runs its flush tasks: `on_flush_due` asks for that (LG-18, divergence 36).
+Appends and truncations are visible at once, to readers too, and count once a task was run. Appended records count below
+`promised_offset`. After a truncation nothing is appended before the log is `settled`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from replog.config import TopicConfig
-from replog.log.batch import CONTROL, HEADER_SIZE, BatchHeader
-from replog.log.cold import NOTHING, ColdRead, WaitingFor
-from replog.log.compaction.keys import check_keys
-from replog.log.compaction.log_compaction import LogCompaction
-from replog.log.durability import LogDurability
+from replog.log.compaction.cleanable import Cleanable, find_cleanable
+from replog.log.compaction.cleaning import CleanTask
 from replog.log.errors import (
     CorruptIndex,
     CorruptRecord,
     DiskWork,
     LogStorageError,
     OffsetOutOfRange,
-    TooManyOpenFiles,
     storage_errors,
 )
+from replog.log.flushing import FlushTask
+from replog.log.formats.batch import CONTROL, HEADER_SIZE, BatchHeader
+from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker, marker_or_none
+from replog.log.formats.required_keys import check_keys
+from replog.log.formats.validation import check_leader_batch, check_replicated_batches, epoch_starts, stamp
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
@@ -35,27 +41,27 @@ from replog.log.offsets import (
     FetchData,
     Isolation,
     OffsetMetadata,
-    OffsetSnapshot,
 )
-from replog.log.producers.control import end_transaction_marker
 from replog.log.producers.recovery import cut_back, start_over
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
-from replog.log.reading import aborted_transactions, read_below
 from replog.log.recovery import cut_epochs
 from replog.log.retention import expired_segments
+from replog.log.segment import Segment
 from replog.log.segments import SegmentView
+from replog.log.swap import Swap
 from replog.log.timestamps import ClaimingBatch, find_batch_by_timestamp
-from replog.log.validation import check_leader_batch, check_replicated_batches, stamp
-from replog.log.writing import LogWriter
 
 
 class Log:
     """Open one with `Log.open`; offsets obey logStart ≤ LSO ≤ HW ≤ LEO at all times."""
 
+    # the simulator's checks see each assignment of these
+    WATCHED: ClassVar = frozenset({"_high_watermark", "log_end_offset", "log_start_offset"})
+
     def __init__(self, directory: Path, config: TopicConfig, loaded: LoadedLog) -> None:
         self.directory = directory
-        self.config = config  # may be replaced: what follows goes by the new one
+        self.config = config  # may be replaced: the new one counts from then on
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.lost_data = loaded.lost_data  # opening found batches missing, or dropped unsound ones
@@ -67,13 +73,14 @@ class Log:
         self.deleted = loaded.segments.deleted  # files that wait for `file.delete.delay.ms` (LG-15)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
-        self._writer = LogWriter(loaded.segments, loaded.epochs, loaded.producers, loaded.snapshots)
         self._high_watermark = OffsetMetadata(self.log_start_offset)
         self._last_stable = OffsetMetadata(-1)  # with its place, as last found
-        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # is told of disk errors, whoever met them
+        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # gets every disk error
         self._working = DiskWork(directory, lambda failure: self.on_failure(failure))
-        self.durability = LogDurability(self, self._segments, self._snapshots, self._working)
-        self.compaction = LogCompaction(self, self._segments, self._working)
+        self.on_flush_due: Callable[[], None] = self.flush_now  # or have a `flush_task` run soon
+        self._remains: Callable[[], ProducerStateManager] | None = None  # the rest of a truncation
+        self._settled_start = -1  # the log start that was made durable then
+        self.swapped_to = 0  # below it segments may have been replaced since the log was opened
 
     @classmethod
     def open(
@@ -87,11 +94,11 @@ class Log:
         high_watermark: int = 0,
         on_progress: Callable[[str], None] | None = None,
     ) -> "Log":
-        """Load the log of `directory`, which is created if missing; the offsets are those of the checkpoints.
+        """Load the log of `directory`, which is created if missing. The offsets come from the checkpoints.
 
-        `clean` says that the last stop was orderly; if not, everything from `recovery_point` on is verified. What is
-        found damaged is repaired from the batches, or cut off (LD-1 to LD-11). `on_progress` gets a line for each
-        such thing. Raises LogStorageError if the disk fails.
+        `clean`: the last stop was clean. If not, everything from `recovery_point` on is verified. Damage is repaired
+        from the batches, or cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the
+        disk fails.
         """
         report = on_progress or (lambda _: None)
         with storage_errors(directory):
@@ -124,7 +131,7 @@ class Log:
 
     @property
     def latest_epoch(self) -> int | None:
-        return latest[0] if (latest := self.epochs.latest()) else None
+        return latest[0] if (latest := self.epochs.latest) else None
 
     @property
     def size(self) -> int:
@@ -137,6 +144,16 @@ class Log:
         return self._segments.views()
 
     @property
+    def whole_segments(self) -> Sequence[Segment]:
+        """The segments themselves. Do not change them, nor keep them until the log changes."""
+        return self._segments.in_order
+
+    @property
+    def generation(self) -> int:
+        """Counts truncations and cancelled cleanings."""
+        return self._segments.generation
+
+    @property
     def bases(self) -> tuple[int, int]:
         """Where the first segment begins, and where the active one does."""
         return self._segments.first.base_offset, self._segments.active.base_offset
@@ -146,17 +163,19 @@ class Log:
         """The disk error that ended this log's work, if one did."""
         return self._working.failure
 
-    def snapshot(self) -> OffsetSnapshot:
-        """The four bounds, places resolved (LG-0); the offsets alone where damage hides a place (5.6), or only the disk
-        knows it (divergence 34)."""
-        with self._working, WaitingFor(NOTHING):
+    def limit(self, isolation: Isolation) -> int:
+        """Up to where one may read."""
+        if isolation is Isolation.LOG_END:
+            return self.log_end_offset
+        return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
+
+    def bound(self, isolation: Isolation) -> OffsetMetadata:
+        """As `limit`, with its place (LG-0), or without if damage hides that (5.6). Raises ColdRead (`files.cold`)."""
+        with self._working:
             try:
-                high_watermark = stable = self._bound(Isolation.HIGH_WATERMARK)
-                if self.last_stable_offset < high_watermark.offset:
-                    stable = self._bound(Isolation.TXN_COMMITTED)
-            except (CorruptRecord, ColdRead):
-                high_watermark, stable = OffsetMetadata(self.high_watermark), OffsetMetadata(self.last_stable_offset)
-            return OffsetSnapshot(self.log_start_offset, self._segments.end(), high_watermark, stable)
+                return self._bound(isolation)
+            except CorruptRecord:
+                return OffsetMetadata(self.limit(isolation))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """EP-6 with this log's end."""
@@ -176,10 +195,10 @@ class Log:
     ) -> AppendInfo:
         """Append one batch at the log end, stamped with its offset and `leader_epoch` (2.7).
 
-        Nothing happens for no bytes; a duplicate of one of its producer's last batches is answered with that one's
-        offsets, and nothing is written (PS-3). Refusals leave the log as it was: for them see `check_leader_batch` and
-        `ProducerStateManager.check`; ValueError for a leader epoch below that of earlier batches. The payload is
-        neither read beyond its CRC nor copied.
+        Empty `records` change nothing. A duplicate of one of the producer's last batches is not written: the answer has
+        the offsets of that batch (PS-3). A refusal leaves the log unchanged: see `check_leader_batch` and
+        `ProducerStateManager.check`. ValueError if earlier batches have a higher leader epoch. The payload is read for
+        its CRC only, and not copied.
         """
         if not records:
             return AppendInfo.nothing(self.log_start_offset)
@@ -202,8 +221,16 @@ class Log:
             stamped, head = stamp(
                 header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
             )
-            self._writer.write(self.config, stamped, [head, memoryview(records)[HEADER_SIZE:]], marker)
-            self._appended(stamped)
+            if self.epochs.assign(leader_epoch, stamped.base_offset):
+                self.epochs.save()
+            if self._segments.active.should_roll(stamped, self.config):
+                self._start_segment(stamped.base_offset)
+            active = self._segments.active
+            active.write([head, memoryview(records)[HEADER_SIZE:]])  # if it cannot be opened, nothing has happened
+            self._account(stamped, marker)
+            active.write_indexes()
+            self.log_end_offset = active.next_offset
+            self.ask_for_flush()
         first, last, greatest = stamped.base_offset, stamped.last_offset, stamped.max_timestamp
         time = NO_TIMESTAMP if append_time is None else append_time
         return AppendInfo(first, last, greatest, time, self.log_start_offset, stamped.size)
@@ -212,8 +239,8 @@ class Log:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
 
         The batches must continue the log, without a hole unless compaction may have left it (CL-8), and with leader
-        epochs that never go back. Those before the first bad one are appended; then its fault is raised (FT-11:
-        nothing from that batch on), so on an error the caller goes on from `log_end_offset`. UnexpectedAppendOffset
+        epochs that never go back. The batches before the first bad one are appended, then its fault is raised (FT-11:
+        nothing from that batch on). After an error the caller continues from `log_end_offset`. UnexpectedAppendOffset
         if the first does not begin at the log end (FT-13).
         """
         checked = check_replicated_batches(
@@ -221,19 +248,47 @@ class Log:
         )
         if checked.batches:
             with self._working:
-                try:
-                    self._writer.write_all(self.config, records, checked.batches)
-                except TooManyOpenFiles:
-                    self.log_end_offset = self._segments.active.next_offset
-                    raise
-                self._appended(checked.batches[-1][1])
+                self._write_replicated(memoryview(records), checked.batches)
+                self.ask_for_flush()
         if checked.fault is not None:
             raise checked.fault
         return checked.info(self.log_start_offset)
 
-    def _appended(self, last: BatchHeader) -> None:
-        self.log_end_offset = last.next_offset
-        self.durability.ask()
+    def _write_replicated(self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
+        """Add the batches that follow each other in `records`, with one write a segment. They roll as on the leader, so
+        the files are the same. A lack of descriptors may end this between two segments."""
+        first, log_end = 0, self.log_end_offset
+        try:
+            while first < len(batches):
+                start, header = batches[first]
+                if self._segments.active.should_roll(header, self.config):
+                    self._start_segment(header.base_offset)
+                active, after = self._segments.active, first
+                with active.file:
+                    for position, header in batches[first:]:
+                        if after > first and active.should_roll(header, self.config):
+                            break
+                        self._account(header, marker_or_none(records, header, position))
+                        after, end = after + 1, position + header.size
+                    active.write([records[start:end]])
+                    active.write_indexes()
+                first, self.log_end_offset = after, active.next_offset
+        finally:
+            self.epochs.assign_all(epoch_starts(batches[:first], log_end))
+
+    def _account(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        """Note what a batch of the active segment changes. `marker` is its content if it ends a transaction. An aborted
+        transaction is noted in the segment that holds its marker (IX-19)."""
+        self._segments.active.add(header, self.config.index_interval_bytes)
+        if header.producer_id >= 0:
+            aborted = self.producers.update(header, marker)
+            if aborted is not None:
+                self._segments.active.transaction_index.append(aborted)
+
+    def _start_segment(self, base_offset: int) -> None:
+        """Go on in a new segment, with a snapshot of the producers next to it (LG-5)."""
+        self._segments.start(base_offset)
+        self._snapshots.take(base_offset, self.producers)  # the next flush makes it durable
 
     # -- reading
 
@@ -252,8 +307,8 @@ class Log:
             raise ValueError(f"max_bytes={max_bytes} is negative")
         with self._working:
             bound = self._bound(isolation)
-            data = read_below(self._segments, offset, max_bytes, bound, min_one_message=min_one_message)
-            if isolation is Isolation.TXN_COMMITTED and (aborted := aborted_transactions(self._segments, data)):
+            data = self._segments.read(offset, max_bytes, bound, min_one_message=min_one_message)
+            if isolation is Isolation.TXN_COMMITTED and (aborted := self._segments.aborted_transactions(data)):
                 data = replace(data, aborted=aborted)
             return data
 
@@ -284,7 +339,7 @@ class Log:
         return True
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Hide what lies below `offset` (LG-16); False if it is hidden already. OffsetOutOfRange above the HW.
+        """Hide what lies below `offset` (LG-16). False if it is hidden already. OffsetOutOfRange above the HW.
 
         The recovery point stays: a torn segment that is hidden would end the log at the next start (divergence 4).
         """
@@ -300,11 +355,11 @@ class Log:
     # -- truncation, rolling, retention
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove everything from `offset` on (LG-10); False if that is nothing.
+        """Remove everything from `offset` on (LG-10). False if there was nothing to remove.
 
-        Whole batches go: inside a batch the log then ends at that batch's base offset, so that no hole can arise
-        (unlike Kafka, LG-11). Nothing is appended before `durability` has settled that.
-        Where damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
+        Only whole batches are removed: for an offset inside a batch, the log ends at the batch's base offset, and no
+        hole arises (unlike Kafka, LG-11). Nothing is appended before the log is `settled`.
+        If damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
         """
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")
@@ -313,8 +368,8 @@ class Log:
             return False
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
-            if self.durability.settled:  # nothing was there, but the checkpoint says more than is durable from now on
-                self.durability.cut(lambda: self.producers)
+            if self.settled:  # nothing was there, but the checkpoint says more than is durable from now on
+                self._cut(lambda: self.producers)
             return True
         with self._working:
             self._truncate_segments(offset)
@@ -323,7 +378,7 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         producers, bounds = self.producers.cut_to(self.log_end_offset), (self.log_start_offset, self.log_end_offset)
         cut = partial(cut_back, producers, self._snapshots, self._segments.all(), *bounds)
-        self.durability.cut(partial(cut, none_known=self.producers.empty))
+        self._cut(partial(cut, none_known=self.producers.empty))
         return True
 
     def _truncate_segments(self, offset: int) -> None:
@@ -336,8 +391,8 @@ class Log:
             raise LogStorageError(f"{trouble}, which then recovers that segment") from damage
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything, go on empty at `offset` (LG-12): at once if nothing was there that a crash brings back."""
-        was_empty = not self.size and self.durability.settled
+        """Remove everything and go on empty at `offset` (LG-12): at once if a crash could bring nothing back."""
+        was_empty = not self.size and self.settled
         with self._working:
             if was_empty:
                 self._snapshots.clear()
@@ -349,13 +404,13 @@ class Log:
         self.producers.clear()
         if was_empty:
             self.recovery_point = offset
-        self.durability.cut(None if was_empty else partial(start_over, self._snapshots))
+        self._cut(None if was_empty else partial(start_over, self._snapshots))
 
     def hide_all(self) -> None:
-        """Nobody may read any more what it has, after a crash neither, once that is settled."""
+        """Hide all records, also after a crash once that is settled."""
         self.update_high_watermark(self.log_end_offset)
         self.maybe_increment_log_start_offset(self.log_end_offset)
-        self.durability.cut(lambda: self.producers)
+        self._cut(lambda: self.producers)
 
     def _ended_at(self, offset: int) -> None:
         self.log_end_offset = offset
@@ -363,28 +418,23 @@ class Log:
         self._high_watermark = OffsetMetadata(min(self.high_watermark, offset))
         self._last_stable = OffsetMetadata(-1)
 
-    def forget_places(self) -> None:
-        """A cleaner has replaced segments: where the bounds lie is found again."""
-        self._high_watermark = OffsetMetadata(self.high_watermark)
-        self._last_stable = OffsetMetadata(-1)
-
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
         with self._working:
-            self._writer.start_segment(self.log_end_offset)
+            self._start_segment(self.log_end_offset)
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
 
         Their files are renamed, and are in `deleted` from then on. None while a truncation is being settled.
         """
-        if not self.durability.settled:
+        if not self.settled:
             return 0
         with self._working:
             bounds = (self.log_start_offset, self.high_watermark, self.log_end_offset)
             expired = expired_segments(self._segments.all(), self.config, *bounds, now_ms)
             if expired == len(self._segments):
-                self._writer.start_segment(self.log_end_offset)
+                self._start_segment(self.log_end_offset)
             if expired:
                 first_kept = self._segments.all()[expired].base_offset
                 self.log_start_offset = max(self.log_start_offset, first_kept)
@@ -394,17 +444,153 @@ class Log:
                 self._segments.deleted.seen(now_ms)
         return expired
 
-    # -- flushing, closing
+    # -- flushing
+
+    @property
+    def promised_offset(self) -> int:
+        """Up to where the flush setting lets records count: fewer than `flush.messages` lie behind the recovery
+        point."""
+        return min(self.log_end_offset, self.recovery_point + self.config.flush_messages - 1)
+
+    @property
+    def settled(self) -> bool:
+        """Whether truncated batches are gone from the disk, too. If a crash brought them back, they might fit behind
+        newer ones (LG-10)."""
+        return self._remains is None
+
+    @property
+    def hides_all(self) -> bool:
+        """Whether the log start is at the log end, after a crash too."""
+        return self.settled and self._settled_start == self.log_start_offset == self.log_end_offset
+
+    def ask_for_flush(self) -> None:
+        """Call `on_flush_due` if more must be durable than is: after an append, and after a new flush setting."""
+        if self.promised_offset < self.log_end_offset or not self.settled:
+            self.on_flush_due()
+
+    def _cut(self, remains: Callable[[], ProducerStateManager] | None) -> None:
+        """Offsets became lower, or hidden. `remains` computes the state of the producers, in any thread. None: nothing
+        is left to do."""
+        self._remains = remains
+        self.on_truncated()
+        if remains is not None:
+            self.on_flush_due()
+
+    def flush_task(self, up_to: int | None = None) -> FlushTask | None:
+        """A task that makes the log durable below `up_to` (the log end if None), and settles it. None if it is both.
+
+        Run it in any thread, checkpoint the offsets if it `settles`, then call `flushed`.
+        """
+        up_to = self.log_end_offset if up_to is None or not self.settled else min(up_to, self.log_end_offset)
+        if up_to <= self.recovery_point and self.settled:
+            return None
+        files = (self.directory, self._segments, self._snapshots, self.epochs)
+        return FlushTask.of(*files, self.recovery_point, up_to, self._remains)
+
+    def flushed(self, task: FlushTask) -> None:
+        """Raise the recovery point, unless a truncation came in between."""
+        if task.generation == self._segments.generation:
+            self.recovery_point = max(self.recovery_point, task.up_to)
+            if task.producers is not None:
+                self.replace_producers(task.producers)
+                self._remains, self._settled_start = None, self.log_start_offset
+
+    def flush_failed(self, error: LogStorageError) -> None:
+        """A task has met this error: the disk failed."""
+        self._working.fail(error)
 
     def flush(self, up_to: int | None = None) -> None:
         """fsync everything below `up_to` (the log end if None), now (LG-18)."""
-        self.durability.flush(up_to)
+        if (task := self.flush_task(up_to)) is not None:
+            with self._working:
+                task.run()
+                if task.settles:
+                    self.on_recovery_point_lowered()
+            self.flushed(task)
+
+    def flush_now(self) -> None:
+        """As `flush`, when it cannot be left for later."""
+        with self._working.no_way_back():  # the records are in the log already
+            self.flush()
+
+    # -- compaction
+
+    def cleanable(self, checkpoint: int | None, now_ms: int) -> Cleanable:
+        """What the cleaner may touch, if the last cleaning ended at `checkpoint` (CL-1)."""
+        with self._working:
+            return find_cleanable(
+                self._segments.all(),
+                self.config,
+                checkpoint=checkpoint,
+                log_start_offset=self.log_start_offset,
+                last_stable_offset=self.last_stable_offset,
+                log_end_offset=self.log_end_offset,
+                now_ms=now_ms,
+            )
+
+    def cleaning_task(self, cleanable: Cleanable, now_ms: int, map_bytes: int) -> CleanTask:
+        """A task that cleans it, in any process (`cleaning`)."""
+        segments, generation = self._segments.all(), self._segments.generation
+        return CleanTask.of(
+            self.directory, self.config, segments, cleanable, self.producers, now_ms, map_bytes, generation
+        )
+
+    def abort_cleaning(self) -> None:
+        """Make a cleaning that is under way void."""
+        with self._working:
+            self._segments.abort_cleaning()
+
+    def is_void(self, task: CleanTask) -> bool:
+        """Whether the log was truncated since, or the cleaning called off (CL-2)."""
+        return task.generation != self._segments.generation
+
+    def begin_swap(self, task: CleanTask, swap: Swap) -> bool:
+        """Let a cleaned segment begin to replace its sources; make the directory durable, then `finish_swap` (CL-9).
+
+        False, and the segment is thrown away, if the task is void or its sources were removed since.
+        """
+        with self._working:
+            if not self.is_void(task):
+                self.swapped_to = max(self.swapped_to, swap.new.next_offset)
+                return self._segments.begin_swap(swap)
+            swap.cancel()
+            return False
+
+    def finish_swap(self, swap: Swap) -> bool:
+        """Put it into their place. False if a truncation or a removal has discarded it meanwhile."""
+        with self._working:
+            finished = self._segments.finish_swap(swap)
+        self._high_watermark = OffsetMetadata(self.high_watermark)  # where the bounds lie is found again
+        self._last_stable = OffsetMetadata(-1)
+        return finished
+
+    # -- closing, moving
+
+    def begin_close(self) -> None:
+        """The first half of a clean stop, in any thread (FN-3): write what is only in memory. It waits for the disk
+        only to settle a truncation, or if epochs are not saved."""
+        self.on_failure = lambda _: None  # it is raised
+        if not self.settled:
+            self.flush()
+        with self._working:
+            self.epochs.save()
+            self._snapshots.take(self.log_end_offset, self.producers)
+
+    def finish_close(self, *, durable: bool = False) -> None:
+        """The second half: fsync everything, an empty active segment too, unless all that was written is `durable`."""
+        if not durable:
+            self.flush()
+            with self._working:
+                for segment in self._segments.since(self.recovery_point - 1):
+                    segment.flush()
+                self._snapshots.sync()
+        self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
-        """An orderly stop, in any thread: everything is fsynced, an empty active segment too (FN-3)."""
+        """A clean stop, in any thread: everything is fsynced, an empty active segment too (FN-3)."""
         if self.failure is None:
-            self.durability.begin_close()
-            self.durability.finish_close()
+            self.begin_close()
+            self.finish_close()
         self.abandon()
 
     def abandon(self) -> None:
@@ -413,12 +599,12 @@ class Log:
         self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
 
     def replace_producers(self, producers: ProducerStateManager) -> None:
-        """This is what is known of them."""
-        self.producers = self._writer.producers = producers
+        """Take this state of the producers."""
+        self.producers = producers
         producers.replicated_to(self.high_watermark)
 
     def remember(self, producers: Sequence[ProducerSnapshotEntry]) -> None:
-        """In all snapshots, durably, who wrote before them; in any thread, while nothing is appended."""
+        """Add to all snapshots, durably, the producers that wrote before. In any thread, while nothing is appended."""
         with self._working:
             self._snapshots.add(producers)
 
@@ -431,7 +617,7 @@ class Log:
     # -- inside
 
     def _bound(self, isolation: Isolation) -> OffsetMetadata:
-        """Up to where one may read, with its place, found once (LG-6: that of the batch that holds it)."""
+        """As `bound`, but raises CorruptRecord. The place is found once: the batch that holds the offset (LG-6)."""
         if isolation is Isolation.LOG_END:
             return self._segments.end()
         if isolation is Isolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:

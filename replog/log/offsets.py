@@ -1,4 +1,4 @@
-"""What the log says about offsets: metadata that can be compared by bytes, results of appends and of reads."""
+"""What the log says about offsets: where they lie, results of appends and of reads."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -21,19 +21,6 @@ class OffsetMetadata(NamedTuple):
     @property
     def message_only(self) -> bool:
         return self.segment_base < 0
-
-    def on_older_segment(self, that: "OffsetMetadata") -> bool:
-        """False when either place is unknown (LG-1)."""
-        return not self.message_only and not that.message_only and self.segment_base < that.segment_base
-
-    def on_same_segment(self, that: "OffsetMetadata") -> bool:
-        """False when either place is unknown (LG-1)."""
-        return not self.message_only and not that.message_only and self.segment_base == that.segment_base
-
-    def position_difference(self, that: "OffsetMetadata") -> int:
-        """Bytes from `that` to this; both must be known and on one segment (LG-1)."""
-        assert self.on_same_segment(that), f"no byte distance between {self} and {that}"
-        return self.position - that.position
 
 
 class Isolation(Enum):
@@ -91,16 +78,6 @@ class FetchData:
     records: Buffer
     first_entry_incomplete: bool = False
     aborted: tuple[AbortedTransaction, ...] = ()  # TXN_COMMITTED only
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetSnapshot:
-    """The four bounds of a log at one moment, places resolved (LG-0)."""
-
-    log_start_offset: int
-    log_end_offset: OffsetMetadata
-    high_watermark: OffsetMetadata
-    last_stable_offset: OffsetMetadata
 
 
 @dataclass(frozen=True, slots=True)

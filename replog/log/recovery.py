@@ -1,7 +1,7 @@
-"""Recovery: make a segment right again from its own bytes (SG-8), and the epoch cache from the batches.
+"""Recovery: repair a segment from its own bytes (SG-8), and the epoch cache from the batches.
 
-Stricter than Kafka: besides the CRC it demands a sane header, offsets that increase, without holes unless the topic is
-compacted, and leader epochs that never go back, because those bytes lie outside of the CRC (RB-2).
+Stricter than Kafka: the CRC is not enough, because offsets and leader epochs are outside of it (RB-2). The header must
+be sane. Offsets must increase, without holes unless the topic is compacted. Leader epochs must never go back.
 """
 
 import os
@@ -13,15 +13,17 @@ from operator import attrgetter
 from pathlib import Path
 
 from replog.config import TopicConfig
-from replog.log.batch import BatchHeader, validate_crc
-from replog.log.checkpoint import DamagedCheckpoint
-from replog.log.epoch_cache import EpochEntry, LeaderEpochCache
+from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader, validate_crc
+from replog.log.formats.checkpoint import DamagedCheckpoint
+from replog.log.formats.headers import read_headers
+from replog.log.formats.segment_file import LocalFile
+from replog.log.formats.validation import continues, epoch_starts, fault_of
+from replog.log.formats.walk import WINDOW, Break, LogFile
 from replog.log.offsets import NO_EPOCH
 from replog.log.producers.recovery import LoadingProducers
-from replog.log.scan import BatchReader
 from replog.log.segment import Segment
-from replog.log.validation import continues, epoch_starts, fault_of
 
 MAX_OFFSET = 2**63 - 1
 
@@ -37,16 +39,16 @@ def recover(
 ) -> int:
     """Keep the sound batches at the front, cut the rest, rebuild the indexes. Returns the bytes removed.
 
-    `epoch` is the leader epoch of the batch before the segment, -1 if there is none; with holes, no batch may reach
-    beyond `limit`. Where only an index is in doubt, `check_crc=False` reads headers alone. `producers` follow the
-    batches, from their state before the segment. The segment is left unsealed, and not flushed.
+    `epoch` is the leader epoch of the batch before the segment, -1 if there is none. With holes, no batch may reach
+    beyond `limit`. If only an index is in doubt, `check_crc=False` reads headers alone. `producers` are in their state
+    before the segment, and follow its batches. The segment is left unsealed, and not flushed.
     """
     end = segment.file.size()
     for index in segment.indexes:
         index.start_over()
     segment.transaction_index.reset()
     segment.forget()
-    suspect = _add_sound_batches(segment, end, config, max(epoch, 0), producers, limit, check_crc)
+    suspect = _add_sound_batches(segment, config, max(epoch, 0), producers, limit, check_crc)
     segment.write_indexes()
     segment.cut_file()
     if suspect is None:
@@ -58,7 +60,6 @@ def recover(
 
 def _add_sound_batches(
     segment: Segment,
-    end: int,
     config: TopicConfig,
     epoch: int,
     producers: LoadingProducers,
@@ -67,21 +68,24 @@ def _add_sound_batches(
 ) -> int | None:
     """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
 
-    When a leader epoch goes back, but not below the epoch before the last batch, then it is the last batch whose epoch
-    stands out: it goes too. So with offsets, where there may be holes.
+    A leader epoch goes back at the first unsound batch. If it is not below the epoch before the last sound batch, the
+    last sound batch is the one whose epoch stands out, and it is suspect. The same holds for offsets, if there may be
+    holes.
     """
     holes, interval = config.compacted, config.index_interval_bytes
     end_before, epoch_before, last_base = segment.base_offset, epoch, segment.base_offset
     with segment.file as fd, suppress(CorruptRecord, IndexOffsetOverflow):  # what follows is no batch of this segment
-        reader = BatchReader(fd, end)
-        headers = ((position, header, b"") for position, header in reader.headers(0))
-        for position, header, data in reader.batches(0) if check_crc else headers:
+        log = LogFile(LocalFile(fd), WINDOW if check_crc else HEADER_SIZE)
+        for step in log.walk():
+            if isinstance(step, Break):
+                return None
+            position, header = step
             next_offset = segment.next_offset
             as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
             if not as_usual and fault_of(header, next_offset, epoch, holes=holes):
                 fits = continues(header, end_before if holes else next_offset, holes=holes)
                 return last_base if fits and segment.size and header.leader_epoch >= epoch_before else None
-            if (holes and header.next_offset > limit) or (check_crc and not validate_crc(data, 0, header)):
+            if (holes and header.next_offset > limit) or (check_crc and log.crc(position, header) != header.crc):
                 return None
             segment.add(header, interval)
             if header.producer_id >= 0:
@@ -92,19 +96,19 @@ def _add_sound_batches(
 
 
 def ends_soundly(segment: Segment) -> bool:
-    """Whether the CRC of the last batch holds: it is what says where the log ends."""
-    found = segment.translate(segment.next_offset - 1) if segment.size else None
-    if found is None:
+    """Whether the CRC of the last batch is right: that batch says where the log ends."""
+    last = segment.translate(segment.next_offset - 1) if segment.size else None
+    if last is None:
         return not segment.size
-    position, header = found
+    position, header = last
     return validate_crc(segment.file.read(position, header.size), 0, header)
 
 
 def first_epoch(segment: Segment) -> int | None:
-    """The leader epoch that a segment which is not loaded yet begins with; None if it begins with no batch."""
+    """The first leader epoch of a segment that is not loaded yet. None if it does not begin with a batch."""
     try:
         with segment.file as fd:
-            _, header = next(BatchReader(fd, os.fstat(fd).st_size).headers(0), (0, None))
+            _, header = next(read_headers(fd, os.fstat(fd).st_size, 0), (0, None))
     except CorruptRecord:
         return None
     return None if header is None else header.leader_epoch
@@ -127,7 +131,7 @@ def load_epochs(
         cache = LeaderEpochCache.load(path)
     except DamagedCheckpoint as damage:
         report(damage.message)
-        path.unlink()  # what it should say may be nothing, which is not written
+        path.unlink()  # an empty cache is not written
         cache = LeaderEpochCache(path)
     cut_epochs(cache, segments, log_start_offset)
     cache.truncate_from_start(log_start_offset)
@@ -140,24 +144,24 @@ def load_epochs(
 
 
 def cut_epochs(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> None:
-    """Forget the epochs that begin at the log end or behind it (EP-4). Where the log start hides all batches, that of
-    the last one begins at the log end then, as after a deletion of records (EP-5).
+    """Forget the epochs that begin at or after the log end (EP-4). If the log start hides all batches, the epoch of the
+    last one then begins at the log end, as after a deletion of records (EP-5).
 
-    A follower without epochs is not asked for any: it would append behind what it hides, be that another history than
-    its leader's, and of later epochs (INV-14).
+    A follower without epochs is not asked for any. It would append behind its hidden batches, even if they are of
+    another history than its leader's, and of later epochs (INV-14).
     """
     end = segments[-1].next_offset
     cache.truncate_from_end(end)
-    if cache.latest() is None and log_start_offset >= end:
+    if cache.latest is None and log_start_offset >= end:
         last_epoch = max(segment.last_epoch for segment in segments)
         if last_epoch != NO_EPOCH:
             cache.assign(last_epoch, end)
 
 
 def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:
-    """Whether the cache, cut to the log, says what the batches say: each epoch from its first batch on, none missing.
+    """Whether the cache, cut to the log, agrees with the batches: each epoch from its first batch on, none missing.
 
-    Leader epochs never go back along a log, so the first and the last batch of each epoch's range prove the rest.
+    Leader epochs never go back along a log, so the first and the last batch of an epoch's range prove the range.
     Compaction may have emptied a range.
     """
     end = segments[-1].next_offset
@@ -180,19 +184,19 @@ def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start
 def _first_reaching(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
     """The first batch that ends at `offset` or later."""
     slot = max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)
-    found = (segment.translate(offset) for segment in segments[slot:])
-    return next((batch[1] for batch in found if batch is not None), None)
+    batches = (segment.translate(offset) for segment in segments[slot:])
+    return next((batch[1] for batch in batches if batch is not None), None)
 
 
 def _last_below(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
     """The last batch that begins below `offset`."""
     slot = bisect_left(segments, offset, key=attrgetter("base_offset"))
-    found = (segment.last_below(offset) for segment in reversed(segments[:slot]))
-    return next((batch for batch in found if batch is not None), None)
+    batches = (segment.last_below(offset) for segment in reversed(segments[:slot]))
+    return next((batch for batch in batches if batch is not None), None)
 
 
 def epochs_of(segments: Sequence[Segment]) -> list[EpochEntry]:
-    """Every leader epoch and where it begins, read from all batch headers; see `epoch_starts` for holes.
+    """Every leader epoch and its first offset, read from all batch headers. See `epoch_starts` for holes.
 
     Raises CorruptRecord if they contradict each other.
     """

@@ -1,4 +1,4 @@
-"""Which segments have had their time (LG-13, LG-14). Pure decisions; the log acts on them."""
+"""Which segments are expired (LG-13, LG-14). Pure decisions; the log acts on them."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,8 +18,8 @@ def expired_segments(
     log_end_offset: int,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments may go now: those below the log start, then, unless the topic is only compacted,
-    by size and by time (LG-13)."""
+    """How many of the oldest segments may go now: first those below the log start. Then, unless the topic is only
+    compacted, by size and by time (LG-13)."""
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
 
     def walk(first: int, predicate: Predicate) -> int:

@@ -1,44 +1,51 @@
 """One segment: a `.log` file, its three indexes, and its transaction index if it has aborted transactions.
 
 Index entries are decided batch by batch, from the bytes of the segment and `index.interval.bytes` alone:
-`add` is that function, run by appends and by recovery alike. While a segment is active its time and digest indexes
-hold only entries made beside an offset-index entry; `seal` adds the final ones when the next segment begins (SG-11),
-and `unseal` takes them off again. So closing, reopening, truncating or recovering leaves no trace in the files:
-segments of two replicas that begin at one offset and end at one offset are identical files. A truncation to the base of
-a segment leaves that one, empty, and so the one before it ends there, where on a leader it may go on.
+`add` is that function, used by appends and by recovery. While a segment is active, its time and digest indexes hold
+only entries made together with an offset-index entry. `seal` adds the final ones when the next segment begins (SG-11),
+and `unseal` removes them. So closing, reopening, truncating or recovering leaves no trace in the files: segments of two
+replicas are identical if they begin at the same offset and end at the same offset. A truncation to the base of a
+segment keeps it, empty: the segment before it ends there, although it may go on at the leader.
 """
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from replog.config import TopicConfig
-from replog.log.batch import LOG_OVERHEAD, BatchHeader
-from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptIndex, CorruptRecord, IndexOffsetOverflow, TooManyOpenFiles
-from replog.log.files import (
+from replog.log.files.names import (
     DIGEST_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    make_file,
     segment_file_name,
 )
-from replog.log.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex
+from replog.log.files.open_files import OpenFile
+from replog.log.files.replacing import make_file
+from replog.log.formats.batch import LOG_OVERHEAD, BatchHeader
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.headers import read_headers
+from replog.log.formats.validation import continues
+from replog.log.indexes.digest_index import DigestIndex
+from replog.log.indexes.index import MAX_RELATIVE_OFFSET
+from replog.log.indexes.offset_index import OffsetIndex, OffsetPosition
+from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
-from replog.log.open_file import OpenFile
-from replog.log.producers.transaction_index import TransactionIndex
-from replog.log.scan import BatchReader
-from replog.log.validation import continues
 
 READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header there is awaited: records come after it
 MAX_RECENT = (
     16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for those
 )
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # of the log, from a position on
 
 
 def _last_offset(batch: tuple[int, BatchHeader]) -> int:
@@ -47,6 +54,8 @@ def _last_offset(batch: tuple[int, BatchHeader]) -> int:
 
 class Segment:
     """`size`, `next_offset` and the rest describe the whole batches that `add` has seen."""
+
+    WATCHED: ClassVar = frozenset({"next_offset"})  # the simulator's checks see each assignment
 
     def __init__(self, directory: Path, base_offset: int, suffix: str = "", *, new: bool = False) -> None:
         """Name the files, `suffix` behind each name; nothing is read. Follow with `create`, `restore` or `recover`, or
@@ -74,7 +83,7 @@ class Segment:
         self.digest = 0
         self.since_entry = 0  # bytes since the last index entry (SG-1)
         self._file_size = 0
-        self._recent: list[tuple[int, BatchHeader]] = []  # position and header of the last batches added
+        self.recent: list[tuple[int, BatchHeader]] = []  # position and header of the last batches added
 
     @property
     def path(self) -> Path:
@@ -91,12 +100,12 @@ class Segment:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The log and its indexes, log first; that of transactions need not exist."""
+        """The log and its indexes, log first. The transaction index need not exist."""
         return self.path, self.index.path, self.time_index.path, self.digest_index.path, self.transaction_index.path
 
     @property
     def files(self) -> list[OpenFile]:
-        """As `paths`; that of transactions only if there are any."""
+        """As `paths`, with the transaction index only if it has entries."""
         transactions = [self.transaction_index.file] if self.transaction_index.count else []
         return [self.file, *(index.file for index in self.indexes), *transactions]
 
@@ -126,7 +135,7 @@ class Segment:
         self.transaction_index.reset()
 
     def begin(self) -> None:
-        """Make empty files in a new directory; none stays open, for most of very many are not written to soon."""
+        """Make empty files in a new directory. None stays open: of very many, most are not written to soon."""
         for file in self.files:
             make_file(file.path)
         for index in self.indexes:
@@ -134,9 +143,9 @@ class Segment:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The log and its first three indexes stay open: no want of descriptors ends what is done with them half way.
+        """Keep the log and its first three indexes open, so that no lack of descriptors ends the work half way.
 
-        Raises TooManyOpenFiles, and nothing has begun.
+        Raises TooManyOpenFiles before anything has begun.
         """
         with ExitStack() as files:
             for file in (self.file, *(index.file for index in self.indexes)):
@@ -174,9 +183,9 @@ class Segment:
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
             self.digest_index.append(last_offset, self.digest)
             self.since_entry = 0
-        self._recent.append((position, header))
-        if len(self._recent) > MAX_RECENT:
-            del self._recent[: MAX_RECENT // 2]
+        self.recent.append((position, header))
+        if len(self.recent) > MAX_RECENT:
+            del self.recent[: MAX_RECENT // 2]
         self.since_entry += size
         self.size = position + size
 
@@ -190,18 +199,12 @@ class Segment:
         self.last_epoch = header.leader_epoch
 
     def write(self, buffers: Sequence[Buffer]) -> None:
-        """Write the bytes of the batches added since the last write, then their index entries."""
-        self.write_batches(buffers)
-        assert self._file_size == self.size, f"{self.path}: {self._file_size} bytes written for {self.size} accounted"
-        self.write_indexes()
-
-    def write_batches(self, buffers: Sequence[Buffer]) -> None:
         """Write the bytes of batches, added already or to be added next, behind those written before."""
         self._file_size += self.file.write(buffers, self._file_size, promised=True)
 
     def write_indexes(self) -> None:
-        """Write the entries of batches that are written. If a file cannot be opened for want of descriptors, its
-        entries wait for the next time."""
+        """Write the entries of batches that are written. If a file cannot be opened for lack of descriptors, its
+        entries wait for the next call."""
         for index in (self.index, self.time_index, self.digest_index, self.transaction_index):
             if index.pending or index.stale:
                 with suppress(TooManyOpenFiles):
@@ -209,7 +212,9 @@ class Segment:
 
     def seal(self) -> None:
         """Add the final time and digest entries (SG-11); nothing changes if they are there."""
-        self._recent.clear()
+        written = self._file_size
+        assert written in (0, self.size), f"{self.path}: {written} bytes written for {self.size}"  # 0: a rebuild's
+        self.recent.clear()
         if self._final_entries_match():
             return
         self.unseal()
@@ -219,7 +224,7 @@ class Segment:
         self.write_indexes()
 
     def unseal(self) -> None:
-        """Keep only the time and digest entries that were made beside an offset-index entry."""
+        """Keep only the time and digest entries that were made together with an offset-index entry."""
         self.time_index.truncate_to(self._last_indexed + 1)
         self.digest_index.truncate_to(self._last_indexed + 1)
 
@@ -246,16 +251,16 @@ class Segment:
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """Position and header of each batch from `position` on."""
         with self.file as fd:
-            yield from BatchReader(fd, self.size).headers(position)
+            yield from read_headers(fd, self.size, position)
 
     def translate(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The first batch with a last offset of `offset` or more, and its position (SG-3).
 
-        Raises CorruptRecord where the batches contradict each other: silence would pass damage off as a hole.
+        Raises CorruptRecord if the batches contradict each other: damage must not look like a hole.
         """
-        if self._recent and offset >= self._recent[0][1].base_offset:
-            slot = bisect_left(self._recent, offset, key=_last_offset)
-            return self._recent[slot] if slot < len(self._recent) else None
+        if self.recent and offset >= self.recent[0][1].base_offset:
+            slot = bisect_left(self.recent, offset, key=_last_offset)
+            return self.recent[slot] if slot < len(self.recent) else None
         next_offset = self.base_offset
         batches = self._batches_near(offset)
         for position, header in batches:
@@ -263,7 +268,7 @@ class Segment:
                 raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset} after {next_offset - 1}")
             next_offset = header.next_offset
             if header.last_offset >= offset:
-                if header.base_offset > offset:  # a hole, or a wrong offset: the next batch tells
+                if header.base_offset > offset:  # a hole, or a wrong offset: the next batch shows which
                     after = next(batches, None)
                     if after is not None and after[1].base_offset < next_offset:
                         raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset} is out of order")
@@ -282,10 +287,10 @@ class Segment:
         return last
 
     def _batches_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Batches before which none reaches `offset`: from an index entry's on, or all if that entry lies."""
+        """Batches from one at or before `offset` on: from that of an index entry, or all if the entry is wrong."""
         try:
             indexed, position = self.index.lookup(offset)
-        except CorruptIndex:  # since it was loaded; the next time will mend it
+        except CorruptIndex:  # since it was loaded; the next load repairs it
             indexed, position = OffsetPosition(self.base_offset, 0)
         with self.file as fd:
             os.posix_fadvise(fd, position, READ_AHEAD, os.POSIX_FADV_WILLNEED)
@@ -303,10 +308,10 @@ class Segment:
 
     def read(self, offset: int, max_bytes: int, max_position: int | None, *, min_one_message: bool) -> FetchData | None:
         """Bytes from the batch that holds `offset` on (SG-4, SG-5); None if this segment has no such batch."""
-        found = self.translate(offset)
-        if found is None:
+        batch = self.translate(offset)
+        if batch is None:
             return None
-        position, header = found
+        position, header = batch
         metadata = OffsetMetadata(offset, self.base_offset, position)
         limit = max(max_bytes, header.size) if min_one_message else max_bytes
         if limit == 0 or max_position is None:
@@ -323,8 +328,8 @@ class Segment:
     # -- loading, truncation
 
     def restore(self, config: TopicConfig) -> None:
-        """Take the files as they are, checking what is cheap to check: the shape of the indexes, that the last two
-        offset-index entries and what lies beside them follow from the batches there, and the batches after them; and
+        """Take the files as they are, after the cheap checks: the shape of the indexes; the last two offset-index
+        entries, and the time and digest entries made with them, against the batches there; the batches after them; and
         every entry of the transaction index, which is small.
 
         Raises CorruptIndex or CorruptRecord if the segment must be recovered.
@@ -342,25 +347,25 @@ class Segment:
         self.transaction_index.check(self.next_offset)
 
     def _restore_state(self, end: int, config: TopicConfig | None) -> None:
-        """What `add` would know at `end`, from the last index entries but one and the batches after it.
+        """The state that `add` would have at `end`, from the last index entry but one and the batches after it.
 
-        With a `config`, offsets must continue and the last entries must be those that `add` would have made.
+        With a `config`, offsets must continue, and the last entries must be as `add` would have made them.
         """
         self.forget()
         with self.file as fd:
-            self._restore_by(BatchReader(fd, end), config)
+            self._restore_by(partial(read_headers, fd, end), config)
 
-    def _restore_by(self, reader: BatchReader, config: TopicConfig | None) -> None:
-        _, first = next(reader.headers(0), (0, None))
+    def _restore_by(self, headers: Headers, config: TopicConfig | None) -> None:
+        _, first = next(headers(0), (0, None))
         if first is not None:
             if config is not None and not continues(first, self.base_offset, holes=config.compacted):
                 raise CorruptRecord(f"{self.path} begins with offset {first.base_offset}, not with that of its name")
             self.first_timestamp = first.max_timestamp
             self.next_offset = first.base_offset
         slot = self.index.count - 2
-        start = self._restore_from_entry(reader, slot) if slot >= 0 else 0
+        start = self._restore_from_entry(headers, slot) if slot >= 0 else 0
         slot = max(slot, -1)
-        for position, header in reader.headers(start):
+        for position, header in headers(start):
             if config is not None and not continues(header, self.next_offset, holes=config.compacted):
                 raise CorruptRecord(f"{self.path} at {position}: offset {header.base_offset}, not {self.next_offset}")
             self._observe(header)
@@ -380,10 +385,10 @@ class Segment:
                 f"{self.index.path}: no batch is at its last entry, {self.index.get(self.index.count - 1)}"
             )
 
-    def _restore_from_entry(self, reader: BatchReader, slot: int) -> int:
-        """Position of the batch after that of an index entry, with the state as of there."""
+    def _restore_from_entry(self, headers: Headers, slot: int) -> int:
+        """Restore the state at an index entry. Returns the position after the entry's batch."""
         offset, position = self.index.get(slot)
-        _, header = next(reader.headers(position), (0, None)) if position > 0 else (0, None)
+        _, header = next(headers(position), (0, None)) if position > 0 else (0, None)
         if header is None or header.last_offset != offset:
             raise CorruptIndex(
                 f"{self.index.path}: no batch ends with offset {offset} at {position}, as entry {slot} says"
@@ -397,7 +402,7 @@ class Segment:
         return position + header.size
 
     def _check_entries_beside(self, slot: int) -> None:
-        """The time and digest entries beside an offset-index entry must say what the batches up to it say."""
+        """The time and digest entries made with an offset-index entry must agree with the batches up to it."""
         offset = self.next_offset - 1
         digests, times = self.digest_index, self.time_index
         if slot >= digests.count or digests.get(slot) != (offset, self.digest):
@@ -409,11 +414,11 @@ class Segment:
 
     def truncate_to(self, offset: int) -> int:
         """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed."""
-        found = self.translate(offset)
-        if found is None:  # a hole follows
+        batch = self.translate(offset)
+        if batch is None:  # a hole follows
             self.unseal()
             return 0
-        position, header = found
+        position, header = batch
         removed = self.size - position
         self.file.truncate(position)
         self.index.truncate_to(header.base_offset)
@@ -436,7 +441,7 @@ class Segment:
         self.transaction_index.flush()
 
     def close(self) -> None:
-        """Let go of the files; reading opens them again. What was not synced is given up: see `open_files`."""
+        """Close the files; reading opens them again. Unsynced data are given up: see `open_files`."""
         self.file.close()
         for index in self.indexes:
             index.close()

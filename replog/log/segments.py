@@ -1,17 +1,17 @@
 """The segments of one log, oldest first; the last one is active and always there (5.1)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from replog.log.compaction.swap import Swap
-from replog.log.deletion import DeletedFiles
 from replog.log.errors import TooManyOpenFiles
-from replog.log.files import NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
-from replog.log.offsets import OffsetMetadata
+from replog.log.files.deletion import DeletedFiles
+from replog.log.files.names import NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
+from replog.log.offsets import AbortedTransaction, FetchData, OffsetMetadata
 from replog.log.segment import Segment
+from replog.log.swap import Swap
 
 _base = attrgetter("base_offset")
 
@@ -21,18 +21,20 @@ class SegmentView(NamedTuple):
 
     base_offset: int
     size: int  # bytes of the .log file
-    path: Path  # of the .log file; the indexes lie beside it
+    path: Path  # of the .log file; the indexes are in the same directory
 
 
 class Segments:
     """Finds, adds and removes segments. Files of removed ones wait as `.deleted`."""
 
+    WATCHED: ClassVar = frozenset({"generation", "_swap"})  # the simulator's checks see each assignment
+
     def __init__(self, directory: Path, segments: list[Segment]) -> None:
         """Take what was loaded; at least one segment."""
-        self._directory = directory
+        self.directory = directory
         self._segments = segments
         self.deleted = DeletedFiles()
-        self.generation = 0  # counts truncations, and cleanings that were called off
+        self.generation = 0  # counts truncations and cancelled cleanings
         self._swap: Swap | None = None  # begun
 
     def __iter__(self) -> Iterator[Segment]:
@@ -53,6 +55,11 @@ class Segments:
     def size(self) -> int:
         return sum(segment.size for segment in self._segments)
 
+    @property
+    def in_order(self) -> Sequence[Segment]:
+        """The list itself. Do not change it, nor keep it until it changes."""
+        return self._segments
+
     def all(self) -> list[Segment]:
         return list(self._segments)
 
@@ -68,20 +75,51 @@ class Segments:
     def locate(self, offset: int) -> OffsetMetadata:
         """The place of the batch that holds `offset`, or of the next one; the end if there is none (LG-6)."""
         for segment in self.since(offset):
-            found = segment.translate(offset) if segment.next_offset > offset else None
-            if found is not None:
-                return OffsetMetadata(offset, segment.base_offset, found[0])
+            batch = segment.translate(offset) if segment.next_offset > offset else None
+            if batch is not None:
+                return OffsetMetadata(offset, segment.base_offset, batch[0])
         return OffsetMetadata(offset, self.active.base_offset, self.active.size)
 
     def end(self) -> OffsetMetadata:
         """The log end."""
         return OffsetMetadata(self.active.next_offset, self.active.base_offset, self.active.size)
 
+    def read(self, offset: int, max_bytes: int, bound: OffsetMetadata, *, min_one_message: bool) -> FetchData:
+        """Whole batches from the one that holds `offset`, below `bound`, whose place is known (LG-7). At or past the
+        bound: nothing. A read stays within one segment."""
+        if offset >= bound.offset:
+            return FetchData(bound if offset == bound.offset else self.locate(offset), b"")
+        for segment in self.since(offset):
+            if segment.base_offset < bound.segment_base:
+                max_position = segment.size
+            else:
+                max_position = bound.position if segment.base_offset == bound.segment_base else 0
+            data = segment.read(offset, max_bytes, max_position, min_one_message=min_one_message)
+            if data is not None:
+                return data
+        return FetchData(self.end(), b"")
+
+    def aborted_transactions(self, data: FetchData) -> tuple[AbortedTransaction, ...]:
+        """Aborted transactions that may overlap the data, perhaps others too (LG-9)."""
+        first, *later = self.since(data.metadata.segment_base)
+        if not data.records or not any(segment.transaction_index.count for segment in (first, *later)):
+            return ()
+        bound = first.index.fetch_upper_bound(data.metadata.position, len(data.records))
+        end = later[0].base_offset if later else first.next_offset
+        upper = end if bound is None else bound.offset
+        aborted: list[AbortedTransaction] = []
+        for segment in (first, *later):
+            entries, complete = segment.transaction_index.collect(data.metadata.offset, upper)
+            aborted += [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
+            if complete:
+                break
+        return tuple(aborted)
+
     def start(self, base_offset: int) -> None:
         """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced.
 
-        What is finished stays open until it is flushed, or its descriptor is needed elsewhere. ValueError if it would
-        go back, or replace a segment that has data.
+        The finished segment stays open until it is flushed, or its descriptors are needed elsewhere. ValueError if the
+        offset is below the log end.
         """
         old = self.active
         if base_offset < old.next_offset:
@@ -89,7 +127,7 @@ class Segments:
         if not old.size and old.base_offset == base_offset:
             return
         with old.held():
-            self._segments.append(new_segment(self._directory, base_offset))
+            self._segments.append(new_segment(self.directory, base_offset))
             if old.size:
                 old.seal()
         if not old.size:
@@ -99,7 +137,7 @@ class Segments:
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active.
 
-        Nothing may be appended before that is durable: what a crash brought back might fit behind it.
+        Nothing may be appended before that is durable: batches that a crash brings back might fit behind new ones.
         """
         kept = bisect_right(self._segments, offset, key=_base)
         with self._segments[kept - 1].held():
@@ -111,7 +149,7 @@ class Segments:
 
     def replace_all(self, base_offset: int) -> None:
         """Remove everything and go on in one empty segment (LG-12)."""
-        new = new_segment(self._directory, base_offset, NEW_SUFFIX)  # while nothing has happened yet
+        new = new_segment(self.directory, base_offset, NEW_SUFFIX)  # while nothing has happened yet
         self._cancel_swap()
         self.generation += 1
         self._set_aside(reversed(self._segments))
@@ -126,10 +164,9 @@ class Segments:
         self._set_aside(removed)
 
     def begin_swap(self, swap: Swap) -> bool:
-        """The first half of a cleaner's replacement; False, and it is removed, if what it replaces is gone (CL-9).
+        """The first half of a cleaner's replacement. False if the segments it replaces are gone: it is removed (CL-9).
 
-        One that was begun and not finished, for want of descriptors, is called off: nobody else would be in time, and
-        a crash much later would complete it.
+        An earlier swap that lacked descriptors to finish is cancelled here: a crash much later would complete it.
         """
         self._cancel_swap()
         if self._slot_of(swap) is None:
@@ -140,7 +177,7 @@ class Segments:
         return True
 
     def finish_swap(self, swap: Swap) -> bool:
-        """The second half; False if a removal of segments has called the swap off."""
+        """The second half. False if a removal of segments has cancelled the swap."""
         slot = self._slot_of(swap)
         if self._swap is not swap or slot is None:
             return False
@@ -151,7 +188,7 @@ class Segments:
         return True
 
     def _slot_of(self, swap: Swap) -> int | None:
-        """Where the sealed segments that it replaces begin; None if they are not all here."""
+        """The index of the first sealed segment that it replaces. None if they are not all here."""
         bases = [segment.base_offset for segment in self._segments[:-1]]
         slot = bisect_left(bases, swap.replaced[0])
         return slot if tuple(bases[slot : slot + len(swap.replaced)]) == swap.replaced else None
@@ -162,13 +199,13 @@ class Segments:
             self._swap = None
 
     def abort_cleaning(self) -> None:
-        """Whatever cleaning is under way comes to nothing (CL-2)."""
+        """Make a cleaning that is under way void (CL-2)."""
         self._cancel_swap()
         self.generation += 1
 
     def renamed(self, directory: Path) -> None:
-        """Their directory has this name from now on."""
-        self._directory = directory
+        """The directory has this name from now on."""
+        self.directory = directory
         for segment in self._segments:
             segment.renamed(directory)
         self.deleted.renamed(directory)
@@ -178,15 +215,15 @@ class Segments:
             segment.close()
 
     def _set_aside(self, segments: Iterable[Segment]) -> None:
-        """In this order, from an end of the log inwards, so that a crash leaves no hole."""
+        """Rename their files to `.deleted`. The order is from an end of the log inwards: a crash leaves no hole."""
         for segment in segments:
             segment.close()
-            snapshot = self._directory / segment_file_name(segment.base_offset, SNAPSHOT_SUFFIX)
+            snapshot = self.directory / segment_file_name(segment.base_offset, SNAPSHOT_SUFFIX)
             self.deleted.set_aside((*segment.paths, snapshot))  # PS-8
 
 
 def new_segment(directory: Path, base_offset: int, suffix: str = "") -> Segment:
-    """An empty segment, its files created; none of them is left if there are no descriptors for them."""
+    """An empty segment with its files. If there are no descriptors for them, no file is left."""
     segment = Segment(directory, base_offset, suffix)
     try:
         segment.create()

@@ -1,17 +1,17 @@
-"""Which offset a timestamp stands for (SG-7). Reads records, so it is for administration, not for the data path.
+"""The offset for a timestamp (SG-7). It reads records, so it is for administration, not for the data path.
 
-The indexes and the headers say which batch claims such a record, and that is a matter of microseconds. To look into the
-batch may mean to decompress it: a step of its own, which needs nothing but the batch and can be done elsewhere.
+The indexes and the headers say within microseconds which batch claims such a record. Reading the batch may mean to
+decompress it. That is a step of its own: it needs only the batch, and can run elsewhere.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from replog.log.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
-from replog.log.compaction.keys import MAX_EXPANSION
-from replog.log.compaction.record_slices import MAX_RECORDS, slice_records
-from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import InvalidRecord
+from replog.log.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
+from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
+from replog.log.formats.record_slices import MAX_RECORDS, slice_records
+from replog.log.formats.required_keys import MAX_EXPANSION
 from replog.log.offsets import Buffer, TimestampAndOffset
 from replog.log.segment import Segment
 
@@ -28,8 +28,8 @@ class ClaimingBatch(NamedTuple):
     def find(self) -> TimestampAndOffset | None:
         """The first such record from `start_offset` on. None if it lies before.
 
-        A batch without one stands for its first record, and so does one with too many to look through, or that
-        decompresses to too much, or not at all: a lookup is a short work.
+        A lookup must be short: a batch stands for its first record if it has no such record, has too many to look
+        through, decompresses to too much, or not at all.
         """
         header = self.header
         first = max(header.base_offset, self.start_offset)
@@ -62,8 +62,8 @@ def offset_for_timestamp(log: HasBatches, timestamp: int) -> TimestampAndOffset 
     """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
     start_offset = 0
     while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
-        if (found := batch.find()) is not None:
-            return found
+        if (record := batch.find()) is not None:
+            return record
         start_offset = batch.header.next_offset
     return None
 
@@ -75,18 +75,18 @@ def find_batch_by_timestamp(
     later."""
     for segment in segments:
         if segment.next_offset > start_offset and segment.max_timestamp >= timestamp:
-            found = find_in_segment(segment, timestamp, start_offset, max_message_bytes)
-            if found is not None:
-                return found
+            batch = find_in_segment(segment, timestamp, start_offset, max_message_bytes)
+            if batch is not None:
+                return batch
     return None
 
 
 def find_in_segment(
     segment: Segment, timestamp: int, start_offset: int, max_message_bytes: int
 ) -> ClaimingBatch | None:
-    """As `find_batch_by_timestamp`, in one segment: the indexes say from where to look.
+    """As `find_batch_by_timestamp`, in one segment: the indexes say where to begin.
 
-    A time entry that its batch does not confirm is done without: nothing has checked it since it was written.
+    A time entry that its batch does not confirm is ignored: it was not checked since it was written.
     """
     known = segment.time_index.lookup(timestamp)
     entry = segment.translate(known.offset)

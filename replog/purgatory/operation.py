@@ -10,8 +10,8 @@ K = TypeVar("K", bound=Hashable)
 class DelayedOperation(ABC, Generic[K]):
     """A request that is answered when something becomes true, `timeout_ms` after it was parked at the latest.
 
-    There is one thread, so "atomic" needs no lock; but completing may re-enter the purgatory (a response may cause
-    the next request), which is why `completed` is set before `on_complete` runs.
+    There is one thread, so no lock is needed. Completing may re-enter the purgatory, because a response may cause the
+    next request. So `completed` is set before `on_complete` runs.
     """
 
     def __init__(self, timeout_ms: int) -> None:
@@ -21,7 +21,7 @@ class DelayedOperation(ABC, Generic[K]):
 
     @abstractmethod
     def try_complete(self, moved: Collection[K]) -> bool:
-        """Check the condition, in which only these keys can have changed since the last check (at the first: all).
+        """Check the condition. Only these keys can have changed since the last check (at the first: all).
 
         When it holds, return what `force_complete` returns, else False.
         """

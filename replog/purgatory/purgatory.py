@@ -1,14 +1,17 @@
 """Where delayed operations wait, found by the keys (partitions) whose events may complete them (PG-5, PG-9 to PG-13).
 
 One purgatory per kind of operation (PG-14). Single-threaded; completing an operation may re-enter any method here.
-What is complete is in no list: an operation that completes leaves all of its keys and its deadline (divergence 28).
+A completed operation is removed from all of its keys and its deadline (divergence 28).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Generic
 
 from replog.purgatory.operation import DelayedOperation, K
 from replog.purgatory.timer import Timer, TimerEntry
+
+Waiting = tuple[tuple[K, ...], TimerEntry[DelayedOperation[K]]]
+"""The keys of an operation, and its deadline."""
 
 
 class Purgatory(Generic[K]):
@@ -16,7 +19,7 @@ class Purgatory(Generic[K]):
 
     def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}  # none of them empty
-        self._waiting: dict[DelayedOperation[K], tuple[tuple[K, ...], TimerEntry[DelayedOperation[K]]]] = {}
+        self._waiting: dict[DelayedOperation[K], Waiting[K]] = {}
         self._timer: Timer[DelayedOperation[K]] = Timer()
 
     @property
@@ -28,6 +31,10 @@ class Purgatory(Generic[K]):
     def delayed(self) -> int:
         """Operations that still wait (PG-13)."""
         return len(self._waiting)
+
+    @property
+    def waiting(self) -> Mapping[DelayedOperation[K], Waiting[K]]:
+        return self._waiting
 
     def complete_or_watch(self, operation: DelayedOperation[K], keys: Iterable[K], now_ms: int) -> bool:
         """Park the operation under every key until `now_ms` + its timeout, unless it completes at once (PG-5).
@@ -54,7 +61,7 @@ class Purgatory(Generic[K]):
         count = 0
         errors: list[Exception] = []
         for operation, its_keys in moved.items():
-            if operation not in self._waiting:  # what completed another one completed it, too
+            if operation not in self._waiting:  # completing another one has completed it, too
                 continue
             try:
                 count += operation.try_complete(its_keys)

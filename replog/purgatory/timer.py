@@ -1,8 +1,8 @@
 """Deadlines of delayed operations: a bucket for every millisecond that has any, and a heap of these milliseconds.
 
-Nearly every deadline is cancelled long before it comes, so adding and cancelling take an entry into a bucket and out
-of it and touch nothing else. What the heap holds is bounded by the longest timeout in milliseconds, however many
-operations wait; so is the work to rebuild it, when most of its milliseconds have lost their buckets.
+Nearly every deadline is cancelled long before it comes, so adding and cancelling only change a bucket. The size of the
+heap is bounded by the longest timeout in milliseconds, however many operations wait; so is the work to rebuild it, when
+most of its milliseconds have lost their buckets.
 """
 
 import heapq
@@ -15,7 +15,7 @@ _REBUILD_FLOOR = 64  # milliseconds without a bucket that are not worth a rebuil
 
 
 class TimerEntry(Generic[T]):
-    """One deadline. Cancelled at most once, by whoever completes the thing it stands for (PG-2)."""
+    """One deadline. Cancelled at most once, when the thing it stands for is completed (PG-2)."""
 
     __slots__ = ("_timer", "deadline_ms", "item")
 
@@ -68,7 +68,7 @@ class Timer(Generic[T]):
         """Take out every item whose deadline has come, one by one: the earliest first, of equal ones the oldest."""
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             for entry in tuple(self._buckets[deadline_ms]):
-                if entry.live:  # whoever took the ones before may have cancelled it
+                if entry.live:  # a completion before it may have cancelled it
                     entry.cancel()
                     yield entry.item
 

@@ -41,8 +41,8 @@ def generate() -> dict[str, str]:
 def main() -> None:
     wanted = generate()
     if "--check" in sys.argv[1:]:
-        found = {path.name: path.read_text() for path in TARGET.glob("*.py*") if path.is_file()}
-        drifted = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+        stored = {path.name: path.read_text() for path in TARGET.glob("*.py*") if path.is_file()}
+        drifted = sorted(name for name in wanted.keys() | stored.keys() if wanted.get(name) != stored.get(name))
         if drifted:
             raise SystemExit(f"replog/rpc/v1 differs from proto/ in {', '.join(drifted)}: run 'make proto' and commit")
         return

@@ -1,20 +1,22 @@
-"""How much of each method a server takes at once: every method has room of its own, which no other can use up.
+"""How many calls of each method a server takes at once: every method has its own room.
 
-So idle streams of clients leave heartbeats, replication and metadata alone, and a request cannot cost more to parse
-than the largest that makes sense. Beyond a limit a call is refused with THROTTLING_QUOTA_EXCEEDED, which may pass, a
+So idle streams of clients cannot block heartbeats, replication and metadata, and no request costs more to parse than
+the largest that makes sense. Beyond a limit a call is refused with THROTTLING_QUOTA_EXCEEDED, which may pass, a
 request that is too large with INVALID_REQUEST.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from dataclasses import dataclass
 
+from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 
 KIB, MIB = 1 << 10, 1 << 20
-MAX_REQUEST_BYTES = 16 * MIB  # what a server takes as one message: gRPC holds it until it ends, and it may never end
+MAX_REQUEST_BYTES = (
+    MAX_BATCH_BYTES + 2 * MIB
+)  # what a server takes as one message: gRPC holds it until it ends, and it may never end
 MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one message
-MAX_BATCH_BYTES = MAX_REQUEST_BYTES - 2 * MIB  # what fits beside the largest head of a produce
 MAX_CONNECTIONS = 5000  # to one server; a further one is closed
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have
@@ -63,6 +65,14 @@ LIMITS = {
     "Inspection/ReadFile": Limit(64, 64 * KIB),
     "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB),
 }
+
+
+def check_count(named: Sized) -> None:
+    """Raises INVALID_REQUEST if a request to a broker names more partitions than it may."""
+    if len(named) > MAX_PARTITIONS_PER_REQUEST:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"{len(named)} partitions in one request; at most {MAX_PARTITIONS_PER_REQUEST}"
+        )
 
 
 class Gate:

@@ -1,4 +1,4 @@
-"""Does anybody listen at an address? Asked of the host itself, below gRPC, which has one code for all that fails."""
+"""Does a process listen at an address? Asked of the host itself, because gRPC has one code for all failures."""
 
 import asyncio
 import socket
@@ -15,13 +15,13 @@ async def is_refused(address: str, timeout_s: float) -> bool:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            found = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-            for family, kind, protocol, _, place in found:
+            places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+            for family, kind, protocol, _, place in places:
                 if not await _refuses(socket.socket(family, kind, protocol), place):
                     return False
     except (TimeoutError, OSError, UnicodeError):
         return False
-    return bool(found)
+    return bool(places)
 
 
 async def _refuses(connection: socket.socket, place: tuple[object, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""`replog.rpc.transport.Server` over grpc.aio: plain handler objects, with health and reflection beside them."""
+"""`replog.rpc.transport.Server` over grpc.aio: plain handler objects, with health and reflection."""
 
 import asyncio
 import contextlib

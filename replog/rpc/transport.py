@@ -89,7 +89,7 @@ async def answers(handled: Awaitable[Any] | AsyncGenerator[Any, None]) -> AsyncG
 
 
 class Transport(Protocol):
-    """Makes channels and servers, and knows whether anybody listens."""
+    """Makes channels and servers, and knows whether a process listens."""
 
     def connect(self, address: str) -> Channel: ...
 

@@ -1,8 +1,8 @@
 """How gRPC's thread wakes the event loop, so that a burst of events costs one wake-up.
 
-For each event that thread writes a byte into a socket. The loop, told that there is something, reads one byte and takes
-all the events that there are, and is then told again of every other byte, with nothing left to do. Once some 280 bytes
-lie there the thread waits at each write until the loop has read one; what comes behind a burst waits as many rounds.
+For each event that thread writes a byte into a socket. The loop reads one byte and takes all events, and is then woken
+again for every other byte, with nothing left to do. When some 280 bytes are unread, the thread waits at each write
+until the loop has read one; events after a burst wait as many rounds.
 """
 
 import asyncio

@@ -1,22 +1,22 @@
-"""The audit: whether replicas agree, and if not, where first, who is wrong and what to do.
+"""The audit: whether replicas agree. If not: where first, which replica is wrong, and what to do.
 
 | Looking for | File |
 |---|---|
 | what Spark runs, in which order | `audit.py` |
 | one audit with a Spark of its own | `run.py` |
-| the comparison as Spark SQL, and what its rows say | `compare.py`, `rows.py` |
-| the same of what compaction has left, record by record | `cleaned.py` |
+| the comparison as Spark SQL, and its rows | `compare.py`, `rows.py` |
+| the comparison of compacted parts, record by record | `cleaned.py` |
 | classes of faults, findings, the verdict | `findings.py` |
-| from raw faults and disagreements to findings: one cause, told once | `resolve.py` |
-| what is left for machines: the summary (JSON), the findings (Parquet) | `results.py` |
-| what is left for people: the page (HTML) | `report.py`, `templates/` |
-| how each replica stands, and the page's map of them | `overview.py` |
+| from raw faults and differences to findings: one for each cause | `resolve.py` |
+| results for machines: the summary (JSON), the findings (Parquet) | `results.py` |
+| results for people: the page (HTML) | `report.py`, `templates/` |
+| the state of each replica, and the page's map | `overview.py` |
 | the page's plots, as SVG | `pictures.py` |
-| leader epochs side by side, of what is collected of them | `lineage.py`, `epochs.py` |
-| how numbers and hostile texts are written | `text.py` |
-| what a person at a terminal sees, and how | `console.py`, `terminal.py` |
-| the command that explains a finding | `explain.py`, `explain_text.py` |
+| leader epochs side by side | `lineage.py`, `epochs.py` |
+| numbers, and text that may be hostile | `text.py` |
+| output to a terminal | `console.py` |
+| a finding explained on a terminal | `explain_text.py` |
 | the bytes around a finding | `evidence.py` |
-| saved audits, and what shows that replicas are still those that were verified | `since.py`, `landmarks.py` |
-| the audit that goes on, round by round | `follow.py` |
+| saved audits; whether the replicas are still the verified ones | `since.py`, `landmarks.py` |
+| the continuous audit, round by round | `follow.py` |
 """

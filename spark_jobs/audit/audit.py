@@ -1,8 +1,8 @@
-"""The audit: what Spark runs, in which order, and what comes of it.
+"""The audit: what Spark runs, in which order, and the result.
 
-Two jobs when replicas agree: describe the replicas, then check and compare them in one pass. More only where replicas
-disagree: over the entries, then over the headers of the segments concerned, to name the first offset and the cause.
-A partition that changed under the audit is read again.
+Two jobs if replicas agree: describe the replicas, then check and compare them in one pass. If they disagree, more jobs
+read the entries, then the headers of the segments concerned, to find the first offset and the cause. A partition that
+changed during the audit is read again.
 """
 
 import json
@@ -29,12 +29,12 @@ from spark_jobs.audit.epochs import Epochs, collect_epochs
 from spark_jobs.audit.findings import (
     EPOCH_MISMATCH,
     VALUE_MISMATCH,
-    Fault,
-    Finding,
+    AuditFinding,
     Interval,
     Mismatch,
     Place,
     Replica,
+    ReplicaFault,
     change_of,
     cleaned_ends,
     compared,
@@ -63,23 +63,23 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Audit:
-    """What an audit found."""
+    """The result of an audit."""
 
     level: str
     directories: dict[int, tuple[Path, ...]]
     replicas: list[Replica]
-    findings: list[Finding]
-    complete: bool = True  # False: there was more than is listed
+    findings: list[AuditFinding]
+    complete: bool = True  # False: not everything is listed
     seconds: dict[str, float] = field(default_factory=dict)
     bytes_read: dict[str, int] = field(default_factory=dict)  # of segments' files, by stage
     where: Where = ""
-    taken: TakenOver | None = None  # of the saved audit that this one went on from
+    taken: TakenOver | None = None  # from the saved audit that this one continues
     saved: Saved | None = None  # for the next one, if it was asked for
     epochs: Epochs = field(default_factory=dict)  # of some partitions with findings
 
     @property
     def compared(self) -> int:
-        """Partitions that two replicas or more hold, and of which this level compares something."""
+        """Partitions with two replicas or more in which this level compares something."""
         return compared(self.level, self.replicas)
 
     @property
@@ -89,9 +89,9 @@ class Audit:
 
 @dataclass
 class _Seen:
-    """What the passes saw: of some partitions, or of all."""
+    """What the passes saw, in some partitions or in all."""
 
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ReplicaFault] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
 
@@ -101,7 +101,7 @@ class _Seen:
         self.intervals += other.intervals
 
     def keys(self) -> set[TopicPartition]:
-        items: list[Fault | Mismatch | Interval] = [*self.faults, *self.mismatches, *self.intervals]
+        items: list[ReplicaFault | Mismatch | Interval] = [*self.faults, *self.mismatches, *self.intervals]
         return {item.key for item in items}
 
     def forget(self, starts: Mapping[Place, int]) -> None:
@@ -127,7 +127,7 @@ def audit(
 ) -> Audit:
     """Compare the replicas that are at `where`; see the command for the rules. With `since`, only what is new.
 
-    With `save` the result tells what the next one can go on from.
+    With `save` the result has what the next audit can continue from.
     """
     return _Run(spark, where, topics, level, progress, since, save).run()
 
@@ -148,14 +148,14 @@ class _Run:
         self._progress = progress
         self._since = since
         self._save = save
-        self._starts: dict[TopicPartition, int] = {}  # below which nothing needs to be compared
+        self._starts: dict[TopicPartition, int] = {}  # offsets below need not be compared
         self._options = {"topics": ",".join(topics)}
         directories = {}
         if isinstance(where, str):
             self._options["bootstrap.servers"] = where
         else:
-            directories = {n: (found,) if isinstance(found, Path) else found for n, found in where.items()}
-            self._options |= {f"replica.{n}": ",".join(map(str, found)) for n, found in directories.items()}
+            directories = {n: (paths,) if isinstance(paths, Path) else paths for n, paths in where.items()}
+            self._options |= {f"replica.{n}": ",".join(map(str, paths)) for n, paths in directories.items()}
         self._result = Audit(level, directories, [], [], where=where)
         self._stage_began = time.monotonic()
         register(spark)
@@ -196,7 +196,7 @@ class _Run:
         return result
 
     def _take_over(self) -> tuple[TakenOver, dict[TopicPartition, SavedPartition]]:
-        """What need not be compared again; and what can be saved if nothing is found, as it is before it is read."""
+        """What need not be compared again, and what can be saved if nothing is found: as it is before the reading."""
         if self._since is None and not self._save:
             return TakenOver(), {}
         source = ChecksSource(self._options)
@@ -216,20 +216,20 @@ class _Run:
     # -- what there is, and whether it stays
 
     def _describe(self) -> list[Replica]:
-        """The replicas as they are now. Everything that is read later is compared below these high watermarks only."""
+        """The replicas as they are now. Later reads are compared only below these high watermarks."""
         self._progress("describing the replicas")
         rows = self._load("replog_replicas").select(*Replica.columns(), "read").collect()
         self._count("describe", sum(row["read"] for row in rows))
         self._done("describe")
         described = [Replica(*row[:-1]) for row in rows]
         held = {replica.place for replica in described if replica.segments}
-        # Of a replica that moved, the checkpoint of the log directory that it left may still tell.
+        # If a replica moved, the checkpoint of its old log directory may still name it.
         return [r for r in described if r.segments or not r.readable or r.place not in held]
 
     def _moved(self, seen: _Seen) -> dict[TopicPartition, str]:
-        """The partitions of which something was seen that their changing may explain, and how they changed.
+        """The partitions that changed, and how, if that may explain something that was seen there.
 
-        Brings the descriptions of those up to date.
+        Brings their descriptions up to date.
         """
         suspects = seen.keys() | {replica.key for replica in self._result.replicas if replica.suspect}
         suspects |= {finding.key for finding in strangers(self._result.replicas)}
@@ -268,7 +268,7 @@ class _Run:
         return seen
 
     def _records(self, held: list[Replica]) -> _Seen:
-        """Where replicas were cleaned on their own, what is left of their records."""
+        """Compare the remaining records where replicas were cleaned on their own."""
         ends = cleaned_ends(held)
         cleaned = [r for r in held if ends.get(r.key, 0) > self._starts.get(r.key, 0)]
         if not cleaned:
@@ -299,7 +299,7 @@ class _Run:
 
     def _digests(self, held: list[Replica]) -> _Seen:
         if all(r.high_watermark is None for r in held):
-            return _Seen()  # nothing is known to be committed, which is told: there is nothing to compare
+            return _Seen()  # nothing is known to be committed, which is reported: there is nothing to compare
         self._progress("comparing digests")
         return self._closer(held, self._collect("digests", held, compare_indexes, {"pass": DIGESTS}), DIGESTS)
 
@@ -314,7 +314,7 @@ class _Run:
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
         faults = [fault for fault in seen.faults if fault.kind not in (UNREADABLE, NO_DIGESTS, VANISHED)]
         short = [(*r.key, r.log_end, r.mark) for r in held if r.log_end < r.mark]
-        # Beside a segment that cannot be read there may be no entry that replicas share.
+        # Next to a segment that cannot be read, replicas may share no entry.
         unread = {fault.key for fault in seen.faults if fault.kind == UNREADABLE}
         blind = [place for place in ranges if place[:2] in unread]
         if wanted := [*_ranges(seen.intervals), *_places(faults, held), *short, *blind]:
@@ -324,8 +324,8 @@ class _Run:
         return seen
 
     def _headers(self, held: list[Replica], wanted: list[Range], intervals: list[Interval]) -> _Seen:
-        """Batch by batch; all of a partition if that shows that an epoch checkpoint lies, or a divergence that was only
-        met beside something else: where it begins is not known."""
+        """Batch by batch. The whole partition if that shows a wrong epoch checkpoint, or a divergence that was only met
+        next to something else, so that its beginning is not known."""
         seen = self._compare(held, wanted, crc="false")
         spread = {fault.key for fault in seen.faults if fault.kind == EPOCH_CACHE_LIE}
         spread |= {m.key for m in seen.mismatches if not any(_begins_in(m, interval) for interval in intervals)}
@@ -358,7 +358,7 @@ class _Run:
         *,
         few: bool = False,
     ) -> list[Row]:
-        """Run one pass; its bytes and seconds go on the account of `stage`. A `few` rows may be looked at twice."""
+        """Run one pass; its bytes and seconds count for `stage`. A `few` rows may be looked at twice."""
         bounds = [(*r.key, r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]
         starts = json.dumps([(*key, start) for key, start in self._starts.items()])
         rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
@@ -366,12 +366,12 @@ class _Run:
         rows = rows.observe(counted, F.sum("read").alias("bytes"))
         if few:
             rows = rows.persist()
-        found = compare(rows, self._marks).collect()
+        results = compare(rows, self._marks).collect()
         rows.unpersist()
-        self._result.complete &= len(found) < MAX_RESULTS
+        self._result.complete &= len(results) < MAX_RESULTS
         self._count(stage, counted.get["bytes"] or 0)
         self._done(stage)
-        return found
+        return results
 
     def _count(self, stage: str, read: int) -> None:
         self._result.bytes_read[stage] = self._result.bytes_read.get(stage, 0) + read
@@ -386,8 +386,8 @@ class _Run:
 
 
 def _wrong(result: Audit) -> set[TopicPartition]:
-    """The partitions of which not all is known to be right."""
-    concerned: list[Finding | Replica] = [*result.findings, *([] if result.complete else result.replicas)]
+    """The partitions that are not known to be right."""
+    concerned: list[AuditFinding | Replica] = [*result.findings, *([] if result.complete else result.replicas)]
     return {item.key for item in concerned}
 
 
@@ -395,8 +395,8 @@ def _ranges(intervals: Iterable[Interval]) -> list[Range]:
     return [(i.topic, i.partition, min(i.first, i.last), i.last) for i in intervals]
 
 
-def _places(faults: Iterable[Fault], held: Iterable[Replica]) -> list[Range]:
-    """The offsets that faults may be about, whatever a damaged header makes them say: all of them, if epochs lie."""
+def _places(faults: Iterable[ReplicaFault], held: Iterable[Replica]) -> list[Range]:
+    """The offsets that faults may concern, even if a damaged header names others. All of them if epochs are wrong."""
     ends = _ends(held)
     return [
         (*fault.key, 0, ends[fault.key])
@@ -424,6 +424,6 @@ def _points(rows: list[Row]) -> _Seen:
 
 
 def _points_and_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
-    """Of one pass over the indexes: what `compare_indexes` makes of its points, and `compare_blocks` of its blocks."""
+    """One pass over the indexes: its points go through `compare_indexes`, its blocks through `compare_blocks`."""
     blocks = compare_blocks(rows.where(F.col("number").isNotNull()), marks).drop("found")
     return compare_indexes(rows.where(F.col("number").isNull()), marks).unionByName(blocks, allowMissingColumns=True)

@@ -1,9 +1,9 @@
-"""The comparison of what compaction has left, as Spark SQL: record by record, and which records cannot have gone.
+"""The comparison of compacted parts, as Spark SQL: record by record, and which records cannot have gone.
 
-A record below the greatest offset that a replica was cleaned to stays in every replica while it is its key's newest one
-there (CL-5, CL-8); but a tombstone may go, and so do the records of an aborted transaction (CL-6). A replica that lags
-may have what a tombstone took from the others and is gone itself: the newest record is known from one that does not.
-Where a replica has lost a tombstone and still has an older value, that value would come back.
+A record below the greatest offset that a replica was cleaned to stays in every replica while it is the newest of its
+key there (CL-5, CL-8). A tombstone may go, and the records of an aborted transaction go (CL-6). A replica that lags may
+still have records that a tombstone, gone itself, has removed from the others: only a replica that does not lag shows
+the newest record. If a replica has lost a tombstone and still has an older value, that value would come back.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ _SCOPES = pa.schema(
 
 
 class Scope(NamedTuple):
-    """What a replica must answer for: committed offsets from `first` to `end`, which is `cleaned_to` at most."""
+    """What a replica must have: committed offsets from `first` to `end`, which is `cleaned_to` at most."""
 
     holder: int  # the replica
     topic: str
@@ -49,7 +49,7 @@ class Scope(NamedTuple):
 
 
 def compare_records(spark: SparkSession, scopes: Sequence[Scope]) -> Compare:
-    """As `compare_batches`, of records; and runs of records that a replica has lost, as faults of class GAP."""
+    """As `compare_batches`, for records. Runs of records that a replica has lost are faults of class GAP."""
     witnesses: dict[tuple[str, int], list[int]] = defaultdict(list)
     for scope in scopes:
         if scope.end >= scope.cleaned_to:
@@ -67,7 +67,7 @@ def compare_records(spark: SparkSession, scopes: Sequence[Scope]) -> Compare:
 
 def _newest(rows: DataFrame) -> DataFrame:
     """The newest record of each key: `offset`, whether it is a `tombstone`, its `holders`, and all replicas that have a
-    `value` for the key. Without keys of which the newest record is of a transaction whose end is not seen."""
+    `value` for the key. A key is left out if its newest record belongs to a transaction whose end is not seen."""
     by_offset = rows.groupBy(*_KEY, F.col("base_offset").alias("offset")).agg(
         F.collect_set("key").alias("keys"),
         F.collect_set("replica").alias("holders"),
@@ -97,7 +97,7 @@ def _newest(rows: DataFrame) -> DataFrame:
 
 
 def _lost(newest: DataFrame, scopes: DataFrame) -> DataFrame:
-    """Runs of newest records that a replica should have and has not, with none between that it has."""
+    """Runs of newest records that a replica lacks and should have. It has none in between."""
     held = F.array_contains("holders", F.col("holder"))
     revived = F.col("tombstone") & F.array_contains("values", F.col("holder"))
     witnessed = ~F.col("tombstone") & F.arrays_overlap("holders", "witnesses")

@@ -1,7 +1,7 @@
 """The comparison itself, as Spark SQL: rows of all replicas in, faults and disagreements out.
 
-A replica's own faults travel through the same grouping as what is compared (each under a key of its own), so that a
-pass over the files is one job.
+A replica's own faults go through the same grouping as the compared rows (each under a key of its own), so that a pass
+over the files is one job.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,22 +17,22 @@ MAX_RESULTS = 10_000  # rows brought to the driver
 _KEY = ["topic", "partition"]
 _PLACE = ("replica", "segment", "file", "position")
 _FAULT = (*_PLACE[:2], "position", "base_offset", "last_offset", "leader_epoch", "fault", "file", "detail")
-Mark = tuple[int, str, int, int]  # replica, topic, partition, high watermark
+KnownMark = tuple[int, str, int, int]  # replica, topic, partition, high watermark
 _MARKS = pa.schema({"replica": pa.int32(), "topic": pa.string(), "partition": pa.int32(), "mark": pa.int64()})
 
 
-def marks_frame(spark: SparkSession, marks: Sequence[Mark]) -> DataFrame:
+def marks_frame(spark: SparkSession, marks: Sequence[KnownMark]) -> DataFrame:
     """The replicas' high watermarks as a small table to broadcast.
 
-    An offset is compared among the replicas that know it to be committed: what lies above is lag, or an uncommitted
-    tail that may still be truncated. A replica without a high watermark is not compared with others.
+    An offset is compared among the replicas that know it to be committed. Offsets above the high watermark are lag, or
+    an uncommitted tail that may still be truncated. A replica without a high watermark is not compared with others.
     """
     rows = [dict(zip(_MARKS.names, mark, strict=True)) for mark in marks]
     return F.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, _MARKS)))  # from Arrow it takes no job
 
 
 def keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
-    """Rows of a pass, with the replica's high watermark, and `fault_key`, which tells faults from everything else."""
+    """Rows of a pass, with the replica's high watermark, and `fault_key`, which separates faults from other rows."""
     # Segments may overlap in a damaged replica: a fault's key keeps it apart from the others.
     fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "fault", *_PLACE))
     marked = rows.where(F.col("read").isNull()).join(marks, ["replica", *_KEY], "left")
@@ -69,8 +69,9 @@ def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
 def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
     """Faults as they come, and runs of committed batches on which replicas disagree.
 
-    A run begins with the first batch that two replicas see differently and ends before one on which they agree again,
-    however they cut their batches between; pairs of replicas that part at the same batch make one run.
+    A run begins with the first batch that two replicas see differently. It ends before the next batch on which they
+    agree, even if they cut their batches differently in between. Pairs of replicas that part at the same batch make
+    one run.
     Result: topic, partition, class, base_offset, last, count, seen (one struct a replica: its view of the first batch),
     pairs (r1, r2), and for faults file and detail.
     """
@@ -89,12 +90,12 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
 
 
 def committed(rows: DataFrame) -> DataFrame:
-    """Faults, and what a replica knows to be committed: of what lies above, nothing can be said."""
+    """Faults, and rows that a replica knows to be committed: nothing can be said about others."""
     return rows.where(F.col("fault_key").isNotNull() | (F.col("base_offset") < F.col("mark")))
 
 
 def _pairs(made: Callable[[Column, Column], list[Column]]) -> Column:
-    """A struct for every two replicas among `seen`: r1, r2, and what `made` makes of their views."""
+    """A struct for every two replicas among `seen`: r1, r2, and the result of `made` for their views."""
     return F.flatten(
         F.transform(
             "seen",
@@ -107,7 +108,7 @@ def _pairs(made: Callable[[Column, Column], list[Column]]) -> Column:
 
 
 def _runs(grouped: DataFrame) -> DataFrame:
-    """Join the batches on which two replicas disagree. Faults, each a run of its own, go with them: read once."""
+    """Join the batches on which two replicas disagree. Faults come along, each a run of its own: one pass for both."""
 
     def differ(a: Column, b: Column) -> list[Column]:
         bytes_differ = (a["last_offset"] != b["last_offset"]) | (a["crc"] != b["crc"]) | (a["size"] != b["size"])
@@ -145,8 +146,8 @@ def _runs(grouped: DataFrame) -> DataFrame:
 def compare_indexes(indexes: DataFrame, marks: DataFrame) -> DataFrame:
     """Faults as they come, and the intervals between common offsets on which two replicas disagree.
 
-    For each pair of replicas and each kind of point, consecutive offsets that both have are as far apart, in bytes or
-    by digest, in one as in the other. Result: topic, partition, kind, first, last, r1, r2, d1, d2 of an interval;
+    Replicas agree if consecutive offsets that both have are equally far apart in both, in bytes or by digest: for each
+    pair of replicas and each kind of point. Result: topic, partition, kind, first, last, r1, r2, d1, d2 of an interval;
     topic, partition and `found` (columns of the source) of a fault.
     """
     point = F.struct("replica", "value", "mark")

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of an audit: stages while it runs, a table when it is done. All on stderr."""
+"""An audit on a terminal: stages while it runs, a table when it is done. All on stderr."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextCol
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, Finding, Replica, told_of_cleaned
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, AuditFinding, Replica, told_of_cleaned
 from spark_jobs.audit.overview import STATES, is_fault, states
-from spark_jobs.audit.terminal import Writer, table_of
 from spark_jobs.audit.text import blamed, bytes_text, many, name_of, printable
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
@@ -24,7 +24,7 @@ MAX_ROWS = 50
 
 
 class Tasks(ProgressColumn):
-    """A bar: how many of the tasks that Spark is at are done. Nothing before it starts and after it has stopped."""
+    """A bar: how many of Spark's present tasks are done. Empty before Spark starts and after it has stopped."""
 
     max_refresh = 0.5  # seconds
 
@@ -45,7 +45,7 @@ class Tasks(ProgressColumn):
             return 0, 0
         try:
             stages = [self.tracker.getStageInfo(number) for number in self.tracker.getActiveStageIds()]
-        except Exception:  # noqa: BLE001 - Java may be on its way out, and a bar is no reason to complain
+        except Exception:  # noqa: BLE001 - Java may be ending, and a bar is no reason to complain
             return 0, 0
         known = [stage for stage in stages if stage is not None]  # one may have ended between the two questions
         return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
@@ -55,7 +55,7 @@ class Console:
     """Stages and their tasks are shown only on a terminal; the table always."""
 
     def __init__(self) -> None:
-        self._writer = Writer(stderr=True)
+        self._writer = TerminalWriter(stderr=True)
         self._tasks = Tasks()
         text = TextColumn("{task.description}", markup=False)
         columns = (SpinnerColumn(), text, self._tasks, TimeElapsedColumn())
@@ -72,33 +72,33 @@ class Console:
         self._progress.add_task(f"{text} …", total=None)
 
     def watch(self, tracker: StatusTracker) -> None:
-        """Show how far Spark is with its tasks, from now on."""
+        """From now on show Spark's progress with its tasks."""
         self._tasks.tracker = tracker
 
     def stop(self) -> None:
-        """No stage is shown any more, whoever says one."""
+        """No further stage is shown."""
         self._stopped = True
         if self._progress.live.is_started:
             self._progress.stop()
 
     def table(self, result: Audit, report_dir: Path | None) -> None:
-        """The replicas, then the findings, then where there is more."""
+        """Print the replicas, the findings, and where to find more."""
         line = self._writer.line
         self._replicas(result)
-        told = told_of_cleaned(result.level, result.replicas)
-        told += [] if result.taken is None else result.taken.told()
-        for text in told[:MAX_ROWS]:
+        notes = told_of_cleaned(result.level, result.replicas)
+        notes += [] if result.taken is None else result.taken.told()
+        for text in notes[:MAX_ROWS]:
             line(escape(printable(text)))
-        if len(told) > MAX_ROWS:
-            line(f"and {len(told) - MAX_ROWS} more partitions: see the report")
+        if len(notes) > MAX_ROWS:
+            line(f"and {len(notes) - MAX_ROWS} more partitions: see the report")
         for number, finding in enumerate(result.findings[:MAX_ROWS], 1):
             self._finding(number, finding)
         line("")
         if len(result.findings) > MAX_ROWS:
             line(f"and {len(result.findings) - MAX_ROWS} more findings: see the report")
         colour = {CONSISTENT: "green", DIVERGED: "red"}.get(result.verdict, "magenta")
-        compared, found = many(result.compared, "partition"), many(len(result.findings), "finding")
-        line(f"[{colour}]{compared} compared at level {result.level}, {found}[/]")
+        compared, findings = many(result.compared, "partition"), many(len(result.findings), "finding")
+        line(f"[{colour}]{compared} compared at level {result.level}, {findings}[/]")
         if not result.complete:
             line("there is more to tell than an audit collects: audit again once that is repaired, or fewer topics")
         if report_dir is not None:
@@ -122,7 +122,7 @@ class Console:
         if left:
             self._writer.line(f"and {many(left, 'more replica')}, none of which is worse")
 
-    def _finding(self, number: int, finding: Finding) -> None:
+    def _finding(self, number: int, finding: AuditFinding) -> None:
         offsets = "" if finding.first is None else f", offsets {finding.first} to {finding.last}"
         name = name_of(finding.topic, finding.partition)
         self._writer.line(f"\n{number}. [bold red]{finding.kind}[/] {escape(name + offsets)}")
@@ -132,8 +132,8 @@ class Console:
         )
         for evidence in finding.evidence:
             place = evidence.file + ("" if evidence.position is None else f" at byte {evidence.position}")
-            told = finding.why.endswith(evidence.seen)  # once is enough
-            paragraph("seen", printable(place if told else f"{place}: {evidence.seen}"))
+            repeated = finding.why.endswith(evidence.seen)  # once is enough
+            paragraph("seen", printable(place if repeated else f"{place}: {evidence.seen}"))
         paragraph("remedy", printable(finding.remedy))
 
 

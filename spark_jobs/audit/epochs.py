@@ -1,4 +1,4 @@
-"""The leader epochs of what differs, collected for the report's lineages."""
+"""The leader epochs of partitions with findings, collected for the report's lineages."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from spark_jobs.audit.findings import Finding
+from spark_jobs.audit.findings import AuditFinding
 
 LINEAGES = 100  # partitions,
 MAX_EPOCHS = 20_000  # and entries of them in all, that are brought to the driver
@@ -15,7 +15,7 @@ Epochs = dict[tuple[str, int, int], tuple[tuple[int, int], ...]]
 """Topic, partition, replica → (leader epoch, its first offset), in order."""
 
 
-def collect_epochs(epochs: DataFrame, findings: Sequence[Finding]) -> Epochs:
+def collect_epochs(epochs: DataFrame, findings: Sequence[AuditFinding]) -> Epochs:
     """Of the first partitions with findings, from `replog_epochs`. A replica is there with all its entries or not."""
     names = list(dict.fromkeys(f"{finding.topic}-{finding.partition}" for finding in findings))[:LINEAGES]
     rows = (
@@ -30,4 +30,4 @@ def collect_epochs(epochs: DataFrame, findings: Sequence[Finding]) -> Epochs:
         entries[topic, partition, replica].append((epoch, start))
     if len(rows) == MAX_EPOCHS:
         entries.popitem()  # it may go on
-    return {place: tuple(found) for place, found in entries.items()}
+    return {place: tuple(lineage) for place, lineage in entries.items()}

@@ -1,7 +1,7 @@
 """The bytes around a finding, read again from where the replicas are: headers, index entries, epochs, a hex dump.
 
-Knows no Spark. Everything is bounded, whatever the files say: a few entries, a few lines, at most `MAX_COMPARED` bytes
-of a batch read, `WINDOW` bytes of it shown.
+Needs no Spark. Everything is bounded, even if the files are hostile: a few entries, a few lines, at most `MAX_COMPARED`
+bytes of a batch read, `WINDOW` bytes of it shown.
 """
 
 from bisect import bisect_right
@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
-from replog.log.digest import add_digests, batch_digest
-from replog.log.dump import BatchRow
 from replog.log.errors import CorruptRecord
-from replog.log.files import (
+from replog.log.files.names import (
     DIGEST_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -22,10 +19,14 @@ from replog.log.files import (
     base_offset_of,
     segment_file_name,
 )
+from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.walk import Break, LogFile
+from replog.log.indexes.entries import LAYOUTS
+from replog.log.tools.dump import BatchRow
 from replog.topic import TopicPartition
-from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
-from spark_jobs.replicas.index_files import LAYOUTS, last_indexed
-from spark_jobs.replicas.scan import Damage, LogFile, open_log
+from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore, open_log
+from spark_jobs.replicas.index_files import last_indexed
 
 WINDOW = 192  # bytes of a hex dump
 BEFORE = 48  # of them before the first difference
@@ -50,7 +51,7 @@ class Sight:
 
     replica: int
     file: str = ""
-    segment: Segment | None = None
+    segment: ReplicaSegment | None = None
     position: int = 0
     header: BatchHeader | None = None
     crc: int | None = None  # of the bytes; None if there is no whole batch
@@ -62,9 +63,9 @@ class Sight:
 
 
 def evidence_of(finding: Mapping[str, Any], stores: Iterable[ReplicaStore]) -> Json:
-    """What the replicas of the finding's partition hold where it points: `headers`, `bytes`, `indexes`, `epochs`.
+    """The replicas of the finding's partition, at the place of the finding: `headers`, `bytes`, `indexes`, `epochs`.
 
-    Never raises for what is found, or no longer found, there: that is told as a `note`.
+    Damaged or missing files raise nothing: a `note` reports them.
     """
     partition = TopicPartition(finding["topic"], finding["partition"])
     held: dict[int, PartitionFiles] = {}
@@ -92,7 +93,7 @@ def _suffix(evidence: Mapping[str, Any]) -> str:
     return "." + str(evidence["file"]).rpartition(".")[2]
 
 
-def file_name(files: PartitionFiles, segment: Segment, suffix: str) -> str:
+def file_name(files: PartitionFiles, segment: ReplicaSegment, suffix: str) -> str:
     return f"{files.place}/{segment_file_name(segment.base, suffix)}"
 
 
@@ -100,7 +101,7 @@ def file_name(files: PartitionFiles, segment: Segment, suffix: str) -> str:
 
 
 def _sight(files: PartitionFiles, offset: int, evidence: Mapping[str, Any] | None) -> Sight:
-    """The batch that has `offset`, or what is at the position that the audit saw."""
+    """The batch that has `offset`, or the bytes at the position that the audit saw."""
     if files.error is not None:
         return Sight(files.replica, note=f"cannot be read: {files.error}")
     segment = _segment_named(files, evidence) if evidence is not None else _segment_of(files, offset)
@@ -119,19 +120,19 @@ def _sight(files: PartitionFiles, offset: int, evidence: Mapping[str, Any] | Non
                 header = log.header(position)
             except CorruptRecord as error:
                 raw = opened.read(position, HEADER_SIZE)
-                said = BatchHeader._make(HEADER.unpack(raw)) if len(raw) == HEADER_SIZE else None
-                return Sight(*place, said, None, f"no batch: {error.message}")
+                stored = BatchHeader._make(HEADER.unpack(raw)) if len(raw) == HEADER_SIZE else None
+                return Sight(*place, stored, None, f"no batch: {error.message}")
             return Sight(*place, header, log.crc(position, header))
     except OSError as error:
         return Sight(files.replica, file, note=f"cannot be read: {error}")
 
 
-def _segment_of(files: PartitionFiles, offset: int) -> Segment | None:
+def _segment_of(files: PartitionFiles, offset: int) -> ReplicaSegment | None:
     slot = bisect_right(files.segments, offset, key=lambda segment: segment.base) - 1
     return files.segments[slot] if slot >= 0 else None
 
 
-def _segment_named(files: PartitionFiles, evidence: Mapping[str, Any]) -> Segment | None:
+def _segment_named(files: PartitionFiles, evidence: Mapping[str, Any]) -> ReplicaSegment | None:
     base = base_offset_of(evidence["file"].rpartition("/")[2])
     return next((segment for segment in files.segments if segment.base == base), None)
 
@@ -142,11 +143,11 @@ def _extent(files: PartitionFiles) -> str:
     return f"starts at {files.log_start}, its last segment at {files.segments[-1].base}"
 
 
-def find_batch(segment: Segment, log: LogFile, offset: int) -> int | None:
-    """Where the batch that has `offset` begins, from the last index entry below it that tells the truth."""
+def find_batch(segment: ReplicaSegment, log: LogFile, offset: int) -> int | None:
+    """Where the batch that has `offset` begins, searched from the last true index entry below it."""
     start = last_indexed(segment, log, offset)
     for item in log.walk(start):
-        if isinstance(item, Damage):
+        if isinstance(item, Break):
             return None if item.cut_short else item.position
         position, header = item
         if header.last_offset >= offset:
@@ -162,7 +163,7 @@ def _column(sight: Sight) -> Json:
     if header is None:
         return {**column, "fields": None}
     fields = BatchRow(sight.position, header, sight.sound).named()
-    for name in ("position", "isControl", "crc", "isValid"):  # told otherwise, or not looked at
+    for name in ("position", "isControl", "crc", "isValid"):  # reported in another way, or not checked
         del fields[name]
     computed = None if sight.crc is None else f"{sight.crc:08x}"
     fields |= {"magic": header.magic, "crc": f"{header.crc:08x}", "crcComputed": computed, "isValid": sight.sound}
@@ -177,7 +178,7 @@ def _differing(columns: Sequence[Json]) -> list[str]:
 
 
 def _dumps(sights: Sequence[Sight], wrong: int | None, concerned: Sequence[int]) -> list[Json]:
-    """A window of the suspect's bytes and the same of a replica that has the batch otherwise."""
+    """The same window of bytes from the suspect, and from a replica whose batch differs."""
     readable = [sight for sight in sights if sight.header is not None and sight.segment is not None]
     order = [wrong, *concerned]
     suspects = [sight for replica in order for sight in readable if sight.replica == replica]
@@ -199,7 +200,7 @@ def _dumps(sights: Sequence[Sight], wrong: int | None, concerned: Sequence[int])
 
 
 def _difference(one: Sight, other: Sight) -> tuple[int | None, int]:
-    """The first byte of the batches that differs, and how many do; a longer batch differs where the shorter ends."""
+    """The first byte of the batches that differs, and how many do. A longer batch differs in its additional bytes."""
     assert one.segment is not None
     assert other.segment is not None
     assert other.header is not None
@@ -209,12 +210,12 @@ def _difference(one: Sight, other: Sight) -> tuple[int | None, int]:
     with one.segment.open(LOG_SUFFIX) as left, other.segment.open(LOG_SUFFIX) as right:
         for at in range(0, size, PIECE):
             wanted = min(PIECE, size - at)
-            a, b = left.read(one.position + at, wanted), right.read(other.position + at, wanted)
-            if a == b:
+            left_bytes, right_bytes = left.read(one.position + at, wanted), right.read(other.position + at, wanted)
+            if left_bytes == right_bytes:
                 continue
-            common = min(len(a), len(b))
-            changed = (int.from_bytes(a[:common]) ^ int.from_bytes(b[:common])).to_bytes(common)
-            count += common - changed.count(0) + max(len(a), len(b)) - common
+            common = min(len(left_bytes), len(right_bytes))
+            changed = (int.from_bytes(left_bytes[:common]) ^ int.from_bytes(right_bytes[:common])).to_bytes(common)
+            count += common - changed.count(0) + max(len(left_bytes), len(right_bytes)) - common
             first = at + common - len(changed.lstrip(b"\0")) if first is None else first
     return first, count
 
@@ -223,8 +224,8 @@ def _window(sight: Sight, first: int | None, count: int, other: Sight | None) ->
     assert sight.segment is not None
     start = max(0, (first or 0) - BEFORE) // 16 * 16
     place = {"replica": sight.replica, "file": sight.file, "batch": sight.position, "from": start}
-    found = {"first_difference": first, "differing": count, "compared_with": None if other is None else other.replica}
-    dump: Json = {**place, "note": "", "hex": "", "differs": [], **found}
+    diff = {"first_difference": first, "differing": count, "compared_with": None if other is None else other.replica}
+    dump: Json = {**place, "note": "", "hex": "", "differs": [], **diff}
     try:
         with sight.segment.open(LOG_SUFFIX) as log:
             size = WINDOW if sight.crc is None or sight.header is None else min(WINDOW, sight.header.size - start)
@@ -238,7 +239,7 @@ def _window(sight: Sight, first: int | None, count: int, other: Sight | None) ->
 
 
 def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
-    """The entries around the one that lies, and what the log says of each."""
+    """The entries around the wrong one, and what the log says about each."""
     suffix = _suffix(evidence)
     shown: Json = {"replica": evidence["replica"], "file": evidence["file"], "entries": [], "note": ""}
     segment = _segment_named(files, evidence) if files is not None else None
@@ -253,50 +254,56 @@ def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
         stored = list(layout.iter_unpack(raw[: len(raw) // layout.size * layout.size]))
         with open_log(segment) as log:
             for number, fields in enumerate(stored, first):
-                said = _entry(suffix, segment.base, fields)
+                entry = _entry(suffix, segment.base, fields)
                 before = _entry(suffix, segment.base, stored[number - first - 1]) if number > first else None
-                told = _log_says(suffix, segment, log, said, before, first=number == 0)
-                digits = {"digest": f"{said['digest']:016x}"} if "digest" in said else {}
-                entry = {"entry": number, **said, **digits, "log": told, "suspect": number == slot}
-                shown["entries"].append(entry)
+                log_says = _log_says(suffix, segment, log, entry, before, first=number == 0)
+                digits = {"digest": f"{entry['digest']:016x}"} if "digest" in entry else {}
+                row = {"entry": number, **entry, **digits, "log": log_says, "suspect": number == slot}
+                shown["entries"].append(row)
     except OSError as error:
         shown["note"] = f"cannot be read: {error}"
     return shown
 
 
 def _entry(suffix: str, base: int, fields: tuple[int, ...]) -> dict[str, int]:
-    said = dict(zip(_ENTRIES[suffix], fields, strict=True))
-    said["offset"] += base
-    return said
+    entry = dict(zip(_ENTRIES[suffix], fields, strict=True))
+    entry["offset"] += base
+    return entry
 
 
 def _log_says(
-    suffix: str, segment: Segment, log: LogFile, said: dict[str, int], before: dict[str, int] | None, *, first: bool
+    suffix: str,
+    segment: ReplicaSegment,
+    log: LogFile,
+    entry: dict[str, int],
+    before: dict[str, int] | None,
+    *,
+    first: bool,
 ) -> str:
     try:
         if suffix == INDEX_SUFFIX:
-            header = log.header(said["position"]) if said["position"] >= 0 else None
+            header = log.header(entry["position"]) if entry["position"] >= 0 else None
             return "no batch" if header is None else f"batch of offsets {header.base_offset} to {header.last_offset}"
         if suffix == TIME_INDEX_SUFFIX:
-            at = find_batch(segment, log, said["offset"])
+            at = find_batch(segment, log, entry["offset"])
             return "no such batch" if at is None else f"greatest timestamp {log.header(at).max_timestamp}"
         if before is None and not first:
             return ""
         digest = 0 if before is None else before["digest"]
         after = segment.base if before is None else before["offset"] + 1
-        for header in _headers(segment, log, after, said["offset"]):
+        for header in _headers(segment, log, after, entry["offset"]):
             digest = add_digests(digest, batch_digest(header))
         return f"batches since the entry before make {digest:016x}"
     except CorruptRecord as error:
         return f"no batch: {error.message}"
 
 
-def _headers(segment: Segment, log: LogFile, first: int, last: int) -> Iterator[BatchHeader]:
+def _headers(segment: ReplicaSegment, log: LogFile, first: int, last: int) -> Iterator[BatchHeader]:
     start = find_batch(segment, log, first)
     if start is None:
         return
     for item in log.walk(start):
-        if isinstance(item, Damage) or item[1].base_offset > last or item[0] - start > MAX_WALKED:
+        if isinstance(item, Break) or item[1].base_offset > last or item[0] - start > MAX_WALKED:
             return
         yield item[1]
 

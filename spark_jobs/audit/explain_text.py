@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from spark_jobs.audit.terminal import Writer, table_of
+from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.replicas.faults import UNREADABLE
 
@@ -16,8 +16,8 @@ Json = Mapping[str, Any]
 
 
 def print_findings(report: Json, findings: Sequence[Json]) -> None:
-    """A line a finding, with the number to ask for it."""
-    writer = Writer()
+    """One line for each finding, with its number."""
+    writer = TerminalWriter()
     table = table_of("N", "class", "partition", "offsets", "wrong", "why", right=("N",))
     for finding in findings:
         wrong = "-" if finding["wrong_replica"] is None else f"replica {finding['wrong_replica']}"
@@ -33,8 +33,8 @@ def print_findings(report: Json, findings: Sequence[Json]) -> None:
 
 
 def print_explanation(shown: Json, of: int) -> None:
-    """Everything that there is to see of one finding."""
-    writer = Writer()
+    """Everything about one finding."""
+    writer = TerminalWriter()
     place = name_of(shown["topic"], shown["partition"])
     offsets = f", offsets {_offsets(shown)}" if shown["first_offset"] is not None else ""
     batches = f" ({shown['batches']} batches)" if shown.get("batches", 1) > 1 else ""
@@ -55,7 +55,7 @@ def print_explanation(shown: Json, of: int) -> None:
     _print_epochs(writer, shown)
 
 
-def _print_batches(writer: Writer, shown: Json) -> None:
+def _print_batches(writer: TerminalWriter, shown: Json) -> None:
     columns = [column for column in shown["headers"] if column["fields"] is not None]
     if shown["headers"]:
         _title(writer, f"the batch at offset {shown['first_offset']} in each replica")
@@ -82,7 +82,7 @@ def _value(name: str, value: Any) -> str:
     return "-" if value is None else _safe(str(value))
 
 
-def _print_dump(writer: Writer, dump: Json) -> None:
+def _print_dump(writer: TerminalWriter, dump: Json) -> None:
     first = dump["first_difference"]
     _title(writer, f"replica {dump['replica']}: {dump['file']}")
     if first is not None:
@@ -114,7 +114,7 @@ def _marked(text: str, marked: bool) -> str:
     return f"[bold red]{text}[/]" if marked else text
 
 
-def _print_index(writer: Writer, index: Json) -> None:
+def _print_index(writer: TerminalWriter, index: Json) -> None:
     _title(writer, f"replica {index['replica']}: entries of {index['file']}")
     if index["note"]:
         writer.line(_safe(index["note"]))
@@ -129,7 +129,7 @@ def _print_index(writer: Writer, index: Json) -> None:
     writer.table(table)
 
 
-def _print_epochs(writer: Writer, shown: Json) -> None:
+def _print_epochs(writer: TerminalWriter, shown: Json) -> None:
     if not shown["epochs"]:
         return
     _title(writer, f"leader epochs around offset {shown['first_offset']} (epoch@start offset; > covers it)")
@@ -144,10 +144,10 @@ def _offsets(finding: Json) -> str:
     return f"{finding['first_offset']} to {finding['last_offset']}"
 
 
-def _title(writer: Writer, text: str) -> None:
+def _title(writer: TerminalWriter, text: str) -> None:
     writer.line(f"\n[bold]{_safe(text)}[/]")
 
 
 def _safe(text: str) -> str:
-    """As Rich's markup, whatever the text holds."""
+    """The text as Rich's markup, with everything escaped."""
     return escape(printable(text))

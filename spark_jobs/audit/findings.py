@@ -1,4 +1,4 @@
-"""What an audit can find and say: classes, raw observations, findings, the verdict. Pure; knows no Spark."""
+"""The results of an audit: classes, raw observations, findings, the verdict. Pure, without Spark."""
 
 import itertools
 from collections import defaultdict
@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
-LEVELS = ("digest", "index", "batches", "deep")  # each sees what those before it see
+LEVELS = ("digest", "index", "batches", "deep")  # each sees all that the levels before it see
 
 VALUE_MISMATCH = "VALUE_MISMATCH"
 EPOCH_MISMATCH = "EPOCH_MISMATCH"
@@ -58,7 +58,7 @@ Place = tuple[str, int, int]  # topic, partition, replica
 
 
 class _OfPartition:
-    """What is of one partition; of partition -1 of no topic, if it is of a whole log directory."""
+    """Belongs to one partition. Partition -1 of no topic stands for a whole log directory."""
 
     topic: str
     partition: int
@@ -83,9 +83,9 @@ class Replica(_OfPartition):
     fault: str | None = None
     file: str | None = None
     detail: str | None = None
-    leader_epoch: int | None = None  # None: its directory does not say
+    leader_epoch: int | None = None  # None: its directory does not show it
     cleaned_to: int = 0  # below it compaction may have taken offsets out
-    topic_id: str | None = None  # None: nobody says
+    topic_id: str | None = None  # None: not known
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -106,13 +106,13 @@ class Replica(_OfPartition):
 
     @property
     def mark(self) -> int:
-        """Up to where it knows its data to be committed; 0 where it does not say."""
+        """Up to where it knows its data to be committed; 0 if it does not know."""
         return self.high_watermark or 0
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was seen in one replica: where, and which values."""
+    """An observation in one replica: where, and which values."""
 
     replica: int
     file: str
@@ -122,7 +122,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Fault(_OfPartition):
+class ReplicaFault(_OfPartition):
     """Something that one replica's files show by themselves."""
 
     kind: str
@@ -154,7 +154,7 @@ class View:
 
 @dataclass(frozen=True)
 class Mismatch(_OfPartition):
-    """A run of batches on which two replicas or more disagree; `views` are of its first batch."""
+    """A run of batches on which two replicas or more disagree. `views` show its first batch."""
 
     kind: str
     topic: str
@@ -164,7 +164,7 @@ class Mismatch(_OfPartition):
     count: int
     views: tuple[View, ...]
     pairs: tuple[tuple[int, int], ...]  # replicas that disagree
-    of_records: bool = False  # not of batches: replicas were cleaned there, and `crc` is a hash of a record
+    of_records: bool = False  # instead of batches: replicas were cleaned there, and `crc` is a hash of a record
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,8 @@ class Interval(_OfPartition):
 
 
 @dataclass(frozen=True)
-class Finding(_OfPartition):
-    """One cause, told once."""
+class AuditFinding(_OfPartition):
+    """One cause, reported once."""
 
     kind: str
     topic: str
@@ -202,28 +202,28 @@ class Finding(_OfPartition):
         return tuple(sorted({seen.epoch for seen in self.evidence if seen.epoch is not None and seen.epoch >= 0}))
 
 
-def unsettled(topic: str, partition: int, why: str) -> Finding:
-    """Of a partition that changed each time that it was read."""
-    told = f"the partition changed while it was audited, each time that it was tried: {why}"
+def unsettled(topic: str, partition: int, why: str) -> AuditFinding:
+    """The finding for a partition that changed each time it was read."""
+    changing = f"the partition changed while it was audited, at each attempt: {why}"
     remedy = "Audit it again when no leader is elected and retention has nothing to delete, or audit stopped brokers."
-    return Finding(UNREADABLE, topic, partition, (), None, None, None, told, remedy)
+    return AuditFinding(UNREADABLE, topic, partition, (), None, None, None, changing, remedy)
 
 
-def strangers(replicas: Iterable[Replica]) -> list[Finding]:
-    """Of partitions whose replicas belong to different topics of that name, so that nothing can be compared."""
+def strangers(replicas: Iterable[Replica]) -> list[AuditFinding]:
+    """Findings for partitions whose replicas belong to different topics of one name: nothing can be compared."""
     held: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for replica in replicas:
         if replica.topic_id is not None:
             held[replica.key][replica.topic_id].append(replica.replica)
-    found = []
+    findings = []
     for key, topics in sorted(held.items()):
         if len(topics) > 1:
-            told = "; ".join(f"{replica_names(numbers)} of topic id {name}" for name, numbers in topics.items())
-            why = f"the replicas belong to different topics of this name: {told}"
+            owners = "; ".join(f"{replica_names(numbers)} of topic id {name}" for name, numbers in topics.items())
+            why = f"the replicas belong to different topics of this name: {owners}"
             remedy = "Start all brokers: they delete what is left of a topic that was deleted. Then audit again."
             concerned = tuple(sorted(number for numbers in topics.values() for number in numbers))
-            found.append(Finding(UNREADABLE, *key, concerned, None, None, None, why, remedy))
-    return found
+            findings.append(AuditFinding(UNREADABLE, *key, concerned, None, None, None, why, remedy))
+    return findings
 
 
 def replica_names(replicas: Iterable[int]) -> str:
@@ -235,10 +235,10 @@ def replica_names(replicas: Iterable[int]) -> str:
 
 
 def change_of(before: Replica | None, after: Replica | None) -> str | None:
-    """What of a replica is not as it was, if that may make an audit see what is not so."""
+    """How a replica has changed, if that may mislead an audit."""
     if before is None or after is None:
         return "it was removed" if after is None else "it was added"
-    if (after.fault, after.detail) != (before.fault, before.detail):  # one that cannot be read has no bounds either
+    if (after.fault, after.detail) != (before.fault, before.detail):  # an unreadable one has no bounds either
         return f"it was {before.detail or 'in order'}, then {after.detail or 'in order'}"
     if after.topic_id != before.topic_id:
         return f"it belonged to topic id {before.topic_id}, then to {after.topic_id}"
@@ -254,7 +254,7 @@ def change_of(before: Replica | None, after: Replica | None) -> str | None:
 
 
 def deleted_below(before: Mapping[Place, Replica], after: Mapping[Place, Replica]) -> dict[Place, int]:
-    """Where logs start now, of partitions of which nothing else has changed: retention went on, and that is all."""
+    """Where logs start now, for partitions where nothing but retention has changed."""
     deleted, otherwise = {}, set()
     for place in before.keys() | after.keys():
         was, now = before.get(place), after.get(place)
@@ -268,7 +268,7 @@ def deleted_below(before: Mapping[Place, Replica], after: Mapping[Place, Replica
 
 
 def cleaned_ends(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
-    """Up to where replicas of a partition were cleaned, which each does on its own (CL-10): of those that were."""
+    """Up to where replicas of a partition were cleaned, each on its own (CL-10). Others are left out."""
     ends: dict[TopicPartition, int] = {}
     for replica in replicas:
         if replica.cleaned_to > ends.get(replica.key, 0):
@@ -277,7 +277,7 @@ def cleaned_ends(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
 
 
 def compared(level: str, replicas: Iterable[Replica]) -> int:
-    """Partitions that two replicas or more hold, and of which the level compares something."""
+    """Partitions with two replicas or more in which the level compares something."""
     held: dict[TopicPartition, list[Replica]] = defaultdict(list)
     for replica in replicas:
         if replica.partition >= 0:
@@ -287,7 +287,7 @@ def compared(level: str, replicas: Iterable[Replica]) -> int:
 
 
 def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
-    """What of the cleaned part of partitions the level compares, in words, a line a partition."""
+    """In words, a line a partition: what the level compares in the cleaned part."""
     how = "compared there record by record"
     if level != "deep":
         how = f"level {level} compares nothing there: audit at level deep"
@@ -297,9 +297,9 @@ def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
     ]
 
 
-def verdict(findings: Iterable[Finding], compared: int, *, complete: bool = True) -> str:
-    """The one word: `compared` is the number of partitions of which two replicas or more were seen. Not `complete`:
-    there was more to be told than was looked at."""
+def verdict(findings: Iterable[AuditFinding], compared: int, *, complete: bool = True) -> str:
+    """The verdict. `compared`: the number of partitions with two replicas or more. Not `complete`: there was more to
+    report than was looked at."""
     kinds = {finding.kind for finding in findings}
     if kinds - {UNREADABLE}:
         return DIVERGED

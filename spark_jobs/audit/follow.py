@@ -1,7 +1,7 @@
-"""The audit that never ends: `--since` the last round, again and again.
+"""The continuous audit: `--since` the last round, again and again.
 
-A round writes its findings under its own number, then the state, atomically. The state alone says what is done: a round
-that was cut off is done again from where it began, so nothing is verified twice and nothing is skipped.
+A round writes its findings under its own number, then the state, atomically. Only the state says what is done. A round
+that was cut off is repeated from where it began, so nothing is verified twice and nothing is skipped.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, Finding
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, AuditFinding
 from spark_jobs.audit.results import finding_record, write_findings
 from spark_jobs.audit.since import BadSaved, Saved, read_json, write_json
 from spark_jobs.session import reason
@@ -30,11 +30,11 @@ MAX_KNOWN = 10_000
 
 
 @dataclass(frozen=True)
-class State:
-    """What is known after a round."""
+class FollowState:
+    """The state after a round."""
 
-    round: int = -1  # the last that was finished
-    known: tuple[str, ...] = ()  # findings that were told, and were still there
+    round: int = -1  # the last finished one
+    known: tuple[str, ...] = ()  # reported findings that were still there
     saved: Saved | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -42,39 +42,39 @@ class State:
         return {"format": FORMAT, "version": VERSION, "round": self.round, "known": self.known, "saved": saved}
 
     @classmethod
-    def from_json(cls, stored: Any) -> "State":
+    def from_json(cls, stored: Any) -> "FollowState":
         if (stored["format"], stored["version"]) != (FORMAT, VERSION):
             raise ValueError(f"it is of format {str(stored['format'])[:40]!r}, version {str(stored['version'])[:40]}")
         saved = None if stored["saved"] is None else Saved.from_json(stored["saved"])
         return cls(int(stored["round"]), tuple(map(str, stored["known"])), saved)
 
 
-def read_state(directory: Path) -> State:
-    """What an earlier run left in its checkpoint directory, or the beginning. Raises BadSaved, OSError."""
-    remedy = f"move {directory} aside to verify everything anew"
+def read_state(directory: Path) -> FollowState:
+    """The state that an earlier run left in its checkpoint directory, or a new one. Raises BadSaved, OSError."""
+    remedy = f"move {directory} aside to verify everything again"
     try:
-        state: State = read_json(directory / STATE, "state of a follow", State.from_json, remedy)
+        state: FollowState = read_json(directory / STATE, "state of a follow", FollowState.from_json, remedy)
     except FileNotFoundError:
         if (directory / FINDINGS).exists():
-            raise BadSaved(f"{directory} has no {STATE} beside what an earlier run left; {remedy}") from None
-        return State()
+            raise BadSaved(f"{directory} has files of an earlier run, but no {STATE}; {remedy}") from None
+        return FollowState()
     return state
 
 
 @dataclass(frozen=True)
 class Round:
-    """What one round did."""
+    """The result of one round."""
 
     number: int
     verdict: str
-    offsets: int  # that were compared, or read where only one replica has them
-    partitions: int  # in which there were any
-    new: list[Finding]
-    known: int  # findings that an earlier round has told
-    whole: dict[str, str]  # partitions that were compared as a whole although they had been verified, and why
+    offsets: int  # compared, or only read if one replica has them
+    partitions: int  # with such offsets
+    new: list[AuditFinding]
+    known: int  # findings that an earlier round has reported
+    whole: dict[str, str]  # verified partitions that were compared as a whole again, and why
     seconds: float
     bytes_read: int = 0
-    error: str | None = None  # the round failed: the next one covers what it should have
+    error: str | None = None  # the round failed: the next one covers its part, too
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -93,7 +93,7 @@ class Round:
 
 @dataclass
 class Follower:
-    """Rounds over the replicas at `where`, from what `directory` says is verified."""
+    """Rounds over the replicas at `where`. `directory` says what is verified."""
 
     spark: SparkSession
     where: Where
@@ -105,10 +105,10 @@ class Follower:
     max_rounds: int | None = None
     rounds: Counter[str] = field(default_factory=Counter)  # by their verdicts
     told: int = 0  # findings
-    writing: Lock = field(default_factory=Lock)  # held from where a round is written down until it is told
+    writing: Lock = field(default_factory=Lock)  # held from the write of a round until its report
 
     def run(self, interval_s: float) -> None:
-        """A round every `interval_s`, until there is no reason to go on."""
+        """Run a round every `interval_s`, until there is a reason to stop."""
         self.directory.mkdir(parents=True, exist_ok=True)
         write_json(self.directory / STATE, read_state(self.directory).as_json())  # so that no findings stand alone
         while True:
@@ -119,8 +119,8 @@ class Follower:
             sleep(max(0.0, next_round - monotonic()))
 
     def round(self) -> str:
-        """Compare what is new; returns the verdict. What fails is left to the next round, except when Java has ended:
-        then there is none."""
+        """Compare what is new; returns the verdict. A failure is left to the next round, unless Java has ended: then
+        there is none."""
         state, began = read_state(self.directory), monotonic()
         result, error = None, None
         try:
@@ -140,7 +140,7 @@ class Follower:
             self.tell(done)
         return done.verdict
 
-    def _finish(self, state: State, result: Audit, began: float) -> Round:
+    def _finish(self, state: FollowState, result: Audit, began: float) -> Round:
         number = state.round + 1
         keys = {_identity(finding): finding for finding in result.findings[:MAX_KNOWN]}
         known = set(state.known)
@@ -150,7 +150,7 @@ class Follower:
         if new or number == 0:
             table.mkdir(parents=True)
             write_findings(new, table)
-        write_json(self.directory / STATE, State(number, tuple(keys), result.saved).as_json())
+        write_json(self.directory / STATE, FollowState(number, tuple(keys), result.saved).as_json())
         offsets = _offsets(result)
         whole = {} if result.taken is None else {p.directory_name: why for p, why in result.taken.whole.items()}
         return Round(
@@ -167,14 +167,14 @@ class Follower:
 
     @property
     def verdict(self) -> str:
-        """Of all rounds so far: DIVERGED if one was."""
+        """The verdict of all rounds so far: DIVERGED if one was."""
         if DIVERGED in self.rounds:
             return DIVERGED
         return CONSISTENT if set(self.rounds) == {CONSISTENT} else INCONCLUSIVE
 
 
-def _identity(finding: Finding) -> str:
-    """What tells a finding from others, also when there is more of it in a later round."""
+def _identity(finding: AuditFinding) -> str:
+    """Identifies a finding, even if there is more of it in a later round."""
     return f"{finding.kind} {finding.topic}-{finding.partition} {finding.wrong} {finding.first}"
 
 

@@ -1,6 +1,6 @@
-"""What shows that a replica still is the one that was verified up to an offset: a few bytes of it, and its directory.
+"""Landmarks show that a replica is still the one that was verified up to an offset: a few bytes, and its directory.
 
-Knows no Spark; costs a few small reads a replica.
+Needs no Spark, and a few small reads a replica.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,14 +9,14 @@ from typing import Any
 
 from replog.errors import ReplogError
 from replog.log.errors import CorruptRecord
-from replog.log.files import LOG_SUFFIX
+from replog.log.files.names import LOG_SUFFIX
+from replog.log.formats.walk import LogFile
 from replog.topic import TopicPartition
 from spark_jobs.audit.evidence import find_batch
 from spark_jobs.replicas.files import PartitionFiles, ReplicaStore
-from spark_jobs.replicas.scan import LogFile
 
-Listed = Mapping[TopicPartition, Mapping[int, PartitionFiles]]
-Batch = tuple[int, int, int, int]  # base offset, last offset, leader epoch, CRC
+FilesOfReplicas = Mapping[TopicPartition, Mapping[int, PartitionFiles]]
+BatchSeen = tuple[int, int, int, int]  # base offset, last offset, leader epoch, CRC
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Landmark:
 
     log_start: int
     epochs: tuple[tuple[int, int], ...]  # those that begin below the offset
-    last_batch: Batch | None  # the last one below the offset; None: the log starts there, or later
+    last_batch: BatchSeen | None  # the last one below the offset; None: the log starts there, or later
     topic_id: str = ""
-    directory: str = ""  # told apart from one that took its place; empty for a live broker
+    directory: str = ""  # identifies it, even if another one has its name; empty for a live broker
 
     def misfit(self, now: "Landmark", offset: int) -> str | None:
         """Why `now`, taken at the same `offset`, is not the same replica gone on; None if it is."""
@@ -73,7 +73,7 @@ def _lineage(epochs: tuple[tuple[int, int], ...], start: int, end: int) -> list[
 def list_replicas(
     stores: Iterable[ReplicaStore], topics: Iterable[str]
 ) -> dict[TopicPartition, dict[int, PartitionFiles]]:
-    """Every replica that can be listed. Of one that several stores name, the one that has segments."""
+    """Every replica that can be listed. If several stores name it, the one that has segments."""
     listed: dict[TopicPartition, dict[int, PartitionFiles]] = {}
     for store in stores:
         for files in store.partitions(frozenset(topics)):
@@ -84,7 +84,7 @@ def list_replicas(
 
 
 def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
-    """The replica at `offset`, or why it has none there."""
+    """The landmark of the replica at `offset`, or why there is none."""
     if files.error is not None:
         return f"cannot be read: {files.error}"
     if not files.segments:
@@ -103,7 +103,7 @@ def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
     return Landmark(files.log_start, epochs, batch, files.topic_id or "", directory)
 
 
-def _batch_below(files: PartitionFiles, offset: int) -> Batch | None:
+def _batch_below(files: PartitionFiles, offset: int) -> BatchSeen | None:
     """The batch that ends with the offset below, or holds it."""
     held = [segment for segment in files.segments if segment.base < offset]
     if not held:

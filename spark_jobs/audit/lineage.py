@@ -9,8 +9,8 @@ BEFORE, SHOWN = 4, 24  # rows shown before the first difference, and in all
 
 
 @dataclass(frozen=True)
-class History:
-    """What one replica's leader epoch checkpoint says: (epoch, first offset), in order. None: it is not known."""
+class EpochHistory:
+    """The entries of a replica's leader epoch checkpoint: (epoch, first offset), in order. None: not known."""
 
     replica: int
     log_start: int
@@ -20,10 +20,10 @@ class History:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One epoch: where it starts in each replica (None: not there), and how the replicas stand in it.
+class LineageRow:
+    """One epoch: where it starts in each replica (None: not there), and how the replicas compare.
 
-    `same`; `first` for the first difference; `later` for those that follow; `tail` for one at or above a high
+    `same`; `first` for the first difference; `later` for differences that follow; `tail` for one at or above a high
     watermark, which is allowed: nothing there is committed.
     """
 
@@ -38,21 +38,21 @@ class Lineage:
 
     replicas: tuple[int, ...]
     unknown: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[LineageRow, ...]
     earlier: int = 0
     after: int = 0
 
     @property
-    def first(self) -> Row | None:
+    def first(self) -> LineageRow | None:
         return next((row for row in self.rows if row.state == FIRST), None)
 
 
-def lineage(histories: Sequence[History]) -> Lineage:
-    """Every epoch that a replica knows, compared."""
+def lineage(histories: Sequence[EpochHistory]) -> Lineage:
+    """Compare every epoch that a replica knows."""
     known = [history for history in histories if history.entries is not None]
     unknown = tuple(history.replica for history in histories if history.entries is None)
     bound = min((history.mark for history in known), default=0)
-    rows: list[Row] = []
+    rows: list[LineageRow] = []
     parted = False
     for epoch in sorted({epoch for history in known for epoch, _ in history.entries or ()}):
         starts = tuple(dict(history.entries or ()).get(epoch) for history in known)
@@ -60,14 +60,14 @@ def lineage(histories: Sequence[History]) -> Lineage:
         if not _agree(known, epoch):
             state = TAIL if min(s for s in starts if s is not None) >= bound else LATER if parted else FIRST
             parted = parted or state == FIRST
-        rows.append(Row(epoch, starts, state))
+        rows.append(LineageRow(epoch, starts, state))
     at = next((n for n, row in enumerate(rows) if row.state == FIRST), max(0, len(rows) - SHOWN + BEFORE))
     begin = max(0, at - BEFORE)
     shown = tuple(rows[begin : begin + SHOWN])
     return Lineage(tuple(h.replica for h in known), unknown, shown, begin, len(rows) - begin - len(shown))
 
 
-def _agree(histories: Sequence[History], epoch: int) -> bool:
+def _agree(histories: Sequence[EpochHistory], epoch: int) -> bool:
     """Whether nothing contradicts: a log may begin within the epoch or after it, or end before it (EP-5, R-W-E10)."""
     exact, latest = set(), []  # where it starts; and where it has begun at the latest
     end = 0

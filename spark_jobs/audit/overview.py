@@ -1,4 +1,4 @@
-"""How every replica of every partition stands, and the map that shows it. Pure."""
+"""The state of every replica of every partition, and the map that shows it. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import Finding, Place, Replica
+from spark_jobs.audit.findings import AuditFinding, Place, Replica
 from spark_jobs.audit.text import number
 from spark_jobs.replicas.faults import UNREADABLE
 
@@ -22,33 +22,33 @@ MEANING = {
 }
 
 MAX_CELLS = 40_000  # of the map
-# Of the map, in pixels: a line, a cell, what begins a group, a letter, a digit; and letters of a name.
+# Of the map, in pixels: a line, a cell, the start of a group, a letter, a digit; and letters of a name.
 _LINE, _COLUMN, _BEGIN, _LETTER, _DIGIT, _LONGEST = 890, 28, 6, 7, 8, 30
 
 
-def is_fault(finding: Finding) -> bool:
-    """Whether something is wrong for certain; otherwise something could not be known."""
+def is_fault(finding: AuditFinding) -> bool:
+    """Whether something is certainly wrong. Otherwise something is not known."""
     return finding.kind != UNREADABLE
 
 
 def states(result: Audit) -> dict[Place, str]:
-    """The state of each replica, also of those that have nothing left but findings."""
+    """The state of each replica, also of replicas that only findings name."""
     furthest: dict[TopicPartition, int] = defaultdict(int)
     for replica in result.replicas:
         if replica.readable:
             furthest[replica.key] = max(furthest[replica.key], replica.log_end)
-    found = {r.place: LAGGING if r.log_end < furthest[r.key] else OK for r in result.replicas}
+    states = {r.place: LAGGING if r.log_end < furthest[r.key] else OK for r in result.replicas}
     for place, findings in concerned(result).items():
-        found[place] = FAULT if any(is_fault(finding) for _, finding in findings) else UNREAD
-    return found
+        states[place] = FAULT if any(is_fault(finding) for _, finding in findings) else UNREAD
+    return states
 
 
-def concerned(result: Audit) -> dict[Place, list[tuple[int, Finding]]]:
-    """The findings, numbered from 1, that speak against each replica; all replicas where none is named."""
+def concerned(result: Audit) -> dict[Place, list[tuple[int, AuditFinding]]]:
+    """The findings against each replica, numbered from 1. A finding that names none counts against all."""
     held: dict[TopicPartition, list[int]] = defaultdict(list)
     for replica in result.replicas:
         held[replica.key].append(replica.replica)
-    against: dict[Place, list[tuple[int, Finding]]] = defaultdict(list)
+    against: dict[Place, list[tuple[int, AuditFinding]]] = defaultdict(list)
     for count, finding in enumerate(result.findings, 1):
         named = finding.replicas if finding.wrong is None else (finding.wrong,)
         for replica_id in named or held[finding.key]:
@@ -66,7 +66,7 @@ class Cell:
 
 
 @dataclass
-class Group:
+class TopicCells:
     """Neighbouring partitions of one topic; `columns` are (label, cells by replica)."""
 
     topic: str
@@ -82,7 +82,7 @@ class Map:
     """Lines of groups that fit a page's width; `counts` is of all cells; `left_out` are partitions not drawn."""
 
     replicas: list[int]
-    lines: list[list[Group]]
+    lines: list[list[TopicCells]]
     counts: dict[str, int]
     partitions: int
     left_out: int = 0
@@ -99,7 +99,7 @@ def overview(result: Audit, listed: int) -> Map:
     keys = sorted(partitions)
     against = concerned(result)
     for n in (n for _, partition, n in standing if partition < 0):
-        for key in keys:  # what is not seen of a log directory that could not be read may be there all the same
+        for key in keys:  # a log directory that could not be read may have replicas that are not seen
             if n not in partitions[key]:
                 partitions[key][n] = UNREAD
                 against[(*key, n)] = against["", -1, n]
@@ -112,13 +112,13 @@ def overview(result: Audit, listed: int) -> Map:
         drawn = sorted(worst[:room])
     without = Counter(min(partitions[key].values(), key=STATES.index) for key in set(keys) - set(drawn))
     described = {replica.place: replica for replica in result.replicas}
-    groups: dict[str, Group] = {}
+    groups: dict[str, TopicCells] = {}
     for key in drawn:
         cells = [
             _cell(partitions[key].get(n, ABSENT), described.get((*key, n)), against.get((*key, n), []), listed)
             for n in replicas
         ]
-        groups.setdefault(key[0], Group(key[0])).columns.append((str(key[1]) if key[1] >= 0 else "all", cells))
+        groups.setdefault(key[0], TopicCells(key[0])).columns.append((str(key[1]) if key[1] >= 0 else "all", cells))
     return Map(
         replicas,
         _lines(groups.values()),
@@ -129,26 +129,26 @@ def overview(result: Audit, listed: int) -> Map:
     )
 
 
-def _cell(state: str, replica: Replica | None, found: list[tuple[int, Finding]], listed: int) -> Cell:
-    if replica is None and not found:
+def _cell(state: str, replica: Replica | None, findings: list[tuple[int, AuditFinding]], listed: int) -> Cell:
+    if replica is None and not findings:
         return Cell(ABSENT, "")
     tip = "no log seen here"
     if replica is not None:
         mark = "unknown" if replica.high_watermark is None else number(replica.high_watermark)
         tip = f"offsets {number(replica.log_start)} – {number(replica.log_end)}, high watermark {mark}"
         tip += f", cleaned to {number(replica.cleaned_to)}" if replica.cleaned_to else ""
-    if not found:
+    if not findings:
         return Cell(state, f"{state}: {tip}")
-    kinds = Counter(finding.kind for _, finding in found)
-    told = ", ".join(f"{kind} ×{count}" if count > 1 else kind for kind, count in sorted(kinds.items()))
-    if found[0][0] > listed:
-        return Cell(state, f"{state}: {told}, in findings.parquet; {tip}")
-    return Cell(state, f"{state}: {told}; {tip}", found[0][0])
+    kinds = Counter(finding.kind for _, finding in findings)
+    summary = ", ".join(f"{kind} ×{count}" if count > 1 else kind for kind, count in sorted(kinds.items()))
+    if findings[0][0] > listed:
+        return Cell(state, f"{state}: {summary}, in findings.parquet; {tip}")
+    return Cell(state, f"{state}: {summary}; {tip}", findings[0][0])
 
 
-def _lines(groups: Iterable[Group]) -> list[list[Group]]:
-    """Cut and packed, so that each line is about as wide as the page."""
-    lines: list[list[Group]] = []
+def _lines(groups: Iterable[TopicCells]) -> list[list[TopicCells]]:
+    """The groups, cut and packed so that each line is about as wide as the page."""
+    lines: list[list[TopicCells]] = []
     room = 0
     for group in groups:
         name = min(len(group.topic), _LONGEST) * _LETTER + 16
@@ -160,6 +160,6 @@ def _lines(groups: Iterable[Group]) -> list[list[Group]]:
                 room = _LINE
             taken = rest[: (room - _BEGIN) // column]
             rest = rest[len(taken) :]
-            lines[-1].append(Group(group.topic, taken))
+            lines[-1].append(TopicCells(group.topic, taken))
             room -= max(name, _BEGIN + column * len(taken))
     return lines

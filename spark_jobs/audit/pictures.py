@@ -1,6 +1,6 @@
 """The report's plots, as SVG to be put into the page: pure functions from what an audit found.
 
-Colours and fonts come from the page's style sheet by class; what a mark is shows by its shape as well.
+Colours and fonts come from the page's style sheet by class. The shape of a mark shows its kind, too.
 """
 
 import math
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from spark_jobs.audit.text import number, printable
 from spark_jobs.replicas.faults import UNREADABLE
 
-WIDTH, LEFT, RIGHT = 960, 118, 136  # of every plot, and what labels take of it; the unit is a pixel at full size
+WIDTH, LEFT, RIGHT = 960, 118, 136  # of every plot, and the part for labels; the unit is a pixel at full size
 _APART = 14  # finding marks closer than this are drawn as one
 _Scale = Callable[[float], float]  # from offset to x
 
@@ -75,10 +75,10 @@ def lag_plot(partitions: Sequence[tuple[str, Sequence[Lag]]]) -> Markup:
             middle = y + lane / 2
             where = f"replica {lag.replica}"
             _add(svg, "text", where, x=LEFT - 10, y=middle + 4, class_="lane", anchor="end")
-            told = f"{name}, {where}: log end {number(lag.behind)} behind the furthest, high watermark " + (
+            title = f"{name}, {where}: log end {number(lag.behind)} behind the furthest, high watermark " + (
                 "unknown" if lag.mark_behind is None else f"{number(lag.mark_behind)} behind it"
             )
-            group = _add(svg, "g", class_="lag", title=told)
+            group = _add(svg, "g", class_="lag", title=title)
             at, end = x(lag.behind), x(0)
             _add(group, "line", x1=LEFT, x2=at, y1=middle, y2=middle, class_="log")
             if lag.behind:
@@ -128,7 +128,7 @@ def bounds(lanes: Sequence[Lane]) -> tuple[int, int]:
 
 
 def close_up(lanes: Sequence[Lane]) -> tuple[int, int] | None:
-    """The surroundings of the findings, if the whole plot would show them as little more than a line."""
+    """The surroundings of the findings, if they would be little more than a line in the whole plot."""
     low, high = bounds(lanes)
     marks = [mark for lane in lanes for mark in lane.findings]
     if not marks:
@@ -148,12 +148,12 @@ def ticks(low: int, high: int) -> list[int]:
 
 
 def initials(kind: str) -> str:
-    """`COMMITTED_LOSS` → `CL`: what marks a class where its name has no room."""
+    """`COMMITTED_LOSS` → `CL`: marks a class if its name has no room."""
     return "".join(word[:1] for word in kind.split("_"))
 
 
 def family(kind: str) -> str:
-    """What a class colours: data, lie (of an index or checkpoint), or unread."""
+    """The colour group of a class: data, lie (of an index or checkpoint), or unread."""
     return "unread" if kind == UNREADABLE else "lie" if kind.endswith("_LIE") else "data"
 
 
@@ -162,20 +162,20 @@ def family(kind: str) -> str:
 
 def _log(svg: ElementTree.Element, lane: Lane, middle: float, x: _Scale, window: tuple[int, int]) -> None:
     mark = "unknown" if lane.mark is None else number(lane.mark)
-    told = (
+    title = (
         f"replica {lane.replica}: log start {number(lane.log_start)}, high watermark {mark}, "
         f"log end {number(lane.log_end)}"
     )
-    group = _add(svg, "g", title=told)
+    group = _add(svg, "g", title=title)
     _add(svg, "text", f"{number(lane.log_start)} –", x=WIDTH - RIGHT + 14, y=middle - 3, class_="tick")
     _add(svg, "text", number(lane.log_end), x=WIDTH - RIGHT + 14, y=middle + 11, class_="tick")
     if lane.log_end <= window[0] or lane.log_start >= window[1]:
         return
-    for n, (epoch, start, end) in enumerate(_epochs(lane)):
+    for nth, (epoch, start, end) in enumerate(_epochs(lane)):
         at, width = x(start), x(end) - x(start)
         if width <= 0:
             continue
-        part = _add(group, "rect", x=at, y=middle - 7, width=width, height=14, class_=f"epoch shade{n % 2}")
+        part = _add(group, "rect", x=at, y=middle - 7, width=width, height=14, class_=f"epoch shade{nth % 2}")
         if epoch is None:
             continue
         _add(part, "title", f"replica {lane.replica}, epoch {epoch}: offsets {number(start)} to {number(end - 1)}")
@@ -203,7 +203,7 @@ def _epochs(lane: Lane) -> Iterator[tuple[int | None, int, int]]:
 
 
 def _clusters(marks: Sequence[Mark], x: _Scale, window: tuple[int, int]) -> list[list[Mark]]:
-    """Marks in the window; those too close to be told apart together, so that a lane stays readable, and bounded."""
+    """Marks in the window. Marks that are too close are joined, so that a lane stays readable, and bounded."""
     clusters: list[list[Mark]] = []
     reach = -math.inf
     for mark in sorted(marks, key=lambda m: (m.first, m.last)):
@@ -225,9 +225,9 @@ def _finding(svg: ElementTree.Element, lane: Lane, marks: list[Mark], middle: fl
     lead = next((mark for mark in marks if mark.blamed), marks[0])
     kinds = ", ".join(dict.fromkeys(mark.kind for mark in marks))
     count = f"{len(marks)} findings" if len(marks) > 1 else f"finding {lead.finding}"
-    told = f"{count}: {kinds}, replica {lane.replica}, offsets {number(first)} to {number(last)}"
-    told += "" if blamed else " (involved, not blamed)"
-    link = _add(svg, "a", title=told, aria_label=told)
+    title = f"{count}: {kinds}, replica {lane.replica}, offsets {number(first)} to {number(last)}"
+    title += "" if blamed else " (involved, not blamed)"
+    link = _add(svg, "a", title=title, aria_label=title)
     if lead.listed:
         link.set("href", f"#finding-{lead.finding}")
     style = f"mark {family(lead.kind)}{' blamed' if blamed else ''}"
@@ -284,4 +284,4 @@ def _short(text: str, length: int) -> str:
 
 
 def _markup(svg: ElementTree.Element) -> Markup:
-    return Markup(ElementTree.tostring(svg, encoding="unicode"))  # the tree escapes what it is given
+    return Markup(ElementTree.tostring(svg, encoding="unicode"))  # the tree escapes its texts

@@ -1,4 +1,4 @@
-"""What an audit leaves behind: a directory with the findings, the summary and, made here, the page for people."""
+"""The report directory of an audit: the findings, the summary and, made here, the page for people."""
 
 import base64
 import hashlib
@@ -14,12 +14,20 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from replog.log.files import write_atomically
+from replog.log.files.replacing import write_atomically
 from replog.topic import TopicPartition
 from spark_jobs.audit import overview, pictures
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, Finding, Replica, told_of_cleaned
-from spark_jobs.audit.lineage import History, Lineage, lineage
+from spark_jobs.audit.findings import (
+    CONSISTENT,
+    DIVERGED,
+    INCONCLUSIVE,
+    MEANINGS,
+    AuditFinding,
+    Replica,
+    told_of_cleaned,
+)
+from spark_jobs.audit.lineage import EpochHistory, Lineage, lineage
 from spark_jobs.audit.overview import ABSENT, is_fault, states
 from spark_jobs.audit.results import LISTED, counts, summary, write_findings
 from spark_jobs.audit.text import bytes_text, many, name_of, number, printable
@@ -28,8 +36,8 @@ DRAWN = 24  # diverged partitions with a plot and a lineage
 LAGS_DRAWN = 12  # partitions in the lag plot
 BOUNDS_LISTED = 1000  # replicas whose offsets the page lists; the summary has all
 EVIDENCE_LISTED = 20  # of one finding
-TAKEN_LISTED = 100  # partitions, of what was taken over from a saved audit
-LINKED = 12  # findings named beside a plot
+TAKEN_LISTED = 100  # partitions that were taken over from a saved audit
+LINKED = 12  # findings named next to a plot
 
 SEEN_BY = {
     "digest": "Compared the digests that brokers wrote as they indexed. Sees losses, and other batches or leader "
@@ -54,9 +62,9 @@ def write_report(result: Audit, directory: Path) -> None:
 
 
 def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | None = None) -> str:
-    """One self-contained page that loads nothing; `report_dir` is where `audit explain` is told to look.
+    """One self-contained page that loads nothing; `report_dir` is shown in the command for `audit explain`.
 
-    Its size is bounded: what is left out is counted, and the page says where it is.
+    Its size is bounded: the page counts what it leaves out, and says where to find it.
     """
     environment = Environment(
         loader=PackageLoader("spark_jobs.audit"),
@@ -177,7 +185,7 @@ def _steps(result: Audit) -> list[str]:
 
 
 def _lagging(result: Audit) -> list[tuple[TopicPartition, list[pictures.Lag]]]:
-    """Partitions in which a replica's log end, or its high watermark, is behind; the furthest behind first."""
+    """Partitions in which a replica's log end or its high watermark is behind, the furthest behind first."""
     held: dict[TopicPartition, list[Replica]] = defaultdict(list)
     for replica in sorted(result.replicas, key=_place):
         if replica.readable and replica.partition >= 0:
@@ -202,7 +210,7 @@ class Divergence:
     plot: Markup
     close_up: Markup | None
     lineage: Lineage
-    findings: list[tuple[int, Finding]]
+    findings: list[tuple[int, AuditFinding]]
 
 
 def _divergence(result: Audit, key: TopicPartition) -> Divergence:
@@ -214,7 +222,7 @@ def _divergence(result: Audit, key: TopicPartition) -> Divergence:
     ]
     window = pictures.close_up(lanes)
     histories = [
-        History(r.replica, r.log_start, r.log_end, r.mark, result.epochs.get((*key, r.replica)))
+        EpochHistory(r.replica, r.log_start, r.log_end, r.mark, result.epochs.get((*key, r.replica)))
         for r in sorted(described.values(), key=_place)
     ]
     return Divergence(
@@ -230,7 +238,7 @@ def _lane(
     replica_id: int,
     replica: Replica | None,
     epochs: tuple[tuple[int, int], ...],
-    findings: Sequence[tuple[int, Finding]],
+    findings: Sequence[tuple[int, AuditFinding]],
 ) -> pictures.Lane:
     marks = tuple(
         pictures.Mark(n, f.kind, f.first, f.last, f.wrong in (None, replica_id), n <= LISTED)

@@ -1,6 +1,6 @@
-"""From raw faults and disagreements to findings: one per cause, with a culprit where there is evidence, and a remedy.
+"""From raw faults and disagreements to findings: one per cause, with a culprit if there is evidence, and a remedy.
 
-Pure: takes what Spark found (bounded lists), knows no Spark.
+Pure: takes bounded lists from Spark, needs no Spark itself.
 """
 
 from collections import defaultdict
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from replog.log.files import DIGEST_SUFFIX, segment_file_name
+from replog.log.files.names import DIGEST_SUFFIX, segment_file_name
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import (
     COMMITTED_LOSS,
@@ -17,26 +17,26 @@ from spark_jobs.audit.findings import (
     TOLD_AS,
     UNDECIDED,
     VALUE_MISMATCH,
+    AuditFinding,
     Evidence,
-    Fault,
-    Finding,
     Interval,
     Mismatch,
     Replica,
+    ReplicaFault,
     View,
     replica_names,
 )
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
-TAIL = -1  # instead of a segment: what is missing behind the last one
+TAIL = -1  # instead of a segment: offsets are missing behind the last one
 
 
 @dataclass
 class _Partition:
-    """All that was found of one partition."""
+    """All observations of one partition."""
 
     replicas: list[Replica] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[ReplicaFault] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
 
@@ -44,11 +44,11 @@ class _Partition:
 def resolve(
     directories: dict[int, tuple[Path, ...]],
     replicas: Iterable[Replica],
-    faults: Iterable[Fault],
+    faults: Iterable[ReplicaFault],
     mismatches: Iterable[Mismatch] = (),
     intervals: Iterable[Interval] = (),
-) -> list[Finding]:
-    """Everything that is wrong, by topic, partition and offset; consequences of a finding are left out."""
+) -> list[AuditFinding]:
+    """All findings, by topic, partition and offset. Consequences of a finding are left out."""
     partitions: dict[TopicPartition, _Partition] = defaultdict(_Partition)
     for replica in replicas:
         partitions[replica.key].replicas.append(replica)
@@ -60,19 +60,19 @@ def resolve(
         partitions[interval.key].intervals.append(interval)
     findings = [
         finding
-        for (topic, number), found in sorted(partitions.items())
-        for finding in _Resolver(directories, topic, number, found).findings()
+        for (topic, number), given in sorted(partitions.items())
+        for finding in _Resolver(directories, topic, number, given).findings()
     ]
     return sorted(findings, key=lambda f: (f.key, -1 if f.first is None else f.first, f.kind))
 
 
 class _Resolver:
-    def __init__(self, directories: dict[int, tuple[Path, ...]], topic: str, partition: int, found: _Partition) -> None:
+    def __init__(self, directories: dict[int, tuple[Path, ...]], topic: str, partition: int, given: _Partition) -> None:
         self._directories = directories
         self._topic = topic
         self._partition = partition
-        self._found = found
-        self._replicas = {replica.replica: replica for replica in found.replicas}
+        self._given = given
+        self._replicas = {replica.replica: replica for replica in given.replicas}
         self._rot = [rot for rot in _merge(self._of(BIT_ROT)) if not self._is_leftover(rot)]
         self._unread = self._of(UNREADABLE)
         unknown = [*self._rot, *self._unread]
@@ -83,30 +83,30 @@ class _Resolver:
             if not any(_overlap(hole, other) for other in unknown if other.replica == hole.replica)
         )
 
-    def findings(self) -> Iterator[Finding]:
-        found = [
+    def findings(self) -> Iterator[AuditFinding]:
+        findings = [
             *self._unreadable(),
             *map(self._hole, self._holes),
             *map(self._own, self._above_log_start(self._of(REPEATED))),
             *map(self._own, self._rot),
-            *(self._mismatch(m) for m in _divergences(self._found.mismatches) if not self._is_rot(m)),
+            *(self._mismatch(m) for m in _divergences(self._given.mismatches) if not self._is_rot(m)),
         ]
-        found += [
+        findings += [
             self._own(lie)
             for lie in self._lies()
-            if not any(_explains(finding, lie) for finding in found)
+            if not any(_explains(finding, lie) for finding in findings)
             and not any(_makes_lie(cause, lie) for cause in [*self._gaps, *self._of(REPEATED), *self._rot])
         ]
-        yield from found
-        for interval in self._found.intervals:
-            if not any(_leads_to(finding, interval) for finding in found):
+        yield from findings
+        for interval in self._given.intervals:
+            if not any(_leads_to(finding, interval) for finding in findings):
                 yield self._unexplained(interval)
 
-    def _of(self, kind: str) -> list[Fault]:
-        return [fault for fault in self._found.faults if fault.kind == kind]
+    def _of(self, kind: str) -> list[ReplicaFault]:
+        return [fault for fault in self._given.faults if fault.kind == kind]
 
-    def _above_log_start(self, faults: Iterable[Fault]) -> Iterator[Fault]:
-        """Without what is below the replica's log start: deleted on purpose."""
+    def _above_log_start(self, faults: Iterable[ReplicaFault]) -> Iterator[ReplicaFault]:
+        """Without the part below the replica's log start: it was deleted on purpose."""
         for fault in faults:
             start = self._replicas[fault.replica].log_start if fault.replica in self._replicas else 0
             if fault.last >= start:
@@ -114,12 +114,12 @@ class _Resolver:
 
     # -- holes
 
-    def _missing_tails(self) -> Iterator[Fault]:
-        """A log that ends below its own high watermark has lost what it once acknowledged (INV-1)."""
-        for replica in self._found.replicas:
+    def _missing_tails(self) -> Iterator[ReplicaFault]:
+        """A log that ends below its own high watermark has lost acknowledged records (INV-1)."""
+        for replica in self._given.replicas:
             if replica.readable and replica.log_end < replica.mark:
                 detail = f"the log ends at {replica.log_end}, below its own high watermark {replica.mark}"
-                yield Fault(
+                yield ReplicaFault(
                     GAP,
                     self._topic,
                     self._partition,
@@ -133,10 +133,10 @@ class _Resolver:
                     detail,
                 )
 
-    def _hole(self, hole: Fault) -> Finding:
-        """A loss if another replica fills it and it is known to be committed (INV-11), else a gap."""
-        holders = [r for r in self._found.replicas if r.replica != hole.replica and self._holds(r, hole)]
-        committed = max((r.mark for r in self._found.replicas), default=0)
+    def _hole(self, hole: ReplicaFault) -> AuditFinding:
+        """A loss if another replica has the offsets and they are known to be committed (INV-11). Otherwise a gap."""
+        holders = [r for r in self._given.replicas if r.replica != hole.replica and self._holds(r, hole)]
+        committed = max((r.mark for r in self._given.replicas), default=0)
         if not holders or hole.first >= committed:
             return self._own(hole)
         first = max(hole.first, min(r.log_start for r in holders))
@@ -145,7 +145,7 @@ class _Resolver:
         why = f"{hole.detail}; {names} {'has' if len(holders) == 1 else 'have'} these offsets"
         return self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
 
-    def _holds(self, replica: Replica, hole: Fault) -> bool:
+    def _holds(self, replica: Replica, hole: ReplicaFault) -> bool:
         """Whether it has some of these offsets."""
         first, last = max(hole.first, replica.log_start), min(hole.last, replica.log_end - 1)
         if not replica.readable or first > last:
@@ -157,9 +157,9 @@ class _Resolver:
 
     # -- what replicas show by themselves
 
-    def _unreadable(self) -> Iterator[Finding]:
+    def _unreadable(self) -> Iterator[AuditFinding]:
         whole = set()
-        for replica in self._found.replicas:
+        for replica in self._given.replicas:
             if not replica.readable:
                 whole.add(replica.replica)
                 yield self._about(replica, replica.file or "", f"cannot be read: {replica.detail}")
@@ -175,8 +175,8 @@ class _Resolver:
                 yield self._finding(fault, f"cannot be read: {fault.detail}")
         yield from map(self._own, self._of(NO_DIGESTS))
 
-    def _about(self, replica: Replica, path: str, why: str) -> Finding:
-        return Finding(
+    def _about(self, replica: Replica, path: str, why: str) -> AuditFinding:
+        return AuditFinding(
             UNREADABLE,
             self._topic,
             self._partition,
@@ -189,24 +189,24 @@ class _Resolver:
             (Evidence(replica.replica, path, None, why),),
         )
 
-    def _is_leftover(self, rot: Fault) -> bool:
+    def _is_leftover(self, rot: ReplicaFault) -> bool:
         """Whether a crash left it behind the log end: recovery cuts it off."""
         replica = self._replicas.get(rot.replica)
         return replica is not None and rot.first >= max(replica.log_end, replica.mark) and rot.epoch < 0
 
     def _is_rot(self, mismatch: Mismatch) -> bool:
-        """Whether others have another batch only because this one is rotten, which a header alone need not tell."""
+        """Whether others have another batch only because this one is rotten. A header alone need not show that."""
         involved = {replica for pair in mismatch.pairs for replica in pair}
         return any(
             rot.replica in involved and rot.first <= mismatch.first and mismatch.last <= rot.last for rot in self._rot
         )
 
-    def _lies(self) -> Iterator[Fault]:
+    def _lies(self) -> Iterator[ReplicaFault]:
         """Faults of indexes and epoch checkpoints."""
-        for replica in self._found.replicas:
+        for replica in self._given.replicas:
             if replica.fault == EPOCH_CACHE_LIE:
                 start, end = replica.log_start, max(replica.log_start, replica.log_end - 1)
-                yield Fault(
+                yield ReplicaFault(
                     EPOCH_CACHE_LIE,
                     self._topic,
                     self._partition,
@@ -222,15 +222,15 @@ class _Resolver:
         yield from _merge(self._of(EPOCH_CACHE_LIE))
         yield from self._of(INDEX_LIE)
 
-    def _own(self, fault: Fault) -> Finding:
+    def _own(self, fault: ReplicaFault) -> AuditFinding:
         return self._finding(fault, fault.detail)
 
-    def _finding(self, fault: Fault, why: str) -> Finding:
+    def _finding(self, fault: ReplicaFault, why: str) -> AuditFinding:
         path = self._path(fault)
         remedy = REMEDIES[fault.kind].format(replica=fault.replica, directory=self._directory(fault.replica), file=path)
         epoch = fault.epoch if fault.epoch >= 0 else None
         evidence = Evidence(fault.replica, path, fault.position, fault.detail, epoch)
-        return Finding(
+        return AuditFinding(
             TOLD_AS.get(fault.kind, fault.kind),
             self._topic,
             self._partition,
@@ -246,7 +246,7 @@ class _Resolver:
 
     # -- what replicas show of each other
 
-    def _mismatch(self, mismatch: Mismatch) -> Finding:
+    def _mismatch(self, mismatch: Mismatch) -> AuditFinding:
         wrong, why = self._culprit(mismatch)
         why += "; compared by records, as replicas were cleaned there" if mismatch.of_records else ""
         checksum = "hash" if mismatch.of_records else "CRC"
@@ -264,7 +264,7 @@ class _Resolver:
         remedy = UNDECIDED
         if wrong is not None:
             remedy = REMEDIES[mismatch.kind].format(replica=wrong, directory=self._directory(wrong), file="")
-        return Finding(
+        return AuditFinding(
             mismatch.kind,
             self._topic,
             self._partition,
@@ -279,7 +279,7 @@ class _Resolver:
         )
 
     def _culprit(self, mismatch: Mismatch) -> tuple[int | None, str]:
-        """Who is wrong: one that contradicts itself, else whom others outvote, else the one with the older epoch."""
+        """The wrong replica: one that contradicts itself, else an outvoted one, else the one with the older epoch."""
         parties = {replica for pair in mismatch.pairs for replica in pair}
         contradicted = self._contradicted(mismatch, parties)
         if len(contradicted) == 1:
@@ -289,8 +289,8 @@ class _Resolver:
         agreeing, *alone = _by_content(views)
         if len(agreeing) > len(alone[0]):
             outvoted = sorted(view.replica for group in alone for view in group)
-            told = f"{replica_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
-            return outvoted[0], f"{replica_names(view.replica for view in agreeing)} agree, {told}"
+            minority = f"{replica_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
+            return outvoted[0], f"{replica_names(view.replica for view in agreeing)} agree, {minority}"
         common = set.intersection(*map(set, mismatch.pairs))
         others = parties - common
         if len(others) > 1 and len(_by_content(view for view in views if view.replica in others)) == 1:
@@ -302,7 +302,7 @@ class _Resolver:
         return None, "the replicas are evenly split and none contradicts itself"
 
     def _contradicted(self, mismatch: Mismatch, parties: set[int]) -> set[int]:
-        """Those of which another file says that the batches were others."""
+        """Replicas whose other files say that their batches were different."""
         lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file == DIGEST_SUFFIX)]
         return {
             lie.replica
@@ -310,7 +310,7 @@ class _Resolver:
             if lie.replica in parties and lie.first <= mismatch.last and lie.last >= mismatch.first
         }
 
-    def _unexplained(self, interval: Interval) -> Finding:
+    def _unexplained(self, interval: Interval) -> AuditFinding:
         r1, r2 = interval.replicas
         what = "bytes" if interval.kind == "bytes" else "digest"
         why = (
@@ -319,22 +319,22 @@ class _Resolver:
         )
         remedy = f"Rebuild the indexes of this partition on brokers {r1} and {r2} (remove them, start the broker)."
         place = (self._topic, self._partition, (r1, r2), interval.first, interval.last)
-        return Finding(INDEX_LIE, *place, None, why, remedy)
+        return AuditFinding(INDEX_LIE, *place, None, why, remedy)
 
     def _directory(self, replica: int) -> Path:
-        """The partition's, in whichever log directory of that broker it is."""
+        """The partition's replica, in any log directory of that broker."""
         paths = [directory / f"{self._topic}-{self._partition}" for directory in self._directories[replica]]
         return next((path for path in paths if path.is_dir()), paths[0])
 
-    def _path(self, fault: Fault) -> str:
+    def _path(self, fault: ReplicaFault) -> str:
         if fault.file.startswith("."):
             return str(self._directory(fault.replica) / segment_file_name(fault.segment, fault.file))
         return fault.file or str(self._directory(fault.replica))
 
 
 def _divergences(mismatches: list[Mismatch]) -> list[Mismatch]:
-    """Join runs that overlap if one replica is part of every disagreement: where others begin or cut their batches
-    elsewhere, the same divergence shows again further on."""
+    """Join runs that overlap if one replica is part of every disagreement. If others begin elsewhere or cut their
+    batches differently, the same divergence shows again further on."""
     joined: list[Mismatch] = []
     for mismatch in sorted(mismatches, key=lambda m: m.first):
         for slot, before in enumerate(joined):
@@ -348,9 +348,9 @@ def _divergences(mismatches: list[Mismatch]) -> list[Mismatch]:
     return joined
 
 
-def _merge(faults: Iterable[Fault]) -> list[Fault]:
+def _merge(faults: Iterable[ReplicaFault]) -> list[ReplicaFault]:
     """Join faults of one replica that adjoin."""
-    merged: list[Fault] = []
+    merged: list[ReplicaFault] = []
     for fault in sorted(faults, key=lambda f: (f.replica, f.first)):
         before = merged[-1] if merged else None
         if before and before.replica == fault.replica and fault.first <= before.last + 1:
@@ -361,34 +361,34 @@ def _merge(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def _by_content(views: Iterable[View]) -> list[list[View]]:
-    """Those that have the same batch together, the most first."""
+    """Groups of replicas with the same batch, the largest first."""
     groups: dict[tuple[int, int, int, int], list[View]] = defaultdict(list)
     for view in views:
         groups[view.last_offset, view.epoch, view.crc, view.size].append(view)
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def _overlap(one: Fault, other: Fault) -> bool:
+def _overlap(one: ReplicaFault, other: ReplicaFault) -> bool:
     return one.first <= other.last and other.first <= one.last
 
 
-def _leads_to(finding: Finding, interval: Interval) -> bool:
-    """Whether indexes may differ because of `finding`: what it broke in a replica shifts later sums of that replica."""
+def _leads_to(finding: AuditFinding, interval: Interval) -> bool:
+    """Whether indexes may differ because of `finding`: the damage shifts later sums of that replica."""
     involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
     last = max(interval.first, interval.last)  # a replica that has offsets twice may contradict itself at one of them
     return involved and (finding.first is None or finding.first <= last + 1)  # the next may stand where this one ends
 
 
-def _makes_lie(cause: Fault, lie: Fault) -> bool:
-    """Whether an index is wrong only because what it speaks of is rotten or gone, or has moved in its file."""
+def _makes_lie(cause: ReplicaFault, lie: ReplicaFault) -> bool:
+    """Whether an index is wrong only because its batch is rotten or gone, or has moved in its file."""
     if lie.kind != INDEX_LIE or cause.replica != lie.replica:
         return False
-    beside = cause.segment in (lie.segment, TAIL, None)  # None: of records, and nobody knows where they were
+    beside = cause.segment in (lie.segment, TAIL, None)  # None: records, and it is not known where they were
     moved = cause.kind in (GAP, REPEATED) and beside and cause.first <= lie.last
     return moved or _overlap(cause, lie)
 
 
-def _explains(finding: Finding, lie: Fault) -> bool:
+def _explains(finding: AuditFinding, lie: ReplicaFault) -> bool:
     """Whether an index or epoch checkpoint is right, and the replica has other batches there: see `finding`."""
     if finding.kind not in (VALUE_MISMATCH, EPOCH_MISMATCH) or lie.replica not in finding.replicas:
         return False

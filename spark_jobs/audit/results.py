@@ -1,4 +1,4 @@
-"""What an audit found, for machines: the summary (JSON) and the findings (Parquet)."""
+"""The results of an audit, for machines: the summary (JSON) and the findings (Parquet)."""
 
 import io
 from collections import Counter
@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replog.log.files import write_atomically
+from replog.log.files.replacing import write_atomically
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import EXIT_CODES, Finding, told_of_cleaned
+from spark_jobs.audit.findings import EXIT_CODES, AuditFinding, told_of_cleaned
 from spark_jobs.audit.overview import states
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
@@ -36,8 +36,8 @@ FINDINGS_SCHEMA = pa.schema(
 )
 
 
-def write_findings(findings: Sequence[Finding], directory: Path) -> None:
-    """The findings as a Parquet table of one file, which is empty if there are none. Raises OSError."""
+def write_findings(findings: Sequence[AuditFinding], directory: Path) -> None:
+    """The findings as a Parquet table of one file. It is empty if there are none. Raises OSError."""
     table = pa.Table.from_pylist([finding_record(finding) for finding in findings], FINDINGS_SCHEMA)
     content = io.BytesIO()
     pq.write_table(table, content)
@@ -45,7 +45,7 @@ def write_findings(findings: Sequence[Finding], directory: Path) -> None:
     write_atomically(directory / "findings.parquet", content.getvalue())
 
 
-def finding_record(finding: Finding) -> dict[str, Any]:
+def finding_record(finding: AuditFinding) -> dict[str, Any]:
     """A finding under the names of the reports."""
     return {
         "class": finding.kind,
@@ -101,7 +101,7 @@ def summary(result: Audit) -> dict[str, Any]:
 
 
 def _where(result: Audit) -> dict[str, Any]:
-    """Where the replicas are read from, for whoever reads them again."""
+    """Where the replicas are read from, so that they can be read again."""
     if isinstance(result.where, str):
         return {"bootstrap_servers": result.where}
     return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}

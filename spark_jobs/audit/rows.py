@@ -1,36 +1,36 @@
-"""Rows that a comparison brought to the driver, as what `findings` calls them."""
+"""Rows that a comparison brought to the driver, as the types of `findings`."""
 
 from pyspark.sql import Row
 
-from spark_jobs.audit.findings import Fault, Interval, Mismatch, View
+from spark_jobs.audit.findings import Interval, Mismatch, ReplicaFault, View
 
 
-def own_fault(row: Row) -> Fault:
+def own_fault(row: Row) -> ReplicaFault:
     """A fault as it came from the pass."""
-    found = row["found"]
-    return Fault(
-        found["fault"],
+    fault = row["found"]
+    return ReplicaFault(
+        fault["fault"],
         row["topic"],
         row["partition"],
-        found["replica"],
-        found["segment"],
-        found["position"],
-        found["base_offset"],
-        found["last_offset"],
-        -1 if found["leader_epoch"] is None else found["leader_epoch"],
-        found["file"],
-        found["detail"],
+        fault["replica"],
+        fault["segment"],
+        fault["position"],
+        fault["base_offset"],
+        fault["last_offset"],
+        -1 if fault["leader_epoch"] is None else fault["leader_epoch"],
+        fault["file"],
+        fault["detail"],
     )
 
 
-def fault_of(row: Row) -> Fault:
+def fault_of(row: Row) -> ReplicaFault:
     """A fault that went through the comparison of batches."""
     view = row["seen"][0]
     epoch = -1 if view["leader_epoch"] is None else view["leader_epoch"]
     offsets = (row["base_offset"], row["last"])
     where = (view["replica"], view["segment"], view["position"])
     place = (row["topic"], row["partition"])
-    return Fault(row["class"], *place, *where, *offsets, epoch, row["file"], row["detail"], row["count"])
+    return ReplicaFault(row["class"], *place, *where, *offsets, epoch, row["file"], row["detail"], row["count"])
 
 
 def mismatch_of(row: Row) -> Mismatch:

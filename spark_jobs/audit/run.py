@@ -21,8 +21,8 @@ def run(
     *,
     save: bool,
 ) -> Audit:
-    """As `audit`; `stage` hears what is being done, and `watch` whom to ask how far Spark is. Raises NoJava, and what
-    Spark raises."""
+    """As `audit`. `stage` gets the present stage, `watch` the object that knows Spark's progress. Raises NoJava, and
+    what Spark raises."""
     stage("starting Spark")
     spark = spark_session("replog audit", master)
     watch(spark.sparkContext.statusTracker())
@@ -30,5 +30,5 @@ def run(
         return audit(spark, where, topics, level, stage, since, save=save)
     finally:
         stage("stopping Spark")
-        with contextlib.suppress(Exception):  # the verdict stands, however Spark goes down
+        with contextlib.suppress(Exception):  # the verdict stands, even if Spark ends with an error
             spark.stop()

@@ -1,7 +1,7 @@
-"""Saved audits: up to where replicas were verified, and what shows that they are still those that were verified.
+"""Saved audits: up to where replicas were verified, and landmarks which show that they are still the same replicas.
 
-An audit that is given a saved one compares each partition from there on. Where anything does not fit any longer, it
-compares the whole partition, and says why. Knows no Spark.
+An audit with a saved one compares each partition from there on. If anything does not fit any longer, it compares the
+whole partition, and says why. Needs no Spark.
 """
 
 import json
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replog.log.files import write_atomically
+from replog.log.files.replacing import write_atomically
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import LEVELS, Replica
-from spark_jobs.audit.landmarks import Landmark, Listed, landmark
+from spark_jobs.audit.landmarks import FilesOfReplicas, Landmark, landmark
 from spark_jobs.replicas.files import PartitionFiles
 
 FORMAT, VERSION = "replog saved audit", 1
@@ -21,12 +21,12 @@ MAX_BYTES = 256 << 20
 
 
 class BadSaved(Exception):
-    """A file that is not what an audit saved, or of another version; the message names the file and the remedy."""
+    """Not a file that an audit saved, or of another version. The message names the file and the remedy."""
 
 
 @dataclass(frozen=True)
 class SavedPartition:
-    """Below `verified_to` the replicas were compared, and nothing was wrong."""
+    """Below `verified_to` the replicas were compared without a finding."""
 
     verified_to: int
     replicas: Mapping[int, Landmark]
@@ -34,7 +34,7 @@ class SavedPartition:
 
 @dataclass(frozen=True)
 class Saved:
-    """What an audit leaves for the next one."""
+    """The state that an audit saves for the next one."""
 
     level: str
     partitions: Mapping[TopicPartition, SavedPartition] = field(default_factory=dict)
@@ -70,13 +70,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def read_saved(path: Path) -> Saved:
     """Raises BadSaved, OSError."""
-    remedy = "save one anew: audit with --save and without --since"
+    remedy = "save one again: audit with --save and without --since"
     saved: Saved = read_json(path, "saved audit", Saved.from_json, remedy)
     return saved
 
 
 def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -> Any:
-    """What `parse` makes of the file, which is to be a `what`. Raises BadSaved, OSError."""
+    """The file, parsed by `parse`; it should be a `what`. Raises BadSaved, OSError."""
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
@@ -88,7 +88,7 @@ def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -
 
 
 def _flaw(error: Exception) -> str:
-    """In words, why a JSON file could not be made sense of."""
+    """In words, why a JSON file could not be read."""
     match error:
         case json.JSONDecodeError() | UnicodeDecodeError():
             return f"it is not JSON, or was cut ({error})"
@@ -122,8 +122,8 @@ class TakenOver:
         return whole + taken
 
 
-def take_over(saved: Saved, level: str, listed: Listed) -> TakenOver:
-    """What of `saved` still holds for the replicas as they are now."""
+def take_over(saved: Saved, level: str, listed: FilesOfReplicas) -> TakenOver:
+    """The part of `saved` that still holds for the replicas as they are now."""
     taken = TakenOver()
     for partition, replicas in listed.items():
         if partition.partition < 0:
@@ -141,7 +141,7 @@ def take_over(saved: Saved, level: str, listed: Listed) -> TakenOver:
 
 
 def _misfit(before: SavedPartition, replicas: Mapping[int, PartitionFiles]) -> str | None:
-    """Why the replicas are not those that were verified, or do not go on from there."""
+    """Why the replicas are not the verified ones, or do not continue from there."""
     for replica in sorted({*before.replicas, *replicas}):
         if replica not in replicas:
             return f"replica {replica} is gone"
@@ -163,16 +163,16 @@ def bounds_of(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
     return bounds
 
 
-def landmarks(listed: Listed, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, SavedPartition]:
-    """What can be saved of each partition, if nothing wrong is found up to `bounds`. To be taken before the replicas
-    are compared: what changes meanwhile will not fit then."""
-    found = {}
+def landmarks(listed: FilesOfReplicas, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, SavedPartition]:
+    """The state to save for each partition, if nothing wrong is found up to `bounds`. Take it before the replicas are
+    compared: a replica that changes meanwhile will not fit then."""
+    partitions = {}
     for partition, bound in bounds.items():
         replicas = {number: landmark(files, bound) for number, files in listed.get(partition, {}).items()}
         known = {number: mark for number, mark in replicas.items() if isinstance(mark, Landmark)}
         if bound > 0 and known and len(known) == len(replicas):
-            found[partition] = SavedPartition(bound, known)
-    return found
+            partitions[partition] = SavedPartition(bound, known)
+    return partitions
 
 
 def saved_after(
@@ -183,7 +183,7 @@ def saved_after(
     taken: TakenOver,
 ) -> Saved:
     """What to save after an audit. A partition of `wrong`, which has findings, keeps what was verified before."""
-    partitions = {partition: found for partition, found in verified.items() if partition not in wrong}
+    partitions = {partition: saved for partition, saved in verified.items() if partition not in wrong}
     for partition, start in taken.starts.items():
         if before is not None and (partition not in partitions or partitions[partition].verified_to < start):
             partitions[partition] = before.partitions[partition]

@@ -1,4 +1,4 @@
-"""How values are written for people, whatever they hold."""
+"""Values as text for people, even if they are hostile."""
 
 from spark_jobs.replicas.faults import UNREADABLE
 
@@ -7,7 +7,7 @@ _SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
 def number(value: int) -> str:
-    """`1 234 567`, with narrow no-break spaces: it neither wraps nor depends on where one lives."""
+    """`1 234 567`, with narrow no-break spaces: it does not wrap, and does not depend on a country."""
     return f"{value:,}".replace(",", _SPACE)
 
 
@@ -22,7 +22,7 @@ def name_of(topic: str, partition: int) -> str:
 
 
 def blamed(kind: str, wrong: int | None, why: str) -> str:
-    """Which replica, and why it. Of what could not be settled, why not: no replica need be wrong."""
+    """Which replica is wrong, and why. If that could not be settled, why not: no replica need be wrong."""
     if wrong is None and kind == UNREADABLE:
         return why
     who = "nothing tells which replica" if wrong is None else f"replica {wrong}"
@@ -30,7 +30,7 @@ def blamed(kind: str, wrong: int | None, why: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` on one line, without what could hide or reorder what is seen; says so if it is too long."""
+    """`text` on one line, without characters that could hide or reorder others. It says so if it is too long."""
     if not text.replace(_SPACE, "").isprintable():
         text = "".join(c if c.isprintable() or c == _SPACE else c.encode("unicode_escape").decode() for c in text)
     if len(text) > MAX_TEXT:

@@ -6,14 +6,14 @@
 | its options | `options.py` |
 | its columns | `schema.py` |
 | where queries begin, end and stand; checkpoints | `offsets.py` |
-| what the driver asks the cluster | `cluster.py` |
+| the driver's requests to the cluster | `cluster.py` |
 | which offsets a trigger takes, which task reads which | `planning.py` |
 | batch queries | `batch_reader.py` |
 | streaming queries | `stream_reader.py` |
 | what a task fetches | `task.py` |
 | the event loop of the clients | `loop.py` |
 | fetched batches as Arrow batches | `decoding.py`, `columns.py` |
-| records that are gone | `data_loss.py` |
+| lost records | `data_loss.py` |
 | the sink | `writer.py` |
 """
 

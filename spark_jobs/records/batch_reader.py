@@ -15,7 +15,7 @@ from spark_jobs.records.planning import OffsetRange, tasks
 from spark_jobs.records.task import read_range
 
 
-class BatchReader(DataSourceReader):
+class BatchQueryReader(DataSourceReader):
     """Bounds are looked up once, on the driver, when the query is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -33,21 +33,23 @@ class BatchReader(DataSourceReader):
     async def _ranges(self) -> list[OffsetRange]:
         options = self._options
         async with cluster.admin(options) as client:
-            found = await cluster.assigned(client, options, all_of_it=True)
-            there = await cluster.ranges(client, options, found)
+            assigned = await cluster.assigned(client, options, all_of_it=True)
+            there = await cluster.ranges(client, options, assigned)
             starts = await cluster.resolve(client, options, options.starting, there, starting=True)
             ends = await cluster.resolve(client, options, options.ending, there, starting=False)
         return [
             OffsetRange(
                 partition.topic,
                 partition.partition,
-                found.topic_ids[partition.topic],
+                assigned.topic_ids[partition.topic],
                 *self._within(partition, starts[partition], ends[partition], there[partition]),
             )
-            for partition in found.partitions
+            for partition in assigned.partitions
         ]
 
-    def _within(self, partition: TopicPartition, start: int, end: int, there: cluster.Range) -> tuple[int, int]:
+    def _within(
+        self, partition: TopicPartition, start: int, end: int, there: cluster.PartitionRange
+    ) -> tuple[int, int]:
         if start > end and there.start <= end < there.end:
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"{partition}: the query starts at offset {start}, after its end {end}"

@@ -32,7 +32,7 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
         topics = [topic for topic in await client.list_topics() if wanted.wants(topic)]
     else:
         topics = list(wanted.topics or dict.fromkeys(partition.topic for partition in wanted.partitions))
-    found = Assigned([], {})
+    known = Assigned([], {})
     for topic in topics:
         try:
             description = await client.describe_topic(topic)
@@ -40,14 +40,14 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (all_of_it and wanted.pattern is None):
                 raise
             continue
-        found.topic_ids[topic] = description.topic_id.hex()
+        known.topic_ids[topic] = description.topic_id.hex()
         there = [TopicPartition(topic, partition.partition) for partition in description.partitions]
-        found.partitions.extend(tp for tp in there if not wanted.partitions or tp in wanted.partitions)
-    missing = sorted(set(wanted.partitions) - set(found.partitions))
+        known.partitions.extend(tp for tp in there if not wanted.partitions or tp in wanted.partitions)
+    missing = sorted(set(wanted.partitions) - set(known.partitions))
     if missing and all_of_it:
         names = ", ".join(map(str, missing))
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign: {names} not known; see the topics")
-    return found
+    return known
 
 
 async def is_gone(client: Admin, topic: str, topic_id: str) -> bool:
@@ -58,8 +58,8 @@ async def is_gone(client: Admin, topic: str, topic_id: str) -> bool:
     answered = False
     for broker in (await client.describe_cluster()).brokers:
         try:
-            async with Admin(broker.address, timeout_ms=ONE_BROKER_TIMEOUT_MS) as one:
-                known = (await one.describe_topic(topic)).topic_id.hex()
+            async with Admin(broker.address, timeout_ms=ONE_BROKER_TIMEOUT_MS) as admin:
+                known = (await admin.describe_topic(topic)).topic_id.hex()
         except ReplogError as error:
             answered |= error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             continue
@@ -75,26 +75,33 @@ async def offsets(
     """Of each partition's timestamp, LATEST (by the isolation level, FE-22) or EARLIEST; None: nothing is so young."""
     if not wanted:
         return {}
-    found = await client.list_offsets(wanted, options.read_committed)
-    return {partition: None if offset is None else offset.offset for partition, offset in found.items()}
+    answers = await client.list_offsets(wanted, options.read_committed)
+    return {partition: None if offset is None else offset.offset for partition, offset in answers.items()}
 
 
-class Range(NamedTuple):
+class PartitionRange(NamedTuple):
     """What a partition holds for this query's isolation level."""
 
     start: int
     end: int
 
 
-async def ranges(client: Admin, options: SourceOptions, found: Assigned) -> dict[TopicPartition, Range]:
+async def ranges(client: Admin, options: SourceOptions, assigned: Assigned) -> dict[TopicPartition, PartitionRange]:
     """Starts are asked for first: however the logs move on meanwhile, no end is before its start."""
-    starts = await offsets(client, options, dict.fromkeys(found.partitions, EARLIEST))
-    ends = await offsets(client, options, dict.fromkeys(found.partitions, LATEST))
-    return {partition: Range(starts[partition] or 0, ends[partition] or 0) for partition in found.partitions}
+    starts = await offsets(client, options, dict.fromkeys(assigned.partitions, EARLIEST))
+    ends = await offsets(client, options, dict.fromkeys(assigned.partitions, LATEST))
+    return {
+        partition: PartitionRange(starts[partition] or 0, ends[partition] or 0) for partition in assigned.partitions
+    }
 
 
 async def resolve(
-    client: Admin, options: SourceOptions, bound: Bound, there: Mapping[TopicPartition, Range], *, starting: bool
+    client: Admin,
+    options: SourceOptions,
+    bound: Bound,
+    there: Mapping[TopicPartition, PartitionRange],
+    *,
+    starting: bool,
 ) -> dict[TopicPartition, int]:
     """The bound as offsets. Raises INVALID_CONFIG when it names other partitions; when nothing is as young as a
     starting timestamp, unless that then means the end.
@@ -109,9 +116,9 @@ async def resolve(
             else value
             for partition, value in asked.items()
         }
-    found = await offsets(client, options, asked)
+    by_partition = await offsets(client, options, asked)
     resolved: dict[TopicPartition, int] = {}
-    for partition, offset in found.items():
+    for partition, offset in by_partition.items():
         if offset is None and starting and not options.latest_if_too_young:
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG,

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from replog.log.batch import LOG_APPEND_TIME, BatchHeader
 from replog.log.errors import InvalidRecord
+from replog.log.formats.batch import LOG_APPEND_TIME, BatchHeader
+from replog.log.formats.records import MAX_HEADERS
 from replog.log.offsets import Buffer
-from replog.log.records import MAX_HEADERS
 from spark_jobs.records.schema import arrow_schema
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
@@ -82,7 +82,7 @@ def _edges(data: bytes, counts: list[int], sizes: list[int]) -> Longs:
     have the same size.
     """
     octets = np.frombuffer(data, np.uint8)
-    found = [np.zeros(1, np.int64)]
+    edges = [np.zeros(1, np.int64)]
     position = batch_end = 0
     for count, size in zip(counts, sizes, strict=True):
         batch_end += size
@@ -92,16 +92,16 @@ def _edges(data: bytes, counts: list[int], sizes: list[int]) -> Longs:
                 ends = _run(data, octets[:batch_end], position)[:left]
                 if len(ends) < _SHORT_RUN:
                     break
-                found.append(ends)
+                edges.append(ends)
                 position, left = int(ends[-1]), left - len(ends)
             if left:
-                found.append(np.fromiter(_walk(data, position, left), np.int64))
-                position = int(found[-1][-1])
+                edges.append(np.fromiter(_walk(data, position, left), np.int64))
+                position = int(edges[-1][-1])
         except IndexError:
             position = batch_end + 1
         if position != batch_end:
             raise InvalidRecord(f"{count} records do not fill the {size} bytes of their batch")
-    return np.concatenate(found)
+    return np.concatenate(edges)
 
 
 def _run(data: bytes, octets: Octets, start: int) -> Longs:

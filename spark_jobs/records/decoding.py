@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
-from replog.log.compression import decompress
 from replog.log.errors import CorruptRecord, InvalidRecord
+from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
+from replog.log.formats.compression import decompress
 from replog.log.offsets import AbortedTransaction, Buffer
 from spark_jobs.records.columns import decode_columns
 from spark_jobs.records.schema import arrow_schema
@@ -36,7 +36,7 @@ def checked_batches(
     Raises CORRUPT_MESSAGE, naming partition and offset.
     """
     view = memoryview(buffer)
-    found: list[tuple[BatchHeader, memoryview]] = []
+    batches: list[tuple[BatchHeader, memoryview]] = []
     next_offset = base = fetch_offset
     aborted_batches = AbortedBatches(aborted)
     try:
@@ -48,10 +48,10 @@ def checked_batches(
             if header.next_offset > fetch_offset:
                 next_offset = header.next_offset
                 if not hidden:
-                    found.append((header, view[position + HEADER_SIZE : position + header.size]))
+                    batches.append((header, view[position + HEADER_SIZE : position + header.size]))
     except CorruptRecord as error:
         raise _corrupt(topic, partition, base, error) from None
-    return Batches(topic, partition, fetch_offset, found, next_offset)
+    return Batches(topic, partition, fetch_offset, batches, next_offset)
 
 
 def arrow_batches(fetched: Batches, end_offset: int, *, headers: bool) -> Iterator[pa.RecordBatch]:

@@ -53,8 +53,8 @@ def parse_partitions(option: str, text: str, least: int) -> dict[TopicPartition,
 
 
 def _partitions(document: Any, least: int) -> dict[TopicPartition, int]:
-    """What a checkpoint holds beside them is passed over."""
-    found: dict[TopicPartition, int] = {}
+    """Anything else in a checkpoint is ignored."""
+    offsets: dict[TopicPartition, int] = {}
     for topic, partitions in document.items():
         if topic == TOPIC_IDS:
             continue
@@ -62,8 +62,8 @@ def _partitions(document: Any, least: int) -> dict[TopicPartition, int]:
         for number, value in partitions.items():
             if not (number.isdecimal() and int(number) < 2**31 and type(value) is int and least <= value < 2**63):
                 raise ValueError
-            found[TopicPartition(topic, int(number))] = value
-    return found
+            offsets[TopicPartition(topic, int(number))] = value
+    return offsets
 
 
 class StreamOffset(NamedTuple):

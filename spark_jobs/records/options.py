@@ -1,6 +1,6 @@
 """Options of source and sink, by the names of Spark's Kafka source and sink. Pure.
 
-Names are taken without regard to case. What is not known is refused, lest a misspelt option does nothing.
+Names are taken without regard to case. Unknown options are refused, so a misspelt one is noticed.
 """
 
 import json
@@ -237,13 +237,13 @@ def _subscription(given: _Given) -> Subscription:
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
     try:
         asked = json.loads(text).items()
-        found = [TopicPartition(validate_topic_name(topic), number) for topic, numbers in asked for number in numbers]
-        right = bool(found) and all(type(number) is int and 0 <= number < 2**31 for _, number in found)
+        named = [TopicPartition(validate_topic_name(topic), number) for topic, numbers in asked for number in numbers]
+        right = bool(named) and all(type(number) is int and 0 <= number < 2**31 for _, number in named)
     except (ValueError, TypeError, AttributeError):
         right = False
     if not right:
         raise _refused("assign", text, 'give JSON such as {"flights":[0,1]}')
-    return tuple(sorted(dict.fromkeys(found)))
+    return tuple(sorted(dict.fromkeys(named)))
 
 
 def _bound(given: _Given, names: tuple[str, ...], default: int) -> Bound:

@@ -47,15 +47,15 @@ def tasks(ranges: Iterable[OffsetRange], min_partitions: int | None, max_records
     """One for each range that is not empty; more, of even size, if `min_partitions` are to be, or for `max_records`."""
     ranges = [wanted for wanted in ranges if wanted.size > 0]
     total = sum(wanted.size for wanted in ranges)
-    found: list[OffsetRange] = []
+    pieces: list[OffsetRange] = []
     for wanted in ranges:
         parts = 1
         if min_partitions is not None and min_partitions > len(ranges):
             parts = -(-min_partitions * wanted.size // total)
         if max_records is not None:
             parts = max(parts, -(-wanted.size // max_records))
-        found += _split(wanted, min(parts, wanted.size))
-    return found
+        pieces += _split(wanted, min(parts, wanted.size))
+    return pieces
 
 
 def _split(wanted: OffsetRange, parts: int) -> list[OffsetRange]:

@@ -27,11 +27,11 @@ class ReplogSource(DataSource):
         return spark_schema(include_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_jobs.records.batch_reader import BatchReader
+        from spark_jobs.records.batch_reader import BatchQueryReader
         from spark_jobs.records.options import source_options
 
         self._check(schema)
-        return BatchReader(source_options(self.options, streaming=False))
+        return BatchQueryReader(source_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from spark_jobs.records.options import source_options

@@ -62,15 +62,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _initial(self) -> StreamOffset:
         options = self._options
         async with cluster.admin(options) as client:
-            found = await cluster.assigned(client, options, all_of_it=True)
-            there = await cluster.ranges(client, options, found)
+            assigned = await cluster.assigned(client, options, all_of_it=True)
+            there = await cluster.ranges(client, options, assigned)
             starts = await cluster.resolve(client, options, options.starting, there, starting=True)
         for partition, offset in starts.items():
             first, end = there[partition]
             if not first <= offset <= end:
                 self._lost(f"{partition}: the query starts at offset {offset}, and there are {first} to before {end}")
                 starts[partition] = min(max(offset, first), end)
-        return StreamOffset(starts, found.topic_ids)
+        return StreamOffset(starts, assigned.topic_ids)
 
     async def _asked(self) -> StreamOffset:
         async with cluster.admin(self._options) as client:
@@ -78,9 +78,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     async def _now(self, client: Admin) -> StreamOffset:
         """The ends of all partitions."""
-        found = await cluster.assigned(client, self._options)
-        ends = await cluster.offsets(client, self._options, dict.fromkeys(found.partitions, LATEST))
-        return StreamOffset({partition: end or 0 for partition, end in ends.items()}, found.topic_ids)
+        assigned = await cluster.assigned(client, self._options)
+        ends = await cluster.offsets(client, self._options, dict.fromkeys(assigned.partitions, LATEST))
+        return StreamOffset({partition: end or 0 for partition, end in ends.items()}, assigned.topic_ids)
 
     async def _next(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
         async with cluster.admin(self._options) as client:
@@ -111,10 +111,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise ReplogError(
                         ErrorCode.UNKNOWN_TOPIC_ID, f"brokers differ on whether topic {topic!r} is there; start again"
                     )
-                what = "was deleted and made anew" if topic in now.topic_ids else "was deleted"
+                fate = "was deleted and created again" if topic in now.topic_ids else "was deleted"
             else:
-                what = "is not subscribed to any more"
-            self._lost(f"topic {topic!r} {what}: what was not read yet is left out")
+                fate = "is not subscribed to any more"
+            self._lost(f"topic {topic!r} {fate}: what was not read yet is left out")
 
     async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Where each partition of `end` goes on: as `start` says, or at its first record if it is new."""

@@ -67,7 +67,7 @@ class _Reading:
                 known = loop.time()
             another = topic_id is not None and self._wanted.topic_id not in ("", topic_id.hex())
             if (another or loop.time() - known > UNKNOWN_S) and await self._is_gone():
-                self._lose(self._position, self._end, "its topic was deleted" + " and made anew" * another)
+                self._lose(self._position, self._end, "its topic was deleted" + " and created again" * another)
                 return None
             if another:  # what one broker told, and others do not: what was fetched is not of the topic
                 self.consumer.seek(self._partition, self._position)

@@ -135,7 +135,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[_Row]:
         values = batch.column(name)
         if name in ("key", "value"):
             values = values.cast(pa.binary())
-        found: list[Any] = values.to_pylist()
-        return found
+        objects: list[Any] = values.to_pylist()
+        return objects
 
     return map(_Row, *(column(name) for name in _Row._fields))

@@ -15,13 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from replog.log.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BASE_OFFSET, parse_header
-from replog.log.digest import MODULUS_MASK
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import EpochCheckpoint, Segment, SegmentFile
-from spark_jobs.replicas.scan import LogFile
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BASE_OFFSET, parse_header
+from replog.log.formats.digest import MODULUS_MASK
+from replog.log.formats.segment_file import SegmentFile
+from replog.log.formats.walk import LogFile
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import (
     HEADER_LAYOUT,
@@ -78,7 +79,7 @@ class Block(NamedTuple):
     digest: int  # sum of the digests of the batches
 
 
-def check_blocks(segment: Segment, log_start: int, cells: Cells, *, crc: bool) -> Iterator[Block | Fault]:
+def check_blocks(segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool) -> Iterator[Block | FileFault]:
     """The segment's blocks, and every fault of its log and indexes. Raises OSError if a file cannot be read.
 
     Without `crc` no payload is read, and what only the payload tells is not seen.
@@ -91,7 +92,7 @@ def check_blocks(segment: Segment, log_start: int, cells: Cells, *, crc: bool) -
     sums = _Sums(cells)
     held: list[Batch] = []
     for item in check_segment(segment, log_start, crc=crc):
-        if isinstance(item, Fault):
+        if isinstance(item, FileFault):
             yield item
             continue
         held.append(item)
@@ -157,7 +158,7 @@ def _digest(base_offset: int, last_offset: int, leader_epoch: int, crc: int) -> 
 class _Sound:
     """The short way through one segment. Whatever the long way would complain of must raise `NotSound` here."""
 
-    def __init__(self, segment: Segment, log_start: int, cells: Cells, *, crc: bool) -> None:
+    def __init__(self, segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool) -> None:
         self._segment = segment
         self._log_start = log_start
         self._crc = crc
@@ -313,12 +314,16 @@ def _headers(log: SegmentFile, position: int, indexed: Array) -> Iterator[tuple[
     while True:
         slot = np.searchsorted(indexed, position)
         log.will_read(indexed[slot : slot + CHUNK].tolist())
-        found = log.headers(position, CHUNK)
-        if not found:
+        batches = log.headers(position, CHUNK)
+        if not batches:
             break
-        headers = np.array([header for _, header in found], HEADER_LAYOUT)
-        yield position, headers, _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in found])
-        position, last = found[-1]
+        headers = np.array([header for _, header in batches], HEADER_LAYOUT)
+        yield (
+            position,
+            headers,
+            _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batches]),
+        )
+        position, last = batches[-1]
         position += last.size
     if last is not None and position < log.size:
         require(LogFile(log).crc(position - last.size, last) == last.crc)

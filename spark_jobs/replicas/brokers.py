@@ -17,11 +17,12 @@ import grpc
 from replog.backoff import Backoff
 from replog.client.metadata import parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES
+from replog.log.directories.partition_metadata import format_topic_id
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.partition_metadata import format_topic_id
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader, parse_header
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES
+from replog.log.formats.segment_file import Vanished
 from replog.rpc.methods import Inspection, Log, Method
 from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.status import from_rpc_error
@@ -33,8 +34,7 @@ from spark_jobs.replicas.files import (
     EpochCheckpoint,
     Listed,
     PartitionFiles,
-    Segment,
-    Vanished,
+    ReplicaSegment,
     epoch_checkpoint,
     segments_of,
 )
@@ -62,10 +62,10 @@ def broker_stores(
         addressed = parse_bootstrap(bootstrap)
     except ReplogError as error:
         raise OSError(errno.EINVAL, f"bootstrap.servers: {error.message}") from None
-    found = _metadata(addressed, sorted(topics))
-    addresses = {broker.broker_id: broker.address for broker in found.brokers}
+    metadata = _metadata(addressed, sorted(topics))
+    addresses = {broker.broker_id: broker.address for broker in metadata.brokers}
     assigned: dict[int, list[TopicPartition]] = {}
-    for topic in found.topics:
+    for topic in metadata.topics:
         if topic.error_code:
             raise OSError(errno.ENOENT, f"the cluster does not know topic {topic.topic!r}; check its name")
         for partition in topic.partitions:
@@ -129,20 +129,20 @@ class _Connection:
     def stream(self, method: Method, request: Any, most: int) -> list[Any]:
         """All answers. Raises OSError if there are more than `most` bytes of records in them."""
         call = self._open().unary_stream(method.path, method.encode_request, method.decode_response)
-        found: list[Any] = self._tried(lambda: self._bounded(call(request, timeout=CALL_TIMEOUT_S), most), TRIES)
-        return found
+        answers: list[Any] = self._tried(lambda: self._bounded(call(request, timeout=CALL_TIMEOUT_S), most), TRIES)
+        return answers
 
     def _bounded(self, answers: Any, most: int) -> list[Any]:
-        found: list[Any] = []
+        taken: list[Any] = []
         held = 0
         for answer in answers:
             held += sum(map(len, answer.records))
-            if held > most or len(found) > 1 + most // HEADER_SIZE:
+            if held > most or len(taken) > 1 + most // HEADER_SIZE:
                 answers.cancel()
-                sent = f"{len(found) + 1} answers with {held} bytes"
+                sent = f"{len(taken) + 1} answers with {held} bytes"
                 raise OSError(f"{self._address} sent {sent} to a call for {most} bytes")
-            found.append(answer)
-        return found
+            taken.append(answer)
+        return taken
 
     def close(self) -> None:
         """May be used again."""
@@ -208,7 +208,7 @@ class BrokerStore:
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
         """As `ReplicaStore` says, all bounds of a partition as of one moment. One call for each topic."""
-        found = []
+        files = []
         for topic, partitions in groupby(self.assigned, key=lambda partition: partition.topic):
             if topics and topic not in topics:
                 continue
@@ -220,10 +220,10 @@ class BrokerStore:
                 missing = str(error)
             for partition in partitions:
                 if partition in described:
-                    found.append(self._files(partition, described[partition]))
+                    files.append(self._files(partition, described[partition]))
                 else:
-                    found.append(PartitionFiles(self, partition, error=missing))
-        return found
+                    files.append(PartitionFiles(self, partition, error=missing))
+        return files
 
     def _describe(self, topic: str, *, digests: bool) -> dict[TopicPartition, pb.ReplicaDescription]:
         request = pb.DescribeReplicasRequest(topic=topic, digests=digests)
@@ -275,14 +275,14 @@ class BrokerStore:
         return ""
 
     @contextmanager
-    def open(self, segment: Segment, suffix: str) -> "Iterator[_RemoteFile]":
+    def open(self, segment: ReplicaSegment, suffix: str) -> "Iterator[_RemoteFile]":
         file = _RemoteFile(self.connection(), *segment.topic_partition, segment.base, _FILES[suffix])
         file.open()
         yield file
 
 
 class _RemoteFile:
-    """`SegmentFile` of a broker. Each read names the file anew: if it is gone meanwhile, it has Vanished."""
+    """`SegmentFile` of a broker. Each read names the file: if it is gone meanwhile, it has Vanished."""
 
     def __init__(self, connection: _Connection, topic: str, partition: int, base: int, kind: pb.SegmentFile) -> None:
         self._connection = connection
@@ -309,16 +309,21 @@ class _RemoteFile:
                 data += records
         return bytes(data)
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        data = self.read(position, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
     def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
         request = pb.ReadBatchHeadersRequest(**self._segment, position=position, max_headers=count)
-        found = []
+        batches = []
         for raw in self._headers(request, count):
             header = _parsed(raw)
             if header is None or position + header.size > self.size:
                 break
-            found.append((position, header))
+            batches.append((position, header))
             position += header.size
-        return found
+        return batches
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
         if not positions:

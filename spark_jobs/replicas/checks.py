@@ -1,6 +1,6 @@
 """`replog_checks`: the data source of the audit. One pass over segments, as one of five kinds of check.
 
-Options, beside those of all sources: `pass` = blocks, digests, indexes, batches or records; `crc` = false to read no
+Options, with those of all sources: `pass` = blocks, digests, indexes, batches or records; `crc` = false to read no
 payload (blocks and batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON
 rows [topic, partition, replica, high watermark, log end, cleaned to] as they were before anything was read; `ranges` =
 JSON rows [topic, partition, first, last], of which other offsets come to no rows, except for faults; `starts` = JSON
@@ -22,16 +22,15 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import InputPartition
 
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import PartitionFiles, Segment
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.moving import unread
@@ -49,13 +48,13 @@ CHECKS_SCHEMA = (
 _UNSET = (None,) * len(CHECKS_SCHEMA.split(", "))
 _last = itemgetter(1)
 
-_Item = Block | Point | Batch | CleanedRecord | Fault
+_Item = Block | Point | Batch | CleanedRecord | FileFault
 
 
 class CheckWork(NamedTuple):
     """A segment to check, and what its partition's replicas are to be compared by."""
 
-    segment: Segment
+    segment: ReplicaSegment
     log_start: int
     cells: Cells
 
@@ -64,22 +63,8 @@ class CheckWork(NamedTuple):
         return self.segment.size
 
 
-class ChecksSource(ReplicaSource):
-    """See the module."""
-
-    columns = CHECKS_SCHEMA
-    own_options = frozenset({"pass", "crc", "entries", "bounds", "ranges", "starts"})
-
-    @classmethod
-    def name(cls) -> str:
-        return "replog_checks"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _ChecksReader(self)
-
-
 class _ChecksReader(SegmentReader):
-    def __init__(self, source: ChecksSource) -> None:
+    def __init__(self, source: ReplicaSource) -> None:
         super().__init__(source)
         self._pass = source.options["pass"]
         self._crc = source.flag("crc", "true")
@@ -114,7 +99,7 @@ class _ChecksReader(SegmentReader):
             yield self.fault_row(segment, unread(segment, error))
         yield self.row(**place_of(segment), read=store.bytes_read)
 
-    def _check(self, segment: Segment, work: CheckWork) -> Iterator[_Item]:
+    def _check(self, segment: ReplicaSegment, work: CheckWork) -> Iterator[_Item]:
         if self._pass == RECORDS:
             return cleaned_records(segment, max(work.log_start, work.cells.begin))
         if self._pass == BLOCKS:
@@ -127,26 +112,26 @@ class _ChecksReader(SegmentReader):
             return index_blocks(segment, work.log_start, work.cells)
         return self._in_ranges(work, check_segment(segment, work.log_start, crc=self._crc))
 
-    def _in_ranges(self, work: CheckWork, items: Iterator[Batch | Fault]) -> Iterator[Batch | Fault]:
+    def _in_ranges(self, work: CheckWork, items: Iterator[Batch | FileFault]) -> Iterator[Batch | FileFault]:
         ranges = self._ranges_of(work.segment)
         for item in items:
-            if isinstance(item, Fault):
+            if isinstance(item, FileFault):
                 yield item
             elif ranges.overlap(item.base_offset, item.last_offset):
                 yield item
                 yield from _from_cuts(item, work.cells)
 
-    def _is_wanted(self, segment: Segment, cells: Cells) -> bool:
+    def _is_wanted(self, segment: ReplicaSegment, cells: Cells) -> bool:
         last = MAX_LONG if segment.next_base is None else segment.next_base - 1
         if last < cells.begin or (self._pass == RECORDS and segment.base > cells.cleaned_to):
             return False
         return self._ranges is None or self._ranges_of(segment).overlap(segment.base, last)
 
-    def _ranges_of(self, segment: Segment) -> "Ranges":
+    def _ranges_of(self, segment: ReplicaSegment) -> "Ranges":
         return (self._ranges or {}).get((segment.topic, segment.partition), Ranges([]))
 
-    def _row_of(self, segment: Segment, item: _Item) -> Row:
-        if isinstance(item, Fault):
+    def _row_of(self, segment: ReplicaSegment, item: _Item) -> Row:
+        if isinstance(item, FileFault):
             return self.fault_row(segment, item)
         place = place_of(segment)
         if isinstance(item, Block):
@@ -174,6 +159,15 @@ class _ChecksReader(SegmentReader):
         return (*begun, *_UNSET[len(begun) :])
 
 
+class ChecksSource(ReplicaSource):
+    """See the module."""
+
+    called = "replog_checks"
+    columns = CHECKS_SCHEMA
+    own_options = frozenset({"pass", "crc", "entries", "bounds", "ranges", "starts"})
+    reads = _ChecksReader
+
+
 class Ranges:
     """Ranges of offsets, of which there may be thousands to be asked for every batch and segment."""
 
@@ -191,10 +185,10 @@ class Ranges:
 
 
 def _by_partition(ranges: Iterable[tuple[str, int, int, int]]) -> dict[tuple[str, int], Ranges]:
-    found = defaultdict(list)
+    by_partition = defaultdict(list)
     for topic, partition, first, last in ranges:
-        found[topic, partition].append((first, last))
-    return {place: Ranges(listed) for place, listed in found.items()}
+        by_partition[topic, partition].append((first, last))
+    return {place: Ranges(listed) for place, listed in by_partition.items()}
 
 
 def cells_of(

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
-from replog.log.compaction.record_slices import RecordSlice, slice_records
-from replog.log.compression import decompress
 from replog.log.errors import CorruptRecord, InvalidRecord
-from replog.log.files import INDEX_SUFFIX, LOG_SUFFIX
-from replog.log.producers.control import marker_or_none
-from spark_jobs.replicas.faults import UNREADABLE, Fault, capped
-from spark_jobs.replicas.files import Segment
+from replog.log.files.names import INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
+from replog.log.formats.compression import decompress
+from replog.log.formats.control_batch import marker_or_none
+from replog.log.formats.record_slices import RecordSlice, slice_records
+from replog.log.formats.walk import Break
+from spark_jobs.replicas.faults import UNREADABLE, FileFault, capped
+from spark_jobs.replicas.files import ReplicaSegment, open_log
 from spark_jobs.replicas.index_files import read_index
-from spark_jobs.replicas.scan import Damage, open_log
 
 TOMBSTONE, COMMITTED, ABORTED, BEYOND = 1, 2, 4, 8  # flags: of a record; of a transaction's marker (two); see below
 KEY_BYTES = 16  # of a hash
@@ -37,7 +37,7 @@ class CleanedRecord(NamedTuple):
     flags: int
 
 
-def cleaned_records(segment: Segment, start: int) -> Iterator[CleanedRecord | Fault]:
+def cleaned_records(segment: ReplicaSegment, start: int) -> Iterator[CleanedRecord | FileFault]:
     """Records of sound batches, from `start` on and below `segment.cleaned_to`.
 
     Those of the batch there as well, flagged BEYOND: where the cleaner's map was full it may know some of its keys
@@ -48,11 +48,11 @@ def cleaned_records(segment: Segment, start: int) -> Iterator[CleanedRecord | Fa
     return capped(_records(segment, start))
 
 
-def _records(segment: Segment, start: int) -> Iterator[CleanedRecord | Fault]:
+def _records(segment: ReplicaSegment, start: int) -> Iterator[CleanedRecord | FileFault]:
     landmarks = read_index(segment, INDEX_SUFFIX).rows
     with open_log(segment) as log:
         for item in log.walk(0, landmarks):
-            if isinstance(item, Damage):
+            if isinstance(item, Break):
                 continue
             position, header = item
             beyond = header.base_offset > segment.cleaned_to
@@ -63,14 +63,16 @@ def _records(segment: Segment, start: int) -> Iterator[CleanedRecord | Fault]:
             if log.crc(position, header) != header.crc:
                 continue
             try:
-                for record in _of_batch(position, header, log.read(position, header.size)):
+                for record in _of_batch(position, header, bytes(log.read(position, header.size))):
                     if record.base_offset >= segment.cleaned_to:
                         record = record._replace(flags=record.flags | BEYOND)
                     if record.base_offset >= start:
                         yield record
             except (CorruptRecord, InvalidRecord) as error:
                 place = (position, header.base_offset, header.last_offset, header.leader_epoch)
-                yield Fault(UNREADABLE, LOG_SUFFIX, *place, f"the CRC is right, the records are not: {error.message}")
+                yield FileFault(
+                    UNREADABLE, LOG_SUFFIX, *place, f"the CRC is right, the records are not: {error.message}"
+                )
 
 
 def _of_batch(position: int, header: BatchHeader, data: bytes) -> Iterator[CleanedRecord]:
@@ -95,6 +97,6 @@ def _hash(header: BatchHeader, raw: bytes, record: RecordSlice) -> int:
     time = header.max_timestamp
     if not header.attributes & LOG_APPEND_TIME:
         time = header.base_timestamp + record.timestamp_delta
-    found = blake2b(b"%d " % time, digest_size=8)
-    found.update(memoryview(raw)[record.after_timestamp : record.end])
-    return int.from_bytes(found.digest(), "big", signed=True)
+    digest = blake2b(b"%d " % time, digest_size=8)
+    digest.update(memoryview(raw)[record.after_timestamp : record.end])
+    return int.from_bytes(digest.digest(), "big", signed=True)

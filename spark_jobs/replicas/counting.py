@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from replog.log.batch import HEADER_SIZE, BatchHeader
-from replog.log.scan import HEADER_WINDOW
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader
+from replog.log.formats.headers import HEADER_WINDOW
+from replog.log.formats.segment_file import SegmentFile
 from replog.topic import TopicPartition
-from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaStore, Segment, SegmentFile
+from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, ReplicaStore
 
 
 class CountingStore:
@@ -40,7 +41,7 @@ class CountingStore:
         return self._store.identity(partition)
 
     @contextmanager
-    def open(self, segment: Segment, suffix: str) -> Iterator[SegmentFile]:
+    def open(self, segment: ReplicaSegment, suffix: str) -> Iterator[SegmentFile]:
         with self._store.open(segment, suffix) as file:
             yield _CountedFile(self, file)
 
@@ -62,13 +63,18 @@ class _CountedFile:
         self._store.bytes_read += len(data)
         return data
 
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        count = self._file.read_into(position, buffer)
+        self._store.bytes_read += count
+        return count
+
     def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
-        found = self._file.headers(position, count)
+        batches = self._file.headers(position, count)
         # Small batches share reads, so that all of their bytes are read.
         self._store.bytes_read += sum(
-            header.size if header.size <= HEADER_WINDOW else HEADER_SIZE for _, header in found
+            header.size if header.size <= HEADER_WINDOW else HEADER_SIZE for _, header in batches
         )
-        return found
+        return batches
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
         self._store.bytes_read += HEADER_SIZE * len(positions)

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
+from replog.log.formats.walk import Break
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, Segment
+from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, open_log
 from spark_jobs.replicas.index_files import last_indexed
-from spark_jobs.replicas.scan import Damage, open_log
 
 _WINDOW = 4096  # bytes read at once near the log end
 
@@ -53,7 +53,7 @@ def describe(files: PartitionFiles) -> Description:
             fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
         )
     has_lost_its_tail = described.log_end < (described.high_watermark or 0)  # and with it those batches
-    knows_its_end = epochs.flushed is None and not has_lost_its_tail
+    knows_its_end = not epochs.unclean and not has_lost_its_tail
     if epochs.entries and epochs.entries[-1][1] > described.log_end and knows_its_end:
         detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {described.log_end}"
         return described._replace(fault=EPOCH_CACHE_LIE, file=epochs.path, detail=detail)
@@ -85,11 +85,11 @@ def _bounds(files: PartitionFiles) -> Description:
     )
 
 
-def _log_end(segment: Segment) -> int:
+def _log_end(segment: ReplicaSegment) -> int:
     """The offset after the last batch that can be read: walks from the last index entry at which a batch begins."""
     next_offset = segment.base
     with open_log(segment, _WINDOW) as log:
         for item in log.walk(last_indexed(segment, log)):
-            if not isinstance(item, Damage):
+            if not isinstance(item, Break):
                 next_offset = item[1].next_offset
     return next_offset

@@ -6,15 +6,18 @@ batches agree on the difference between any two offsets, and on the bytes betwee
 
 from collections.abc import Iterator
 
-from replog.log.batch import HEADER_SIZE
-from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
-from spark_jobs.replicas.faults import NO_DIGESTS, Fault
-from spark_jobs.replicas.files import Segment, SegmentFile, Vanished
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.formats.batch import HEADER_SIZE
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.segment_file import SegmentFile, Vanished
+from replog.log.formats.walk import Break
+from replog.log.indexes.entries import LAYOUTS
+from spark_jobs.replicas.faults import NO_DIGESTS, FileFault
+from spark_jobs.replicas.files import ReplicaSegment, open_log
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
-from spark_jobs.replicas.index_files import LAYOUTS, read_index
-from spark_jobs.replicas.scan import Damage, gap_behind, open_log
+from spark_jobs.replicas.index_files import read_index
+from spark_jobs.replicas.segment_check import gap_behind
 
 _NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else"
 
@@ -22,7 +25,7 @@ _layout = LAYOUTS[DIGEST_SUFFIX]
 _positions = LAYOUTS[INDEX_SUFFIX]
 
 
-def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Iterator[Point | Fault]:
+def digest_points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> Iterator[Point | FileFault]:
     """Points of the segment's beginning and end, and of what ends below each of the offsets `aligned` within it.
 
     With `entries` those of all entries as well, which is what bisects a difference. Raises OSError if a file cannot be
@@ -49,18 +52,18 @@ def digest_points(segment: Segment, aligned: list[int], *, entries: bool) -> Ite
             yield from _Digests(segment, digests).points(before, wanted)
     except FileNotFoundError:
         last = segment.base if segment.next_base is None else segment.next_base - 1
-        yield Fault(NO_DIGESTS, DIGEST_SUFFIX, 0, segment.base, last, -1, _NO_DIGESTS)
+        yield FileFault(NO_DIGESTS, DIGEST_SUFFIX, 0, segment.base, last, -1, _NO_DIGESTS)
 
 
 class _Digests:
     """One open digest index."""
 
-    def __init__(self, segment: Segment, file: SegmentFile) -> None:
+    def __init__(self, segment: ReplicaSegment, file: SegmentFile) -> None:
         self._segment = segment
         self._file = file
         self._count = file.size // _layout.size
 
-    def points(self, before: int, aligned: list[int]) -> Iterator[Point | Fault]:
+    def points(self, before: int, aligned: list[int]) -> Iterator[Point | FileFault]:
         for wanted in aligned:
             offset, digest, reached = self._at(wanted)
             yield Point(DIGEST, -1, wanted - 1 if reached else offset, -1, add_digests(before, digest))
@@ -73,7 +76,7 @@ class _Digests:
         if (gap := gap_behind(self._segment, self._segment.size, offset + 1)) is not None:
             yield gap
         elif last != offset:  # then the digests of later segments are not known either
-            yield Fault(NO_DIGESTS, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, _NO_DIGESTS)
+            yield FileFault(NO_DIGESTS, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, _NO_DIGESTS)
         if last >= next_base and (gap := gap_behind(self._segment, self._segment.size, last + 1)) is not None:
             yield gap
 
@@ -106,7 +109,7 @@ class _Digests:
         reached = False
         with open_log(self._segment, HEADER_SIZE) as log:
             for item in log.walk(self._position(low)):
-                if isinstance(item, Damage):
+                if isinstance(item, Break):
                     break
                 header = item[1]
                 if header.last_offset >= wanted:

@@ -1,15 +1,18 @@
 """Replicas in a broker's log directory, ours or Apache Kafka's, read without trusting any of it."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 
-from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
-from replog.log.checkpoint import (
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
+from replog.log.errors import LogStorageError
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, segment_file_name
+from replog.log.files.opening import files_by_offset, read_regular
+from replog.log.formats.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
@@ -19,20 +22,8 @@ from replog.log.checkpoint import (
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.digest import sealed_digest
-from replog.log.errors import CorruptRecord, LogStorageError
-from replog.log.files import (
-    DIGEST_SUFFIX,
-    LOG_SUFFIX,
-    files_by_offset,
-    open_regular,
-    read_exactly,
-    read_regular,
-    segment_file_name,
-)
-from replog.log.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
-from replog.log.scan import BatchReader
+from replog.log.formats.digest import sealed_digest
+from replog.log.formats.segment_file import LocalFile, Vanished, open_file
 from replog.topic import SET_ASIDE, TopicPartition, parse_directory_name
 from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (
@@ -40,48 +31,13 @@ from spark_jobs.replicas.files import (
     EpochCheckpoint,
     Listed,
     PartitionFiles,
-    Segment,
-    Vanished,
+    ReplicaSegment,
     epoch_checkpoint,
     segments_of,
 )
 
 LISTINGS = 5  # of a directory whose files go while it is listed
 KRAFT_METADATA = "__cluster_metadata"
-FAR = 12 * 1024  # bytes between headers from which on the system does not read ahead as far as the next one
-
-
-class _OpenFile:
-    """`SegmentFile` by pread, so that a disk error is an OSError."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self.size = os.fstat(fd).st_size
-
-    def read(self, position: int, size: int) -> bytes:
-        return read_exactly(self._fd, position, size)
-
-    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
-        found: list[tuple[int, BatchHeader]] = []
-        with suppress(CorruptRecord):
-            found.extend(islice(BatchReader(self._fd, self.size).headers(position), count))
-        return found
-
-    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
-        self.will_read(positions)
-        found = []
-        for position in positions:
-            with suppress(CorruptRecord):
-                found.append((position, parse_header(self.read(position, HEADER_SIZE))))
-        return found
-
-    def will_read(self, positions: Sequence[int]) -> None:
-        """A disk fetches them side by side then, five times as fast as one after the other."""
-        before = 0
-        for position in positions:
-            if before + FAR <= position < self.size:
-                os.posix_fadvise(self._fd, position, HEADER_SIZE, os.POSIX_FADV_WILLNEED)
-            before = position
 
 
 @dataclass(frozen=True)
@@ -95,13 +51,11 @@ class DirectoryStore:
     def place(self) -> str:
         return str(self.directory)
 
-    def path(self, segment: Segment, suffix: str) -> Path:
+    def path(self, segment: ReplicaSegment, suffix: str) -> Path:
         return self.directory / segment.topic_partition.directory_name / segment_file_name(segment.base, suffix)
 
-    @contextmanager
-    def open(self, segment: Segment, suffix: str) -> Iterator[_OpenFile]:
-        with open_regular(self.path(segment, suffix)) as fd:
-            yield _OpenFile(fd)
+    def open(self, segment: ReplicaSegment, suffix: str) -> AbstractContextManager[LocalFile]:
+        return open_file(self.path(segment, suffix))
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -120,7 +74,7 @@ class DirectoryStore:
                 names = sorted(entry.name for entry in entries if _may_be_directory(entry))
         except (OSError, LogStorageError) as error:
             return [PartitionFiles(self, NO_PARTITION, error=str(error))]
-        found: dict[TopicPartition, PartitionFiles] = {}
+        files: dict[TopicPartition, PartitionFiles] = {}
         for name in names:
             set_aside = SET_ASIDE.fullmatch(name)
             try:
@@ -133,11 +87,11 @@ class DirectoryStore:
                 continue  # Kafka's quorum copies it by Raft, and no disk says what of it is committed
             elif not topics or partition.topic in topics:
                 mark = marks.get(partition)
-                found[partition] = self._list(partition, starts.get(partition, 0), mark, cleaned.get(partition, 0))
+                files[partition] = self._list(partition, starts.get(partition, 0), mark, cleaned.get(partition, 0))
         for partition, mark in marks.items():
-            if partition not in found and mark > 0 and (not topics or partition.topic in topics):
-                found[partition] = PartitionFiles(self, partition, starts.get(partition, 0), mark)
-        return [found[partition] for partition in sorted(found)]
+            if partition not in files and mark > 0 and (not topics or partition.topic in topics):
+                files[partition] = PartitionFiles(self, partition, starts.get(partition, 0), mark)
+        return [files[partition] for partition in sorted(files)]
 
     def again(self, partition: TopicPartition) -> PartitionFiles:
         directory = self.directory / partition.directory_name
@@ -151,7 +105,7 @@ class DirectoryStore:
         return self._list(partition, log_start, None, cleaned_to)
 
     def identity(self, partition: TopicPartition) -> str:
-        """One that was moved aside and copied anew is another, even under the same inode number."""
+        """One that was moved aside and copied again is another, even under the same inode number."""
         directory = self.directory / partition.directory_name
         written = 0
         with suppress(FileNotFoundError):
@@ -167,8 +121,8 @@ class DirectoryStore:
         topic_id = None
         with suppress(LogStorageError):
             topic_id = read_topic_id(self.directory / partition.directory_name)
-        told = None if topic_id is None else format_topic_id(topic_id)
-        return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to, topic_id=told)
+        shown_id = None if topic_id is None else format_topic_id(topic_id)
+        return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to, topic_id=shown_id)
 
     def _listed(self, partition: TopicPartition) -> list[Listed]:
         """Lists again what retention takes from while it is listed."""
@@ -193,27 +147,28 @@ class DirectoryStore:
     def epochs(self, partition: TopicPartition) -> EpochCheckpoint:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
         try:
-            flushed = self._flushed(partition)  # read first: what is flushed later may have been noted later
+            unclean = not (self.directory / CLEAN_SHUTDOWN).exists()
+            # Read first: what is flushed later may have been noted later.
+            flushed = self._flushed(partition) if unclean else None
             raw = read_regular(path, MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
             raw = b""
         except OSError as error:
             return EpochCheckpoint((), UNREADABLE, str(error), str(path))
-        found = epoch_checkpoint(raw, str(path))
-        if flushed is None:
-            return found
-        # A broker that runs, or was killed, notes log starts once a minute.
-        return replace(found, begin=found.entries[0][1] if found.entries else 0, flushed=flushed)
+        return replace(epoch_checkpoint(raw, str(path)), unclean=unclean, flushed=flushed)
 
     def _flushed(self, partition: TopicPartition) -> int | None:
-        """Up to where the epoch checkpoint says what the batches say; None: to the end (divergence 31)."""
-        if (self.directory / CLEAN_SHUTDOWN).exists():
+        """Up to where the epoch checkpoint says what the batches say, where a broker runs or was killed.
+
+        None: to the end, as Kafka's does, which has no digests (divergence 31).
+        """
+        if not any(name.endswith(DIGEST_SUFFIX) for name in os.listdir(self.directory / partition.directory_name)):
             return None
         path = self.directory / RECOVERY_POINT_CHECKPOINT
         version = (0, 0)
         with suppress(OSError):
-            found = os.stat(path)
-            version = found.st_ino, found.st_mtime_ns
+            stat = os.stat(path)
+            version = stat.st_ino, stat.st_mtime_ns
         return _recovery_points(path, version).get(partition, 0)
 
 
@@ -243,4 +198,4 @@ def _may_be_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        return True  # a link to itself, say: whoever lists it is told why not
+        return True  # a link to itself, say: listing it gives the reason

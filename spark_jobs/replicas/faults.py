@@ -17,7 +17,7 @@ MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to 
 Item = TypeVar("Item")
 
 
-class Fault(NamedTuple):
+class FileFault(NamedTuple):
     """Something wrong in one replica's own files: offsets it concerns, where, and what was seen."""
 
     fault: str  # its class
@@ -29,11 +29,11 @@ class Fault(NamedTuple):
     detail: str
 
 
-def capped(items: Iterator[Item | Fault]) -> Iterator[Item | Fault]:
+def capped(items: Iterator[Item | FileFault]) -> Iterator[Item | FileFault]:
     """`items` with no more than `MAX_FAULTS` faults of a class; the last one says that there may be more."""
     counts: dict[str, int] = {}
     for item in items:
-        if isinstance(item, Fault):
+        if isinstance(item, FileFault):
             seen = counts[item.fault] = counts.get(item.fault, 0) + 1
             if seen > MAX_FAULTS:
                 continue

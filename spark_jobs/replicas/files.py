@@ -9,43 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from replog.log.batch import MAX_BASE_OFFSET, BatchHeader
-from replog.log.checkpoint import DamagedCheckpoint, parse_entries, parse_number
-from replog.log.digest import add_digests
-from replog.log.files import LOG_SUFFIX
+from replog.log.files.names import LOG_SUFFIX
+from replog.log.formats.batch import MAX_BASE_OFFSET
+from replog.log.formats.checkpoint import DamagedCheckpoint, parse_entries, parse_number
+from replog.log.formats.digest import add_digests
+from replog.log.formats.segment_file import SegmentFile, Vanished
+from replog.log.formats.walk import WINDOW, LogFile
 from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE
 
-MAX_HEADERS = 4096  # that are asked for at once
 NO_PARTITION = TopicPartition("", -1)
-
-
-class Vanished(OSError):
-    """What was listed is not there any more, or not as it was: list the partition again."""
-
-
-class SegmentFile(Protocol):
-    """One open file of a segment. It may grow; `size` is what it had when it was opened, in bytes."""
-
-    @property
-    def size(self) -> int: ...
-
-    def read(self, position: int, size: int) -> bytes:
-        """`size` bytes at `position`, fewer only at the end of the file. Raises OSError."""
-
-    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
-        """Of a `.log`: position and header of whole batches, one behind the other from `position` on.
-
-        `count` of them (`MAX_HEADERS` at most), fewer before the end of the file or before bytes that are no batch.
-        Payload does not travel.
-        """
-
-    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
-        """Of a `.log`: position and header of those positions, `MAX_HEADERS` at most, at which one can be read."""
-
-    def will_read(self, positions: Sequence[int]) -> None:
-        """Of a `.log`: headers at those positions, in ascending order if they tell the truth, are about to be read."""
 
 
 class ReplicaStore(Protocol):
@@ -74,7 +48,7 @@ class ReplicaStore(Protocol):
     def identity(self, partition: TopicPartition) -> str:
         """Of the directory: one that takes its place has another. Empty if nobody knows."""
 
-    def open(self, segment: "Segment", suffix: str) -> AbstractContextManager[SegmentFile]:
+    def open(self, segment: "ReplicaSegment", suffix: str) -> AbstractContextManager[SegmentFile]:
         """One of the segment's files: `.log`, `.index`, `.timeindex` or `.digest`. FileNotFoundError if it has none."""
 
     def close(self) -> None:
@@ -82,7 +56,7 @@ class ReplicaStore(Protocol):
 
 
 @dataclass(frozen=True)
-class Segment:
+class ReplicaSegment:
     """One segment of one replica, and what the segments before it add up to."""
 
     store: ReplicaStore
@@ -132,7 +106,7 @@ class Segment:
     def epochs(self) -> "EpochCheckpoint":
         return self.store.epochs(self.topic_partition)
 
-    def again(self) -> "tuple[Segment, int]":
+    def again(self) -> "tuple[ReplicaSegment, int]":
         """The segment as it is listed now, and the log start offset. Raises Vanished if it is gone."""
         files = self.store.again(self.topic_partition)
         if files.error is not None:
@@ -141,6 +115,12 @@ class Segment:
             if segment.base == self.base:
                 return replace(segment, digest_before=self.digest_before), files.log_start
         raise Vanished(f"{files.place} has no segment {self.base} any more")
+
+
+@contextmanager
+def open_log(segment: ReplicaSegment, window: int = WINDOW) -> Iterator[LogFile]:
+    with segment.open(LOG_SUFFIX) as file:
+        yield LogFile(file, window)
 
 
 @dataclass(frozen=True)
@@ -154,7 +134,7 @@ class PartitionFiles:
     partition: TopicPartition
     log_start: int = 0
     high_watermark: int | None = None  # None: the checkpoint does not name this partition
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[ReplicaSegment, ...] = ()
     error: str | None = None
     log_end: int | None = None  # None: nobody says, but the batches do
     leads: bool | None = None  # None: nobody says
@@ -183,16 +163,21 @@ class PartitionFiles:
 class EpochCheckpoint:
     """The entries of a `leader-epoch-checkpoint`; `fault` is a class of fault, `detail` says more.
 
-    They were cut off below the log start (EP-5), which may be `begin` already where nobody says. From `flushed` on they
-    may lag behind the log, where a broker runs or was killed: a start adds what the batches say, and cuts off the rest.
+    They were cut off below the log start (EP-5), which is noted late where a broker runs or was killed: such a replica
+    is `unclean`. From `flushed` on they may lag behind its log: a start adds what the batches say, and cuts the rest.
     """
 
     entries: tuple[tuple[int, int], ...] = ()
     fault: str | None = None
     detail: str = ""
     path: str = field(default="", compare=False)
-    begin: int = 0
+    unclean: bool = False
     flushed: int | None = None  # None: they say all
+
+    @property
+    def begin(self) -> int:
+        """Where the log starts at the earliest, as far as they say so."""
+        return self.entries[0][1] if self.unclean and self.entries else 0
 
 
 def epoch_checkpoint(raw: bytes, path: str) -> EpochCheckpoint:
@@ -222,7 +207,7 @@ class Listed(NamedTuple):
 
 def segments_of(
     store: ReplicaStore, partition: TopicPartition, listed: Sequence[Listed], cleaned_to: int
-) -> tuple[Segment, ...]:
+) -> tuple[ReplicaSegment, ...]:
     """The segments of one partition. Raises OSError unless they are listed by base offset, with sizes that can be."""
     segments = []
     bytes_before = 0
@@ -235,7 +220,9 @@ def segments_of(
         ):
             before = "" if next_base is None else f" before segment {next_base}"
             raise OSError(f"{partition} cannot have a segment {base} of {size} bytes{before}")
-        segments.append(Segment(store, *partition, base, next_base, size, bytes_before, digest_before, cleaned_to))
+        segments.append(
+            ReplicaSegment(store, *partition, base, next_base, size, bytes_before, digest_before, cleaned_to)
+        )
         bytes_before += size
         digest_before = None if digest_before is None or digest is None else add_digests(digest_before, digest)
     return tuple(segments)

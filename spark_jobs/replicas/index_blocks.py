@@ -11,15 +11,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from replog.log.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile
+from replog.log.formats.walk import Break, LogFile
 from spark_jobs.replicas.blocks import Block, Cells
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment, SegmentFile
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
-from spark_jobs.replicas.scan import Damage, LogFile
 from spark_jobs.replicas.sound import (
     HEADER_LAYOUT,
     INDEX_LAYOUTS,
@@ -34,7 +35,7 @@ from spark_jobs.replicas.sound import (
 MAX_STRAYS = 16  # entries beside no offset entry; the last one of a sealed segment is
 
 
-def index_blocks(segment: Segment, log_start: int, cells: Cells) -> Iterator[Block | Point | Fault]:
+def index_blocks(segment: ReplicaSegment, log_start: int, cells: Cells) -> Iterator[Block | Point | FileFault]:
     """Blocks of index entries (their `digest` is a hash of them), a few points, and every fault that was seen.
 
     Raises OSError if a file cannot be read. Reads what `index_points` reads.
@@ -78,7 +79,7 @@ def _hashed(cells: Cells, base: int, offsets: Array, values: Array) -> Iterator[
 class _Sound:
     """The short way. Whatever `index_check` would complain of must raise `NotSound`, or `CorruptRecord`, here."""
 
-    def __init__(self, segment: Segment, log_start: int) -> None:
+    def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
         self._segment = segment
         self._log_start = log_start
         # Read before the log, which a live broker writes first.
@@ -115,9 +116,9 @@ class _Sound:
         before = np.concatenate([[self._segment.base - 1], self._offsets["offset"]])
         for start in range(0, len(self._offsets), MAX_HEADERS):
             entries = self._offsets[start : start + MAX_HEADERS]
-            found = file.headers_at(entries["position"].tolist())
-            require(len(found) == len(entries))
-            headers = np.array([header for _, header in found], HEADER_LAYOUT)
+            batches = file.headers_at(entries["position"].tolist())
+            require(len(batches) == len(entries))
+            headers = np.array([header for _, header in batches], HEADER_LAYOUT)
             bases = headers["base_offset"].astype(np.int64)
             lasts = bases + headers["last_offset_delta"]
             end = entries["position"] + headers["length"] + LOG_OVERHEAD
@@ -158,18 +159,18 @@ class _Sound:
         slot = int(np.searchsorted(self._offsets["offset"], below)) - 1
         indexed, start = self._offsets[slot].tolist() if slot >= 0 else (self._segment.base - 1, 0)
         digest = self._digest_at(indexed)
-        position, found = -1, None
+        position, last = -1, None
         for item in log.walk(start):
-            if isinstance(item, Damage):
+            if isinstance(item, Break):
                 # Only at the log's end.
                 require(item.cut_short and item.position > self._offsets["position"].max(initial=-1))
                 break
             if item[1].last_offset >= below:
                 break
-            position, found = item
-            if digest is not None and found.last_offset > indexed:
-                digest = add_digests(digest, batch_digest(found))
-        return position, found, digest
+            position, last = item
+            if digest is not None and last.last_offset > indexed:
+                digest = add_digests(digest, batch_digest(last))
+        return position, last, digest
 
     def _digest_at(self, offset: int) -> int | None:
         """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
@@ -197,7 +198,7 @@ class _Sound:
         start = int(self._offsets["position"][-1]) if len(self._offsets) else 0
         expected = None
         for item in log.walk(start):
-            if isinstance(item, Damage):
+            if isinstance(item, Break):
                 require(item.cut_short)
                 break
             require(expected is None or item[1].base_offset == expected)

@@ -9,17 +9,19 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from replog.log.batch import HEADER_SIZE, BatchHeader
-from replog.log.digest import add_digests, batch_digest
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.index_rules import ends_batch, times_batch
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.segment_file import MAX_HEADERS
+from replog.log.formats.walk import Break, LogFile
+from replog.log.indexes.entries import Rows
+from replog.log.indexes.rules import ends_batch, times_batch
 from replog.properties import MAX_LONG
-from spark_jobs.replicas.faults import BIT_ROT, GAP, Fault, capped
-from spark_jobs.replicas.files import MAX_HEADERS, EpochCheckpoint, Segment
-from spark_jobs.replicas.index_files import Rows, lie, read_indexes
-from spark_jobs.replicas.scan import Damage, LogFile, gap_behind, open_log
-from spark_jobs.replicas.segment_check import EpochCheck
+from spark_jobs.replicas.faults import BIT_ROT, GAP, FileFault, capped
+from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
+from spark_jobs.replicas.index_files import lie, read_indexes
+from spark_jobs.replicas.segment_check import epoch_faults, epoch_judge, gap_behind
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -38,7 +40,7 @@ class Point(NamedTuple):
     value: int | None
 
 
-def index_points(segment: Segment, log_start: int, aligned: list[int]) -> Iterator[Point | Fault]:
+def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) -> Iterator[Point | FileFault]:
     """The segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
 
     Each offset of `aligned` within the segment adds the point just before it, with what ends below it: replicas share
@@ -49,22 +51,22 @@ def index_points(segment: Segment, log_start: int, aligned: list[int]) -> Iterat
 
 
 class _IndexCheck:
-    def __init__(self, segment: Segment, log_start: int) -> None:
+    def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
         self._segment = segment
         self._log_start = log_start
         # Read before the log, which a live broker writes first.
         self._indexes = read_indexes(segment)
-        self._epochs = EpochCheck(EpochCheckpoint(), log_start)
+        self._epochs = epoch_judge(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound = Rows()  # entries of the offset index that tell the truth
         self._reached = 0  # a batch that the chain of batches from the last sound entry led to
         self._near = 0  # a batch that ends before the one that is looked for next
 
-    def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
+    def run(self, aligned: list[int]) -> Iterator[Point | FileFault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
         with open_log(self._segment, HEADER_SIZE) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
-            self._epochs = EpochCheck(self._segment.epochs(), self._log_start)
+            self._epochs = epoch_judge(self._segment.epochs(), self._log_start)
             yield from self._first(log)
             yield from self._offsets(log)
             yield from self._times(log)
@@ -72,12 +74,12 @@ class _IndexCheck:
             yield from self._tail(log)
             for offset in aligned:
                 yield from self._align(log, offset)
-        yield from self._epochs.finish()
+        yield from epoch_faults(self._epochs.finish())
 
     def _point(self, header: BatchHeader, slot: int, position: int) -> Point:
         return Point(BYTES, slot, header.last_offset, position, self._segment.bytes_before + position + header.size)
 
-    def _first(self, log: LogFile) -> Iterator[Point | Fault]:
+    def _first(self, log: LogFile) -> Iterator[Point | FileFault]:
         """The point before the segment, which is where its sums begin."""
         base = self._segment.base
         if log.size < HEADER_SIZE:
@@ -86,16 +88,18 @@ class _IndexCheck:
             header = log.header(0)
         except CorruptRecord as error:
             if self._indexes.offsets.rows:  # if not, the tail begins here, and says so
-                yield Fault(BIT_ROT, LOG_SUFFIX, 0, base, base, -1, error.message)
+                yield FileFault(BIT_ROT, LOG_SUFFIX, 0, base, base, -1, error.message)
             return
         first = header.base_offset
-        yield from self._epochs.see(0, header)
+        yield from epoch_faults(self._epochs.see(0, header))
         if (missing := self._segment.missing_from(base, first)) != first:
-            yield Fault(GAP, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}")
+            yield FileFault(
+                GAP, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}"
+            )
         yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
-    def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
+    def _offsets(self, log: LogFile) -> Iterator[Point | FileFault]:
         entries, exact_to = self._indexes.offsets, self._indexes.exact_to
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
@@ -110,7 +114,7 @@ class _IndexCheck:
                 at, header = self._batch_of(log, offset, position, end)
             except CorruptRecord as error:
                 if self._chain_breaks_at(log, position):
-                    yield Fault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
+                    yield FileFault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
                 else:
                     lies |= {slot} & entries.disordered.keys()
                     yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: {error.message}")
@@ -119,9 +123,9 @@ class _IndexCheck:
             if self._sound and first.base_offset <= self._sound[-1][1]:
                 before, said, start = self._sound[-1]
                 yield lie(INDEX_SUFFIX, before, said, f"{said} → {start}: that would run into the batch at {position}")
-            yield from self._epochs.see(position, first)
+            yield from epoch_faults(self._epochs.see(position, first))
             if at != position:
-                yield from self._epochs.see(at, header)
+                yield from epoch_faults(self._epochs.see(at, header))
             self._sound.append((slot, offset, position))
             yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
         yield from entries.out_of_order(lies)
@@ -168,7 +172,7 @@ class _IndexCheck:
                 return False
         return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
 
-    def _times(self, log: LogFile) -> Iterator[Point | Fault]:
+    def _times(self, log: LogFile) -> Iterator[Point | FileFault]:
         entries, exact_to = self._indexes.times, self._indexes.exact_to
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
@@ -188,7 +192,7 @@ class _IndexCheck:
             yield Point(TIME, slot, offset, self._near, timestamp)
         yield from entries.out_of_order(lies)
 
-    def _digests(self, log: LogFile) -> Iterator[Point | Fault]:
+    def _digests(self, log: LogFile) -> Iterator[Point | FileFault]:
         entries = self._indexes.digests
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
@@ -227,18 +231,18 @@ class _IndexCheck:
         slot = bisect_left(self._sound, offset, key=_offset)
         return self._sound[slot][2] if slot < len(self._sound) else self._floor(offset)[1]
 
-    def _tail(self, log: LogFile) -> Iterator[Point | Fault]:
+    def _tail(self, log: LogFile) -> Iterator[Point | FileFault]:
         """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
         position = last = -1
         header = None
         indexed, start = self._floor(MAX_LONG)
         digest = self._digest_at(indexed)
         for item in log.walk(start):
-            if isinstance(item, Damage):
+            if isinstance(item, Break):
                 if not item.cut_short:
                     first = self._segment.base if header is None else header.next_offset
                     until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
-                    yield Fault(BIT_ROT, LOG_SUFFIX, item.position, first, until, -1, item.reason)
+                    yield FileFault(BIT_ROT, LOG_SUFFIX, item.position, first, until, -1, item.reason)
                     last = until
                 break
             expected = item[1].base_offset if header is None else header.next_offset
@@ -246,9 +250,9 @@ class _IndexCheck:
             if (missing := self._segment.missing_from(expected, header.base_offset)) != header.base_offset:
                 first, last = sorted((missing, header.base_offset))
                 detail = f"the offset goes from {expected} to {header.base_offset}"
-                yield Fault(GAP, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
+                yield FileFault(GAP, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
             digest = _add(digest, header, indexed)
-            yield from self._epochs.see(position, header)
+            yield from epoch_faults(self._epochs.see(position, header))
         if header is not None:
             yield self._point(header, -1, position)
             if digest is not None:
@@ -266,7 +270,7 @@ class _IndexCheck:
         digest = self._digest_at(indexed)
         position, end, last = -1, 0, segment.base - 1
         for item in log.walk(start):
-            if isinstance(item, Damage):
+            if isinstance(item, Break):
                 break
             if item[1].last_offset >= offset:
                 last = offset - 1

@@ -1,9 +1,8 @@
 """Parts of a large segment, each checked by a task of its own; together they say what `check_segment` says of it all.
 
 A part begins at a border: a batch that the offset index knows, so close behind others that all of them, and what the
-indexes say of them, are seen to be sound. Whoever comes to such a place knows the same, wherever the walk began, and
-nothing is left to be said of what is before it. Where a part should begin and there is no such place within it, the
-part before it reads on.
+indexes say of them, are seen to be sound. A walk that comes to such a place knows the same, wherever it began, and
+everything before it is judged. If a part has no such place, the part before it reads on.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,13 +10,13 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from replog.log.batch import HEADER_SIZE
 from replog.log.errors import CorruptRecord
+from replog.log.formats.batch import HEADER_SIZE
+from replog.log.formats.walk import WINDOW, LogFile
 from replog.properties import MAX_INT
-from spark_jobs.replicas.faults import Fault, capped
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.faults import FileFault, capped
+from spark_jobs.replicas.files import ReplicaSegment, open_log
 from spark_jobs.replicas.index_files import Indexes, read_indexes
-from spark_jobs.replicas.scan import WINDOW, LogFile, open_log
 from spark_jobs.replicas.segment_check import Batch, Walk, check_segment
 
 PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
@@ -39,7 +38,7 @@ class Part(NamedTuple):
 WHOLE = Part(0, 1, 1 << 63)
 
 
-def parts_of(segment: Segment, size: int = PART_BYTES) -> list[Part]:
+def parts_of(segment: ReplicaSegment, size: int = PART_BYTES) -> list[Part]:
     """The parts of about `size` bytes that a segment is read in. None is shorter than that, if there are two.
 
     What lies beyond the last position that an index can name has no borders.
@@ -48,7 +47,7 @@ def parts_of(segment: Segment, size: int = PART_BYTES) -> list[Part]:
     return [Part(number, count, size) for number in range(count)]
 
 
-def check_part(segment: Segment, log_start: int, part: Part, *, crc: bool) -> Iterator[Batch | Fault]:
+def check_part(segment: ReplicaSegment, log_start: int, part: Part, *, crc: bool) -> Iterator[Batch | FileFault]:
     """As `check_segment`, of a part: over all parts, every batch and every fault once.
 
     The only difference is that of faults beyond the number that is listed.
@@ -58,7 +57,7 @@ def check_part(segment: Segment, log_start: int, part: Part, *, crc: bool) -> It
     return capped(_check(segment, log_start, part, crc))
 
 
-def _check(segment: Segment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | Fault]:
+def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | FileFault]:
     indexes = read_indexes(segment)
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
         # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
@@ -86,7 +85,7 @@ class Border(NamedTuple):
 
 
 class _Borders:
-    def __init__(self, segment: Segment, indexes: Indexes, log: LogFile, new_walk: Callable[[], Walk]) -> None:
+    def __init__(self, segment: ReplicaSegment, indexes: Indexes, log: LogFile, new_walk: Callable[[], Walk]) -> None:
         self._segment = segment
         self._indexes = indexes
         self._entries = indexes.offsets.rows
@@ -123,7 +122,7 @@ class _Borders:
                 return None
             walk.begin(start, self._log.header(at).base_offset)
         try:
-            sound = not any(isinstance(item, Fault) for item in walk.run(self._log, at, position))
+            sound = not any(isinstance(item, FileFault) for item in walk.run(self._log, at, position))
         except CorruptRecord:
             return None
         return Border(position, following, walk) if sound and walk.has_come_to(offset) else None

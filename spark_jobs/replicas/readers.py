@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
 
 from replog.properties import MAX_INT
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import UNREADABLE, Fault
-from spark_jobs.replicas.files import PartitionFiles, ReplicaStore, Segment
+from spark_jobs.replicas.faults import UNREADABLE, FileFault
+from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
@@ -31,15 +32,22 @@ Row = Sequence[Any]
 
 
 class ReplicaSource(DataSource):
-    """What the sources share: their options. One that is not known, or makes no sense, is refused by its name, lest it
-    does nothing.
-    """
+    """The options of all sources. An unknown or senseless one is refused by its name, so that it is noticed."""
 
+    called: str  # as `format(…)` has it
     columns: str
     own_options: frozenset[str] = frozenset()  # beside those of all
+    reads: "type[ReplicaReader]"
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.called
 
     def schema(self) -> str:
         return self.columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return self.reads(self)
 
     def stores(self) -> list[ReplicaStore]:
         """Where the options say that replicas are. Raises OSError if no broker answers, or a topic is not known."""
@@ -60,7 +68,7 @@ class ReplicaSource(DataSource):
         return [store for store in stores if not wanted or store.replica in wanted]
 
     def _directory_stores(self, keys: Iterable[str]) -> list[ReplicaStore]:
-        found: list[ReplicaStore] = []
+        stores: list[ReplicaStore] = []
         given: dict[str, str] = {}
         for key in keys:
             replica = _replica_id(key, key.removeprefix("replica."))
@@ -72,8 +80,8 @@ class ReplicaSource(DataSource):
                     raise ValueError(
                         f"options {other} and {key} are one directory, {place}: it would agree with itself"
                     )
-            found += [DirectoryStore(replica, Path(place)) for place in places.values()]
-        return found
+            stores += [DirectoryStore(replica, Path(place)) for place in places.values()]
+        return stores
 
     def topics(self) -> frozenset[str]:
         return frozenset([*self._names("topics"), *self._names("topic")])
@@ -128,7 +136,7 @@ class Work(Protocol):
     """Something to read of one segment, for one task."""
 
     @property
-    def segment(self) -> Segment: ...
+    def segment(self) -> ReplicaSegment: ...
 
     @property
     def size(self) -> int:
@@ -165,14 +173,14 @@ class SegmentReader(ReplicaReader):
 
     def listed(self) -> list[PartitionFiles]:
         """Every partition of every store."""
-        found = []
+        partitions = []
         for store in self._stores:
             light = store.for_segments()
             try:
-                found += [files.through(light) for files in store.partitions(self._topics)]
+                partitions += [files.through(light) for files in store.partitions(self._topics)]
             finally:
                 store.close()
-        return found
+        return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SegmentPartition)
@@ -186,7 +194,7 @@ class SegmentReader(ReplicaReader):
     def rows(self, work: Any) -> Iterator[Row]:
         raise NotImplementedError
 
-    def fault_row(self, segment: Segment, fault: Fault) -> Row:
+    def fault_row(self, segment: ReplicaSegment, fault: FileFault) -> Row:
         return self.row(
             **place_of(segment),
             position=fault.position,
@@ -200,11 +208,11 @@ class SegmentReader(ReplicaReader):
 
     def _unlisted(self, files: PartitionFiles) -> Row:
         replica, (topic, partition) = files.replica, files.partition
-        told = {"fault": UNREADABLE, "file": files.place, "detail": files.error}
-        return self.row(replica=replica, topic=topic, partition=partition, **told)
+        fault = {"fault": UNREADABLE, "file": files.place, "detail": files.error}
+        return self.row(replica=replica, topic=topic, partition=partition, **fault)
 
 
-def place_of(segment: Segment) -> dict[str, Any]:
+def place_of(segment: ReplicaSegment) -> dict[str, Any]:
     """The first columns of its rows."""
     replica, topic, partition = segment.replica, segment.topic, segment.partition
     return {"replica": replica, "topic": topic, "partition": partition, "segment": segment.base}

@@ -5,18 +5,17 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple
 
-from replog.log.batch import HEADER_SIZE, BatchHeader
 from replog.log.errors import CorruptRecord
-from replog.log.files import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.offsets import NO_EPOCH
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader
+from replog.log.formats.walk import WINDOW, Break, LogFile
+from replog.log.tools.epoch_judge import EpochJudge, EpochRun
 from replog.properties import MAX_LONG
-from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, REPEATED, Fault, capped
-from spark_jobs.replicas.files import EpochCheckpoint, Segment
+from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, REPEATED, FileFault, capped
+from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
 from spark_jobs.replicas.index_files import Indexes, read_indexes
-from spark_jobs.replicas.scan import WINDOW, Damage, LogFile, gap_behind, open_log
 from spark_jobs.replicas.ticks import Ticks
 
-_start = itemgetter(1)
 _position = itemgetter(2)
 
 
@@ -31,60 +30,7 @@ class Batch(NamedTuple):
     size: int
 
 
-class EpochCheck:
-    """Batches against the epoch checkpoint (INV-15); one fault for each run of batches that disagree."""
-
-    def __init__(self, checkpoint: EpochCheckpoint, log_start: int) -> None:
-        self._entries = checkpoint.entries if checkpoint.fault is None else ()
-        self._usable = checkpoint.fault is None and bool(checkpoint.entries)
-        self._log_start = max(log_start, checkpoint.begin)
-        self._flushed = MAX_LONG if checkpoint.flushed is None else checkpoint.flushed
-        self._run: Fault | None = None
-
-    def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
-        """Yields the run that this batch ends."""
-        if not self._usable:
-            return
-        if header.last_offset < self._log_start:
-            yield from self.finish()
-            return
-        first = self._epoch_at(max(header.base_offset, self._log_start))
-        last = self._epoch_at(header.last_offset)
-        lags = header.base_offset >= self._flushed and (NO_EPOCH if last is None else last) < header.leader_epoch
-        if first == header.leader_epoch == last or lags:
-            yield from self.finish()
-            return
-        run = self._run
-        if run is not None and run.epoch == header.leader_epoch and run.last + 1 == header.base_offset:
-            self._run = run._replace(last=header.last_offset)
-            return
-        yield from self.finish()
-        says = "no epoch" if first is None else f"epoch {first}" if first == last else f"epochs {first} and {last}"
-        self._run = Fault(
-            EPOCH_CACHE_LIE,
-            LOG_SUFFIX,
-            position,
-            header.base_offset,
-            header.last_offset,
-            header.leader_epoch,
-            f"the batches carry leader epoch {header.leader_epoch}, the epoch checkpoint says {says}",
-        )
-
-    @property
-    def settled(self) -> bool:
-        return self._run is None
-
-    def finish(self) -> Iterator[Fault]:
-        if self._run is not None:
-            yield self._run
-            self._run = None
-
-    def _epoch_at(self, offset: int) -> int | None:
-        slot = bisect_right(self._entries, offset, key=_start) - 1
-        return self._entries[slot][0] if slot >= 0 else None
-
-
-def check_segment(segment: Segment, log_start: int, *, crc: bool) -> Iterator[Batch | Fault]:
+def check_segment(segment: ReplicaSegment, log_start: int, *, crc: bool) -> Iterator[Batch | FileFault]:
     """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read.
 
     Without `crc` no payload is read, but where something does not fit: of the batch that says so, as it may be rotten.
@@ -92,7 +38,7 @@ def check_segment(segment: Segment, log_start: int, *, crc: bool) -> Iterator[Ba
     return capped(_whole(segment, log_start, crc))
 
 
-def _whole(segment: Segment, log_start: int, crc: bool) -> Iterator[Batch | Fault]:
+def _whole(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Batch | FileFault]:
     indexes = read_indexes(segment)
     yield from indexes.shape_faults()
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
@@ -106,12 +52,12 @@ class Walk:
     """Goes by the batches of one segment, from its beginning or from where `begin` says."""
 
     def __init__(
-        self, segment: Segment, log_start: int, indexes: Indexes, checkpoint: EpochCheckpoint, *, crc: bool
+        self, segment: ReplicaSegment, log_start: int, indexes: Indexes, checkpoint: EpochCheckpoint, *, crc: bool
     ) -> None:
         self._segment = segment
         self._landmarks = indexes.offsets.rows
         self._ticks = Ticks(indexes, segment)
-        self._epochs = EpochCheck(checkpoint, log_start)
+        self._epochs = epoch_judge(checkpoint, log_start)
         self._crc = crc
         self._expected = segment.base
         self._before = (-1, 0)  # base offset and CRC of the last batch
@@ -131,23 +77,23 @@ class Walk:
         """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
         self._ticks.own(following)
 
-    def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
+    def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | FileFault]:
         """The batches from `position` to `end`."""
         for item in log.walk(position, self._landmarks, end):
-            yield from self._damaged(log, item) if isinstance(item, Damage) else self._batch(log, *item)
+            yield from self._damaged(log, item) if isinstance(item, Break) else self._batch(log, *item)
 
-    def leave(self, following: list[int]) -> Iterator[Fault]:
+    def leave(self, following: list[int]) -> Iterator[FileFault]:
         """Where somebody else goes on, who begins with the entries `following`."""
         return self._ticks.leave(following)
 
-    def finish(self, log: LogFile) -> Iterator[Fault]:
+    def finish(self, log: LogFile) -> Iterator[FileFault]:
         """At the end of the segment."""
-        yield from self._epochs.finish()
+        yield from epoch_faults(self._epochs.finish())
         yield from self._ticks.finish()
         if (gap := gap_behind(self._segment, log.size, self._expected)) is not None:
             yield gap
 
-    def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
+    def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | FileFault]:
         passed = list(self._ticks.come_to(position))
         yield from passed
         if header.base_offset != self._expected:
@@ -156,8 +102,8 @@ class Walk:
                 detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
                 yield _rot(position, repaired, detail)
                 if repaired.last_offset_delta != header.last_offset_delta:
-                    detail = "offsets are missing beside the batch"
-                    yield Fault(GAP, LOG_SUFFIX, position, repaired.base_offset, repaired.last_offset, -1, detail)
+                    detail = "offsets are missing next to the batch"
+                    yield FileFault(GAP, LOG_SUFFIX, position, repaired.base_offset, repaired.last_offset, -1, detail)
                 self._expected = repaired.next_offset
                 self._ticks.lost(repaired.last_offset, position + header.size)
                 return
@@ -175,17 +121,17 @@ class Walk:
             yield rot
             return
         yield from lies if self._crc else self._by_rot(log, lies, interval, position)
-        yield from self._epochs.see(position, header)
+        yield from epoch_faults(self._epochs.see(position, header))
         yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
 
-    def _gap_before(self, position: int, header: BatchHeader) -> Fault | None:
+    def _gap_before(self, position: int, header: BatchHeader) -> FileFault | None:
         expected, first = self._expected, header.base_offset
         if (missing := self._segment.missing_from(expected, first)) < first:
             detail = f"the offset jumps from {expected} to {first}"
-            return Fault(GAP, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
+            return FileFault(GAP, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
         if first < expected:
             detail = f"the offset goes back from {expected} to {first}"
-            return Fault(REPEATED, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
+            return FileFault(REPEATED, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
         return None
 
     def _fits(self, following: int | None) -> bool:
@@ -199,7 +145,7 @@ class Walk:
         except CorruptRecord:
             return -1
 
-    def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> Fault | None:
+    def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> FileFault | None:
         """What there is to say if the batch has a wrong CRC. Even its last offset may lie: unless its number of records
         says the same, ask what follows it."""
         if (computed := log.crc(position, header)) == header.crc:
@@ -213,24 +159,24 @@ class Walk:
         self._ticks.lost(header.last_offset, end)
         return _rot(position, header, _wrong_crc(header, computed))
 
-    def _by_rot(self, log: LogFile, lies: list[Fault], interval: int, position: int) -> list[Fault]:
+    def _by_rot(self, log: LogFile, lies: list[FileFault], interval: int, position: int) -> list[FileFault]:
         """An entry may lie only by a batch before the one at `position`, which is not what was written: say that
         instead. For a digest that is any since the last entry, for a timestamp the one that has the greatest."""
         kept = []
-        rot: dict[int, Fault] = {}
+        rot: dict[int, FileFault] = {}
         for lie in lies:
             suspects = [self._ticks.newest] if lie.file == TIME_INDEX_SUFFIX and self._ticks.newest else []
             if lie.file == DIGEST_SUFFIX:
-                suspects = [item for item in log.walk(interval, end=position) if not isinstance(item, Damage)]
-            found = {at: _rot(at, header, _wrong_crc(header, crc)) for at, header, crc in _rotten(log, suspects)}
-            rot |= found
-            kept += [] if found else [lie]
+                suspects = [item for item in log.walk(interval, end=position) if not isinstance(item, Break)]
+            rotten = {at: _rot(at, header, _wrong_crc(header, crc)) for at, header, crc in _rotten(log, suspects)}
+            rot |= rotten
+            kept += [] if rotten else [lie]
         return [*rot.values(), *kept]
 
     def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
         """The header with offsets that fit, if its own go back, or beyond what follows, and there is room for them.
 
-        No CRC covers the base offset (RB-2). What is missing beside the batch is counted as its own.
+        No CRC covers the base offset (RB-2). What is missing next to the batch counts as part of it.
         """
         if (header.base_offset, header.crc) == self._before:
             return None  # it is there twice
@@ -260,7 +206,7 @@ class Walk:
             self._behind += 1
         return self._segment.next_base
 
-    def _damaged(self, log: LogFile, damage: Damage) -> Iterator[Fault]:
+    def _damaged(self, log: LogFile, damage: Break) -> Iterator[FileFault]:
         yield from self._ticks.come_to(damage.position)
         rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
         first, next_offset = self._expected, self._segment.next_base
@@ -272,7 +218,7 @@ class Walk:
             return  # the log ends here: what is missing shows as a gap, or as the log end offset
         last = first if next_offset is None else next_offset - 1
         if last >= first or not rotten:
-            yield Fault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
+            yield FileFault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
         self._expected = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
         if damage.resume is not None:
             self._ticks.lost(self._expected - 1, damage.resume)
@@ -289,5 +235,31 @@ def _wrong_crc(header: BatchHeader, computed: int) -> str:
     return f"stored CRC {header.crc:08x}, the bytes make {computed:08x}"
 
 
-def _rot(position: int, header: BatchHeader, detail: str) -> Fault:
-    return Fault(BIT_ROT, LOG_SUFFIX, position, header.base_offset, header.last_offset, header.leader_epoch, detail)
+def _rot(position: int, header: BatchHeader, detail: str) -> FileFault:
+    return FileFault(BIT_ROT, LOG_SUFFIX, position, header.base_offset, header.last_offset, header.leader_epoch, detail)
+
+
+def epoch_judge(checkpoint: EpochCheckpoint, log_start: int) -> EpochJudge:
+    entries = checkpoint.entries if checkpoint.fault is None else ()
+    return EpochJudge(entries, log_start, unclean=checkpoint.unclean, flushed=checkpoint.flushed)
+
+
+def epoch_faults(runs: Iterator[EpochRun]) -> Iterator[FileFault]:
+    """Batches that the epoch checkpoint is wrong about (INV-15)."""
+    for run in runs:
+        if not run.lags:
+            detail = f"the batches carry leader epoch {run.epoch}, the epoch checkpoint says {run.said}"
+            yield FileFault(EPOCH_CACHE_LIE, LOG_SUFFIX, run.position, run.first, run.last, run.epoch, detail)
+
+
+def gap_behind(segment: ReplicaSegment, size: int, expected: int) -> FileFault | None:
+    """What is wrong where a log of `size` bytes ends before offset `expected`, if the next segment begins elsewhere."""
+    next_base = segment.next_base
+    if next_base is None:
+        return None
+    detail = f"the segment ends with offset {expected - 1}, the next one begins with {next_base}"
+    if (missing := segment.missing_from(expected, next_base)) < next_base:
+        return FileFault(GAP, LOG_SUFFIX, size, missing, next_base - 1, -1, detail)
+    if expected > next_base:
+        return FileFault(REPEATED, LOG_SUFFIX, size, next_base, expected - 1, -1, detail)
+    return None

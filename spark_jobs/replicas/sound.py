@@ -1,15 +1,16 @@
 """What the short ways through a segment share: layouts for numpy, indexes and epochs that are as they should be.
 
-Whoever finds anything else raises `NotSound`, and the long way says what it is.
+Anything else raises `NotSound`, and the long way says what it is.
 """
 
 from typing import Any
 
 import numpy as np
 
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from spark_jobs.replicas.files import EpochCheckpoint, Segment
-from spark_jobs.replicas.index_files import read_index_file
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.indexes.entries import IndexFile
+from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
+from spark_jobs.replicas.index_files import open_index
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,10 +51,11 @@ def check_epochs(checkpoint: EpochCheckpoint, log_start: int, epochs: Array, bas
     """The epochs of batches from their bases to their lasts against the epoch checkpoint (INV-15)."""
     if checkpoint.fault is not None or not checkpoint.entries:
         return
-    log_start = max(log_start, checkpoint.begin)
+    begin = max(log_start, checkpoint.begin)
     known, starts = np.array(checkpoint.entries, np.int64).T
-    hidden = lasts < log_start
-    for offsets in (np.maximum(bases, log_start), lasts):
+    hidden = lasts < begin
+    require(not (hidden & (lasts >= log_start) & (lasts == begin - 1) & (epochs < known[0])).any())
+    for offsets in (np.maximum(bases, begin), lasts):
         at = np.searchsorted(starts, offsets, "right") - 1
         require((hidden | ((at >= 0) & (known[at] == epochs))).all())
 
@@ -66,19 +68,18 @@ def check_beside(offsets: Array, digests: Array) -> None:
 class SoundIndex:
     """The entries of an index file, ticked off in the order of the log."""
 
-    def __init__(self, segment: Segment, suffix: str) -> None:
+    def __init__(self, segment: ReplicaSegment, suffix: str) -> None:
         layout = INDEX_LAYOUTS[suffix]
-        found = read_index_file(segment, suffix)
-        self.present = found is not None
-        raw = found or b""
-        self.seen = self.seen_positions = 0
-        require(len(raw) % layout.itemsize == 0)
+        self.present, self.seen, self.seen_positions = True, 0, 0
+        raw = b""
+        try:
+            with open_index(segment, suffix) as file:
+                index = IndexFile(file, suffix)
+                require(not index.surplus)
+                raw = b"" if index.is_doubtful else b"".join(index.pieces())
+        except FileNotFoundError:
+            self.present = False
         stored = np.frombuffer(raw, layout)
-        used = stored["offset"] != 0
-        for name in layout.names or ():
-            used |= stored[name] != 0
-        filled = np.flatnonzero(used)
-        stored = stored[: filled[-1] + 1 if len(filled) else 0]  # unused slots of a preallocated file (IX-2)
         native = [(name, np.uint64 if name == "digest" else np.int64) for name in layout.names or ()]
         self.entries = stored.astype(native)
         self.entries["offset"] += segment.base
@@ -104,15 +105,15 @@ class SoundIndex:
         """
         offsets = self.entries["offset"]
         until = int(np.searchsorted(offsets, lasts[-1], "right"))
-        found = self.entries[self.seen : until]
+        entries = self.entries[self.seen : until]
         self.seen = until
-        at = np.searchsorted(lasts, found["offset"])
-        require((firsts[at] <= found["offset"]).all())
-        return found, at
+        at = np.searchsorted(lasts, entries["offset"])
+        require((firsts[at] <= entries["offset"]).all())
+        return entries, at
 
     def until_position(self, position: int) -> Array:
         """The next entries by position, up to `position`."""
         until = int(np.searchsorted(self.entries["position"], position, "right"))
-        found = self.entries[self.seen_positions : until]
+        entries = self.entries[self.seen_positions : until]
         self.seen_positions = until
-        return found
+        return entries

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import InputPartition
 
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
-from spark_jobs.replicas.faults import UNREADABLE, Fault
-from spark_jobs.replicas.files import ReplicaStore, Segment
+from spark_jobs.replicas.faults import UNREADABLE, FileFault
+from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.parts import WHOLE, Part, check_part, parts_of
@@ -72,7 +71,7 @@ class _StoreReader(ReplicaReader):
 class PartWork(NamedTuple):
     """A part of a segment to read, and the log start of its replica."""
 
-    segment: Segment
+    segment: ReplicaSegment
     log_start: int
     part: Part
 
@@ -97,12 +96,12 @@ class _PartReader(SegmentReader):
         segment = work.segment
         place = place_of(segment).values()
         for item in settled(lambda now, start: self._items(PartWork(now, start, work.part)), segment, work.log_start):
-            if isinstance(item, Fault):
+            if isinstance(item, FileFault):
                 yield self.fault_row(segment, item)
             else:
                 yield (*place, *self._told(item), None, None, None)
 
-    def _parts(self, segment: Segment) -> list[Part]:
+    def _parts(self, segment: ReplicaSegment) -> list[Part]:
         """The parts that a segment is read in."""
         raise NotImplementedError
 
@@ -115,19 +114,6 @@ class _PartReader(SegmentReader):
         raise NotImplementedError
 
 
-class ReplicasSource(ReplicaSource):
-    """One row for each partition of each replica: its bounds, its size, and whether it can be read."""
-
-    columns = REPLICAS_SCHEMA
-
-    @classmethod
-    def name(cls) -> str:
-        return "replog_replicas"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _ReplicasReader(self)
-
-
 class _ReplicasReader(_StoreReader):
     def _rows(self, store: ReplicaStore) -> Iterator[Row]:
         counting = CountingStore(store)
@@ -138,17 +124,12 @@ class _ReplicasReader(_StoreReader):
             counted = counting.bytes_read
 
 
-class EpochsSource(ReplicaSource):
-    """One row for each entry of each leader epoch checkpoint."""
+class ReplicasSource(ReplicaSource):
+    """One row for each partition of each replica: its bounds, its size, and whether it can be read."""
 
-    columns = EPOCHS_SCHEMA
-
-    @classmethod
-    def name(cls) -> str:
-        return "replog_epochs"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _EpochsReader(self)
+    called = "replog_replicas"
+    columns = REPLICAS_SCHEMA
+    reads = _ReplicasReader
 
 
 class _EpochsReader(_StoreReader):
@@ -165,6 +146,25 @@ class _EpochsReader(_StoreReader):
                 yield (*place, None, None, epochs.fault, epochs.path, epochs.detail)
 
 
+class EpochsSource(ReplicaSource):
+    """One row for each entry of each leader epoch checkpoint."""
+
+    called = "replog_epochs"
+    columns = EPOCHS_SCHEMA
+    reads = _EpochsReader
+
+
+class _IndexesReader(_PartReader):
+    def _parts(self, segment: ReplicaSegment) -> list[Part]:
+        return [WHOLE]  # only headers at entries are read
+
+    def _items(self, work: PartWork) -> Iterator[Point | FileFault]:
+        return index_points(work.segment, work.log_start, [])
+
+    def _told(self, item: Point) -> Row:
+        return item.position, item.offset, item.offset, None, item.kind, item.slot, signed(item.value)
+
+
 class IndexesSource(ReplicaSource):
     """One row for each index entry, checked against the headers that it points at; see `index_check`.
 
@@ -172,25 +172,24 @@ class IndexesSource(ReplicaSource):
     digest (`value` is the digest up to `last_offset`). `slot` -1: no entry, but an end of the segment.
     """
 
+    called = "replog_indexes"
     columns = INDEXES_SCHEMA
-
-    @classmethod
-    def name(cls) -> str:
-        return "replog_indexes"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _IndexesReader(self)
+    reads = _IndexesReader
 
 
-class _IndexesReader(_PartReader):
-    def _parts(self, segment: Segment) -> list[Part]:
-        return [WHOLE]  # headers beside entries are all that is read
+class _BatchesReader(_PartReader):
+    def __init__(self, source: ReplicaSource) -> None:
+        super().__init__(source)
+        self._crc = source.flag("crc", "true")
 
-    def _items(self, work: PartWork) -> Iterator[Point | Fault]:
-        return index_points(work.segment, work.log_start, [])
+    def _parts(self, segment: ReplicaSegment) -> list[Part]:
+        return parts_of(segment) if self._crc else [WHOLE]
 
-    def _told(self, item: Point) -> Row:
-        return item.position, item.offset, item.offset, None, item.kind, item.slot, signed(item.value)
+    def _items(self, work: PartWork) -> Iterator[Batch | FileFault]:
+        return check_part(*work, crc=self._crc)
+
+    def _told(self, item: Batch) -> Row:
+        return item
 
 
 class BatchesSource(ReplicaSource):
@@ -199,30 +198,10 @@ class BatchesSource(ReplicaSource):
     Option `crc` = true (default: recompute every CRC) or false (headers only, no payload is read).
     """
 
+    called = "replog_batches"
     columns = BATCHES_SCHEMA
     own_options = frozenset({"crc"})
-
-    @classmethod
-    def name(cls) -> str:
-        return "replog_batches"
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _BatchesReader(self)
-
-
-class _BatchesReader(_PartReader):
-    def __init__(self, source: ReplicaSource) -> None:
-        super().__init__(source)
-        self._crc = source.flag("crc", "true")
-
-    def _parts(self, segment: Segment) -> list[Part]:
-        return parts_of(segment) if self._crc else [WHOLE]
-
-    def _items(self, work: PartWork) -> Iterator[Batch | Fault]:
-        return check_part(*work, crc=self._crc)
-
-    def _told(self, item: Batch) -> Row:
-        return item
+    reads = _BatchesReader
 
 
 def register(spark: SparkSession) -> None:

@@ -4,23 +4,23 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator
 from operator import itemgetter
 
-from replog.log.batch import BatchHeader
-from replog.log.digest import add_digests, batch_digest
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.index_rules import ends_batch, times_batch
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import BatchHeader
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.indexes.rules import ends_batch, times_batch
 from replog.properties import MAX_LONG
-from spark_jobs.replicas.faults import MAX_FAULTS, Fault
-from spark_jobs.replicas.files import Segment
-from spark_jobs.replicas.index_files import LAYOUTS, Indexes, lie
+from spark_jobs.replicas.faults import MAX_FAULTS, FileFault
+from spark_jobs.replicas.files import ReplicaSegment
+from spark_jobs.replicas.index_files import SUFFIXES, Indexes, lie
 
 _first = itemgetter(1)
 _second = itemgetter(2)
 
 
 class Ticks:
-    """What is wrong with them, told of each as soon as it is known."""
+    """What is wrong with each of them, as soon as it is known."""
 
-    def __init__(self, indexes: Indexes, segment: Segment) -> None:
+    def __init__(self, indexes: Indexes, segment: ReplicaSegment) -> None:
         self._indexes = indexes
         self._cleaned_to = segment.cleaned_to
         self._exact_to = indexes.exact_to
@@ -40,8 +40,8 @@ class Ticks:
         self._reached = -1  # offset of the last digest entry that was seen
         self._doubtful: set[int] = set()  # digest entries that lie, or next to which nothing is known
         self._alone: list[tuple[int, int, int]] = []  # offset entries that have no digest beside them
-        self._lies: dict[str, set[int]] = {suffix: set() for suffix in LAYOUTS}  # that others are out of order behind
-        self._disordered = {suffix: entries.disordered for suffix, entries in zip(LAYOUTS, indexes, strict=True)}
+        self._lies: dict[str, set[int]] = {suffix: set() for suffix in SUFFIXES}  # that others are out of order behind
+        self._disordered = {suffix: entries.disordered for suffix, entries in zip(SUFFIXES, indexes, strict=True)}
 
     def begin(self, slot: int, offset: int) -> None:
         """Begin at entry `slot` of the offset index, whose batch begins with `offset`."""
@@ -79,7 +79,7 @@ class Ticks:
         if digests < self._next[2]:
             self._doubtful |= {self._digests[digests][0], self._digests[self._next[2] - 1][0]}
 
-    def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
+    def see(self, position: int, header: BatchHeader) -> Iterator[FileFault]:
         if header.max_timestamp > self._max_timestamp:
             self.newest = position, header
         indexed = yield from self._see_offset(position, header)
@@ -92,7 +92,7 @@ class Ticks:
             self._alone.append(indexed)
         self._met = self._next[0]
 
-    def finish(self) -> Iterator[Fault]:
+    def finish(self) -> Iterator[FileFault]:
         """Entries that no batch has met, no more of them than are listed, and those that are out of order."""
         offsets, times, digests = (
             rows[first : first + MAX_FAULTS]
@@ -106,7 +106,7 @@ class Ticks:
             yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
         yield from self.leave([len(entries.rows) for entries in self._indexes])
 
-    def leave(self, following: list[int]) -> Iterator[Fault]:
+    def leave(self, following: list[int]) -> Iterator[FileFault]:
         """Those out of order behind the entries that were ours, up to those that are `following`."""
         ends = self._slots(following)
         for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
@@ -122,14 +122,14 @@ class Ticks:
         pairs = zip(following, self._indexes, strict=True)
         return [entries.rows[first][0] if first < len(entries.rows) else MAX_LONG for first, entries in pairs]
 
-    def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> Fault:
+    def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> FileFault:
         if slot in self._disordered[suffix]:
             self._lies[suffix].add(slot)
         if suffix == DIGEST_SUFFIX:
             self._doubtful.add(slot)
         return lie(suffix, slot, offset, detail)
 
-    def come_to(self, position: int) -> Iterator[Fault]:
+    def come_to(self, position: int) -> Iterator[FileFault]:
         """Whatever begins at `position`, nothing begins between it and the batch before."""
         rows = self._offsets
         while self._next[0] < len(rows) and rows[self._next[0]][2] < position:
@@ -137,7 +137,9 @@ class Ticks:
             self._next[0] += 1
             yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
 
-    def _see_offset(self, position: int, header: BatchHeader) -> Generator[Fault, None, tuple[int, int, int] | None]:
+    def _see_offset(
+        self, position: int, header: BatchHeader
+    ) -> Generator[FileFault, None, tuple[int, int, int] | None]:
         """Returns the entry that this batch ends, if it is right."""
         rows = self._offsets
         if self._next[0] < len(rows) and rows[self._next[0]][2] == position:
@@ -161,7 +163,7 @@ class Ticks:
             return entry
         return None
 
-    def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
+    def _see_time(self, header: BatchHeader) -> Iterator[FileFault]:
         self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
         rows = self._times
         while self._next[1] < len(rows) and rows[self._next[1]][2] <= header.last_offset:
@@ -180,7 +182,7 @@ class Ticks:
                 self._max_timestamp = min(self._max_timestamp, timestamp)  # say it once
                 yield self._lie(TIME_INDEX_SUFFIX, slot, offset, detail)
 
-    def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
+    def _see_digest(self, header: BatchHeader) -> Iterator[FileFault]:
         """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both.
 
         Entries are compared with the entries before them, so that what is said of a part of a segment depends on

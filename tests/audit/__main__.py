@@ -19,10 +19,10 @@ def main(seed: int, root: Path) -> int:
     spark = spark_session("one case", "local[1]")
     bad = False
     for level in LEVELS:
-        found = findings_of(audit(spark, directories, level=level).findings)[case.topic]
-        wrong = judge(case, found, level)
+        findings = findings_of(audit(spark, directories, level=level).findings)[case.topic]
+        wrong = judge(case, findings, level)
         bad = bad or bool(wrong)
-        print(f"level {level}: {'WRONG' if wrong else 'right'}\n{report(case, found, wrong)}")
+        print(f"level {level}: {'WRONG' if wrong else 'right'}\n{report(case, findings, wrong)}")
     spark.stop()
     return int(bad)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from tests.audit.history import Entry, history
 from tests.audit.replica_files import Place, lacks_digests, logs, places, write_log
@@ -143,7 +143,7 @@ class Case:
         return max(held.mark or 0 for held in self.held.values())
 
     def reserve(self, replica: int, first: int, last: int, *, alone: bool = False) -> None:
-        """Faults of different replicas keep apart, so that it can be told who is wrong; those of one need not, but for
+        """Faults of different replicas keep apart, so that the wrong one is known; those of one need not, except
         some that want to be `alone` there."""
         for other, begin, end, wants in self.reserved:
             near = first <= end + APART and begin <= last + APART

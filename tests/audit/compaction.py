@@ -9,19 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.batch import CONTROL, CRC_START, HEADER, HEADER_SIZE, BatchHeader, iterate_batches
-from replog.log.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.errors import LogUncleanable
+from replog.log.formats.batch import CONTROL, HEADER_SIZE, iterate_batches
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
+from replog.log.formats.records import iterate_records
 from replog.log.log import Log
-from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker
-from replog.log.records import iterate_records
 from replog.topic import TopicPartition
-from spark_jobs.audit.findings import Finding
+from spark_jobs.audit.findings import AuditFinding
 from tests.audit.cases import REPLICAS, Impossible
 from tests.audit.history import NOW
 from tests.audit.judge import told
-from tests.audit.replica_files import Place, cut_out, logs, overwrite, places
+from tests.audit.replica_files import Place, cut_out, logs, places
+from tests.damage.vocabulary import flip, overwrite, seal
 from tests.replog.log.batches import client_batch, open_log, stamped
 from tests.replog.log.compaction.compacting import clean
 
@@ -52,7 +53,7 @@ class Wrong:
     first: int
     last: int | None  # None: not said here
 
-    def is_told_by(self, finding: Finding) -> bool:
+    def is_told_by(self, finding: AuditFinding) -> bool:
         return (
             finding.kind in self.kinds
             and finding.first == self.first
@@ -74,14 +75,14 @@ class Held:
 
     def offsets(self) -> dict[int, Place]:
         """Where its records are, by offset, markers left out."""
-        found = {}
+        places = {}
         for path in logs(self.directory):
             data = path.read_bytes()
             for position, header in iterate_batches(data):
                 if not header.attributes & CONTROL:
                     place = Place(path, position, header)
-                    found |= {record.offset: place for record in iterate_records(data, header, position)}
-        return found
+                    places |= {record.offset: place for record in iterate_records(data, header, position)}
+        return places
 
 
 @dataclass
@@ -106,11 +107,11 @@ class CompactedCase:
 
     def newest(self) -> dict[bytes, int]:
         """The offset of the newest record of each key below what was cleaned, void ones left out."""
-        found = {}
+        newest = {}
         for offset, (key, _) in self.records().items():
             if offset < self.cleaned_to and offset not in self.void:
-                found[key] = offset
-        return found
+                newest[key] = offset
+        return newest
 
     def untold(self) -> set[bytes]:
         """Keys of which an audit may not know the newest record: of a transaction that ends above what was cleaned, or
@@ -124,7 +125,7 @@ class CompactedCase:
                 keys |= {key for key, _ in batch.records}
         return keys
 
-    def judge(self, findings: list[Finding], level: str) -> list[str]:
+    def judge(self, findings: list[AuditFinding], level: str) -> list[str]:
         """What is wrong with the findings; levels below `deep` may see less, but nothing else."""
         left, missed = list(findings), []
         for wrong in self.wrong:
@@ -280,15 +281,15 @@ def _do(case: CompactedCase, step: Callable[[CompactedCase, Held, random.Random]
 def _place(case: CompactedCase, held: Held, rng: random.Random, *, below: bool) -> list[Place]:
     """Batches below what was cleaned, or above it, that all replicas know to be committed; but not the last."""
     end, common = case.cleaned_to, min(other.mark for other in case.held.values())
-    found = [
+    places = [
         place
         for place in held.batches()[:-1]
         if place.header.records_count
         and (place.header.base_offset < end if below else end <= place.header.base_offset < common)
     ]
-    if not found or not end:
+    if not places or not end:
         raise Impossible
-    return rng.sample(found, len(found))
+    return rng.sample(places, len(places))
 
 
 def lost_above(case: CompactedCase, held: Held, rng: random.Random) -> Wrong:
@@ -299,15 +300,15 @@ def lost_above(case: CompactedCase, held: Held, rng: random.Random) -> Wrong:
 
 def changed_above(case: CompactedCase, held: Held, rng: random.Random) -> Wrong:
     place = _place(case, held, rng, below=False)[0]
-    _stamp(place, replace_header=place.header._replace(max_timestamp=place.header.max_timestamp + 1))
+    overwrite(place.path, place.position + 35, (place.header.max_timestamp + 1).to_bytes(8, "big"))
+    seal(place.path)
     wrong = held.replica if len(case.held) > 2 else None
     return Wrong("batch changed above", ("VALUE_MISMATCH",), wrong, place.header.base_offset, place.header.last_offset)
 
 
 def rotten_below(case: CompactedCase, held: Held, rng: random.Random) -> Wrong:
     place = _place(case, held, rng, below=True)[0]
-    at = place.position + rng.randrange(HEADER_SIZE, place.header.size)
-    overwrite(place.path, at, bytes([place.path.read_bytes()[at] ^ 0x10]))
+    flip(place.path, place.position + rng.randrange(HEADER_SIZE, place.header.size), 0x10)
     return Wrong("batch rotten below", ("BIT_ROT",), held.replica, place.header.base_offset, None)
 
 
@@ -358,22 +359,11 @@ def changed_below(case: CompactedCase, held: Held, rng: random.Random) -> Wrong:
                 continue
             against = sum(record.offset in offsets for offsets in others)
             if against:
-                at = data.index(record.value)
-                _stamp(place, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+                flip(place.path, place.position + data.index(record.value))
+                seal(place.path)
                 wrong = held.replica if against > 1 else None
                 return Wrong("record changed below", ("VALUE_MISMATCH",), wrong, record.offset, record.offset)
     raise Impossible
-
-
-def _stamp(place: Place, data: bytes | None = None, replace_header: BatchHeader | None = None) -> None:
-    """Overwrite a batch, with the CRC that it should have."""
-    from crc32c import crc32c
-
-    data = data_of(place) if data is None else data
-    header = replace_header or place.header
-    data = HEADER.pack(*header) + data[HEADER_SIZE:]
-    header = header._replace(crc=crc32c(data[CRC_START:]))
-    overwrite(place.path, place.position, HEADER.pack(*header) + data[HEADER_SIZE:])
 
 
 def compacted_cases(seeds: range | list[int], root: Path) -> tuple[dict[int, Path], list[CompactedCase]]:

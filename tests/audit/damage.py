@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.audit.cases import IN_PLACE, LEADS_AWAY, MISNUMBERED, Held, Hit, Range
-from tests.audit.replica_files import Place, index_entries, logs
+from tests.audit.replica_files import Place, logs
+from tests.damage.vocabulary import index_entries
 
 BEYOND = 2**63 - 1  # where the end of a log cannot be told
 
@@ -37,28 +38,28 @@ def indexed(log: Path) -> set[int]:
 
 def runs(ranges: Iterable[Range]) -> list[Range]:
     """Joined where they adjoin."""
-    found: list[Range] = []
+    joined: list[Range] = []
     for first, last in sorted(ranges):
-        if found and first <= found[-1][1] + 1:
-            first, before = found.pop()
+        if joined and first <= joined[-1][1] + 1:
+            first, before = joined.pop()
             last = max(before, last)
-        found.append((first, last))
-    return found
+        joined.append((first, last))
+    return joined
 
 
 def damaged_in(held: Held, of: list[Hit]) -> list[Damaged]:
     """What a walk along the batches cannot believe, joined where it adjoins."""
     hits = {hit.first: hit for hit in of}
-    found: list[Damaged] = []
+    damaged: list[Damaged] = []
     paths = logs(held.directory) if hits else []
     for path, after in itertools.zip_longest(paths, paths[1:]):
         for one in _in_file(path, [place for place in held.batches if place.path == path], hits, after):
-            before = found[-1] if found else None
+            before = damaged[-1] if damaged else None
             if before is not None and one.first <= before.last + 1 and not before.missing and not one.missing:
-                found[-1] = Damaged(before.first, max(before.last, one.last), before.position, before.hits + one.hits)
+                damaged[-1] = Damaged(before.first, max(before.last, one.last), before.position, before.hits + one.hits)
             else:
-                found.append(one)
-    return found
+                damaged.append(one)
+    return damaged
 
 
 def _in_file(path: Path, places: list[Place], hits: dict[int, Hit], after: Path | None) -> Iterator[Damaged]:

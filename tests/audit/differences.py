@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
 from tests.audit.cases import Case, Held, Impossible, Step
 from tests.audit.history import CODECS, NOW, entry
 from tests.audit.replica_files import index_per_append, logs, name_records

@@ -55,9 +55,9 @@ class Outlook:
             self._of[cause.replica].append(cause)
         self._whole = {replica for replica, of in self._of.items() if any(cause.whole for cause in of)}
         hits = {r: [hit for c in of if c not in self._otherwise for hit in c.hits] for r, of in self._of.items()}
-        found = {held.replica: damaged_in(held, hits.get(held.replica, [])) for held in case.held.values()}
-        self._damaged = {replica: [one for one in of if not one.missing] for replica, of in found.items()}
-        self._missing = {replica: [one for one in of if one.missing] for replica, of in found.items()}
+        damaged = {held.replica: damaged_in(held, hits.get(held.replica, [])) for held in case.held.values()}
+        self._damaged = {replica: [one for one in of if not one.missing] for replica, of in damaged.items()}
+        self._missing = {replica: [one for one in of if one.missing] for replica, of in damaged.items()}
         self._lost = {held.replica: self._holes(held) for held in case.held.values()}
 
     # -- what a replica has
@@ -89,12 +89,12 @@ class Outlook:
 
     def _unreadable(self, held: Held) -> list[Range]:
         """Segments of which a file cannot be read: up to the next one that is there."""
-        found = []
+        ranges = []
         for cause in self._of[held.replica]:
             if cause.kind == UNREADABLE and cause.first is not None and cause.last is not None:
                 following = [base for path in logs(held.directory) if (base := int(path.stem)) > cause.first]
-                found.append((cause.first, min(following) - 1 if following else cause.last))
-        return found
+                ranges.append((cause.first, min(following) - 1 if following else cause.last))
+        return ranges
 
     def _holes(self, held: Held) -> list[Range]:
         """Runs of missing offsets, those left out that are part of what is damaged or in what cannot be read."""
@@ -129,21 +129,21 @@ class Outlook:
     # -- what must be said
 
     def expected(self) -> list[Expected]:
-        found: list[Expected] = []
+        expected: list[Expected] = []
         for held in self._case.held.values():
             of = self._of[held.replica]
             if held.replica in self._whole:
-                found.append(Expected(tuple(c for c in of if c.whole), (UNREADABLE,), held.replica, None, None))
+                expected.append(Expected(tuple(c for c in of if c.whole), (UNREADABLE,), held.replica, None, None))
             else:
-                found += [_one(c, (UNREADABLE,), c.first, None) for c in of if c.kind == UNREADABLE]
-                found += [*self._losses(held), *self._rot(held)]
-                found += [_one(c, (GAP,), c.first, c.last) for c in of if c.name == "repeated batch"]
+                expected += [_one(c, (UNREADABLE,), c.first, None) for c in of if c.kind == UNREADABLE]
+                expected += [*self._losses(held), *self._rot(held)]
+                expected += [_one(c, (GAP,), c.first, c.last) for c in of if c.name == "repeated batch"]
         mismatches = list(self._mismatches())
         for held in self._case.held.values():
             if held.replica not in self._whole:
-                found += [e for e in self._epoch_lies(held) if not any(_contains(m, e) for m in mismatches)]
-                found += self._index_lies(held, mismatches)
-        return found + mismatches
+                expected += [e for e in self._epoch_lies(held) if not any(_contains(m, e) for m in mismatches)]
+                expected += self._index_lies(held, mismatches)
+        return expected + mismatches
 
     def _losses(self, held: Held) -> Iterator[Expected]:
         """A loss of what another replica still has, as far as it was committed; of what no other has, a gap."""
@@ -280,7 +280,7 @@ class Outlook:
 
     def _mismatches(self) -> Iterator[Expected]:
         """Runs of batches that two replicas have otherwise, joined where they overlap and one is part of each."""
-        found: list[tuple[int, int, bool, set[tuple[int, int]]]] = []
+        runs: list[tuple[int, int, bool, set[tuple[int, int]]]] = []
         for one, other in itertools.combinations(self._case.held.values(), 2):
             run: tuple[int, int, bool] | None = None
             for first in sorted({e.first for e in one.entries} & {e.first for e in other.entries}):
@@ -297,11 +297,11 @@ class Outlook:
                 if run is None:
                     run = (first, last, bytes_differ)
                 else:
-                    found.pop()
+                    runs.pop()
                     run = (run[0], max(run[1], last), run[2] or bytes_differ)
-                found.append((*run, {(one.replica, other.replica)}))
+                runs.append((*run, {(one.replica, other.replica)}))
         joined: list[tuple[int, int, bool, set[tuple[int, int]]]] = []
-        for first, last, value, pairs in sorted(found, key=lambda run: run[0]):
+        for first, last, value, pairs in sorted(runs, key=lambda run: run[0]):
             if joined and first <= joined[-1][1]:
                 before = joined.pop()
                 joined.append((before[0], max(before[1], last), before[2] or value, before[3] | pairs))

@@ -4,9 +4,9 @@ import random
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from replog.log.batch import HEADER, HEADER_SIZE, parse_header, with_crc
-from replog.log.compression import compress
-from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker
+from replog.log.formats.batch import HEADER, HEADER_SIZE, parse_header, with_crc
+from replog.log.formats.compression import compress
+from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from tests.replog.log.batches import client_batch, stamped
 
 NOW = 1_700_000_000_000  # ms

@@ -15,7 +15,7 @@ MUST = "it is found"
 IF_READ = "it is found, or not: it depends on which headers this level happens to read"
 NEVER = "it is not found"
 COMPARED = "it is found if a sound replica has the same offsets, and sums of bytes or digests differ"
-VISITED = "it is found if a header is concerned that this level reads, be it that of an index entry"
+VISITED = "it is found if a header is concerned that this level reads, even that of an index entry"
 DIGESTS = "it is found if the digest indexes are there"
 SHARED = "it is found if another replica has that batch too"
 
@@ -89,19 +89,19 @@ def seen(case: Case, cause: Cause, level: str) -> str:
     word = str(getattr(SEEN[cause.name], level))
     held, outlook = case.held[cause.replica], Outlook(case, case.causes)
     if word == COMPARED:
-        found = any(_sums_differ(outlook, case, cause, held, other, level) for other in case.others(cause.replica))
+        is_seen = any(_sums_differ(outlook, case, cause, held, other, level) for other in case.others(cause.replica))
     elif word == VISITED:
         unusable = any(other.name == "unusable epochs" for other in case.of(cause.replica))
-        found = cause.visited and not (unusable and cause.name == "changed epoch")
+        is_seen = cause.visited and not (unusable and cause.name == "changed epoch")
     elif word == SHARED:
-        found = _is_shared(case, cause)
+        is_seen = _is_shared(case, cause)
     elif word == DIGESTS:
         unread = [other for other in case.of(cause.replica) if other.name == "unreadable index"]
         known = held.digests_until is None or (cause.first or 0) <= held.digests_until
-        found = cause.whole or (known and unread in ([], [cause]))
+        is_seen = cause.whole or (known and unread in ([], [cause]))
     else:
         return word
-    return MUST if found else IF_READ
+    return MUST if is_seen else IF_READ
 
 
 def _is_shared(case: Case, cause: Cause) -> bool:

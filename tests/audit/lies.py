@@ -4,9 +4,10 @@ import itertools
 import random
 from pathlib import Path
 
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, read_entries, write_entries
 from tests.audit.cases import LEADS_AWAY, Case, Cause, Held, Impossible, Range, Step
-from tests.audit.replica_files import index_entries, is_visited, set_index_entry
+from tests.audit.replica_files import is_visited
+from tests.damage.vocabulary import index_entries, set_index_entry
 
 SURPLUS = -9  # instead of a slot: what comes behind all of them
 
@@ -26,7 +27,7 @@ def _index(case: Case, held: Held, suffix: str, rng: random.Random) -> tuple[Pat
         if path.is_file() and log.is_file() and not (suffix == ".index" and log in needed):
             entries = index_entries(path)
             full[path] = entries[: _used(entries)]
-    full = {path: found for path, found in full.items() if found}
+    full = {path: entries for path, entries in full.items() if entries}
     if not full:
         raise Impossible
     path = rng.choice(list(full))

@@ -99,8 +99,8 @@ def gap(case: Case, held: Held, rng: random.Random) -> None:
     first, last = place.header.base_offset, place.header.last_offset
     outlook = Outlook(case, case.causes)
     holders = [one for one in case.held.values() if outlook.has(one, first)]
-    found = [next((other for other in one.batches if other.header.base_offset == first), None) for one in holders]
-    places = [one for one in found if one is not None and one.header.last_offset == last]
+    copies = [next((other for other in one.batches if other.header.base_offset == first), None) for one in holders]
+    places = [one for one in copies if one is not None and one.header.last_offset == last]
     if len(places) < len(holders) or any(one.log_start > first for one in holders):
         raise Impossible
     if any(other in (one.batches[-1], None) for one, other in zip(holders, places, strict=True)):

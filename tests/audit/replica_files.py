@@ -3,16 +3,17 @@
 import itertools
 import random
 import shutil
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from replog.log.batch import HEADER_SIZE, BatchHeader, iterate_batches
-from replog.log.digest import sealed_digest
-from replog.log.files import base_offset_of
-from replog.log.index import OffsetIndex, TimeIndex
+from replog.log.files.names import base_offset_of
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader, iterate_batches
+from replog.log.formats.digest import sealed_digest
+from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.indexes.time_index import TimeIndex
 from tests.audit.history import Entry
+from tests.damage.vocabulary import index_entries, set_index_entry
 from tests.replog.log.batches import open_log
 
 
@@ -57,19 +58,6 @@ def locate(directory: Path, offset: int) -> Place:
         if place.header.base_offset == offset:
             return place
     raise AssertionError(f"{directory} has no batch at {offset}")
-
-
-def overwrite(path: Path, position: int, data: bytes) -> None:
-    content = bytearray(path.read_bytes())
-    assert position + len(data) <= len(content), f"{path} has only {len(content)} bytes"
-    content[position : position + len(data)] = data
-    path.write_bytes(content)
-
-
-def patch(directory: Path, offset: int, at: int, data: bytes) -> None:
-    """Overwrite bytes `at` (from the batch's start) of the batch that begins with `offset`."""
-    place = locate(directory, offset)
-    overwrite(place.path, place.position + at, data)
 
 
 def cut_out(directory: Path, offset: int) -> None:
@@ -123,7 +111,7 @@ def remove_segment(path: Path) -> None:
 
 
 def index_per_append(path: Path, interval: int, rng: random.Random) -> None:
-    """Make the indexes of a segment anew as Apache Kafka's followers do: appends of several batches, an entry for each
+    """Rebuild the indexes of a segment as Apache Kafka's followers do: appends of several batches, an entry for each
     append that finds the counter above the interval, with its last offset and its first position (SG-1, SG-2)."""
     base = base_offset_of(path.name)
     assert base is not None
@@ -154,15 +142,3 @@ def name_records(log: Path, rng: random.Random) -> None:
     firsts = {header.last_offset - base: header.base_offset - base for _, header in iterate_batches(log.read_bytes())}
     for slot, (timestamp, offset) in enumerate(index_entries(path)):
         set_index_entry(path, slot, (timestamp, rng.randint(firsts[offset], offset)))
-
-
-def index_entries(path: Path) -> list[tuple[int, ...]]:
-    """The raw entries of an index file, by its suffix."""
-    layout = {".index": ">ii", ".timeindex": ">qi", ".digest": ">IQ"}[path.suffix]
-    data = path.read_bytes()
-    return list(struct.iter_unpack(layout, data[: len(data) - len(data) % struct.calcsize(layout)]))
-
-
-def set_index_entry(path: Path, slot: int, entry: tuple[int, ...]) -> None:
-    layout = {".index": ">ii", ".timeindex": ">qi", ".digest": ">IQ"}[path.suffix]
-    overwrite(path, slot * struct.calcsize(layout), struct.pack(layout, *entry))

@@ -6,7 +6,8 @@ from dataclasses import replace
 from tests.audit.cases import Case, Cause, Held, Impossible, Step, pick
 from tests.audit.expected import Outlook
 from tests.audit.history import CODECS, NOW, Entry, entry
-from tests.audit.replica_files import is_visited, overwrite
+from tests.audit.replica_files import is_visited
+from tests.damage.vocabulary import overwrite
 
 
 def _rewritten(case: Case, held: Held, rng: random.Random) -> int:

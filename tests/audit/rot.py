@@ -3,8 +3,8 @@
 import contextlib
 import random
 
-from replog.log.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.errors import CorruptRecord
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader, parse_header
 from tests.audit.cases import (
     COMMITTED_LOSS,
     GAP,
@@ -20,7 +20,8 @@ from tests.audit.cases import (
     pick,
 )
 from tests.audit.damage import BEYOND
-from tests.audit.replica_files import Place, is_visited, logs, overwrite
+from tests.audit.replica_files import Place, is_visited, logs
+from tests.damage.vocabulary import overwrite
 
 
 def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range) -> None:

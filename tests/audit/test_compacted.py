@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_jobs.audit.audit import audit
 from tests.audit.compaction import CompactedCase, compacted_cases
@@ -34,29 +33,29 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return compacted_cases(range(CASES), tmp_path_factory.mktemp("compacted"))
 
 
-def test_the_cases_have_everything(made: Made) -> None:
+def test_the_cases_have_everything(made):
     _, cases = made
     wrong = Counter(wrong.name for case in cases for wrong in case.wrong)
     assert len(wrong) == 6, wrong
     assert min(wrong.values()) >= 2, wrong
     assert sum(not case.wrong and case.cleaned_to > 0 for case in cases) > CASES // 10
     ends = [{held.cleaned_to for held in case.held.values()} for case in cases]
-    assert sum(len(found) > 1 and max(found) > 0 for found in ends) > CASES // 2
+    assert sum(len(ends_of_case) > 1 and max(ends_of_case) > 0 for ends_of_case in ends) > CASES // 2
     assert any("copied" in what for case in cases for what in case.done)
     assert any(case.void for case in cases)
     assert any(held.mark < case.cleaned_to for case in cases for held in case.held.values())
 
 
 @pytest.mark.parametrize("level", ["deep", "batches", "index", "digest"])
-def test_what_compaction_took_out_is_no_fault_and_all_else_is(spark: SparkSession, made: Made, level: str) -> None:
+def test_what_compaction_took_out_is_no_fault_and_all_else_is(spark, made, level):
     directories, cases = made
     result = audit(spark, directories, level=level)
     assert result.complete
-    found = findings_of(result.findings)
+    findings = findings_of(result.findings)
     failures = [
         "\n".join([str(case), *(f"  {what}" for what in wrong), "  all that was found:"])
-        + "".join(f"\n    {told(finding)}" for finding in found[case.topic])
+        + "".join(f"\n    {told(finding)}" for finding in findings[case.topic])
         for case in cases
-        if (wrong := case.judge(found[case.topic], level))
+        if (wrong := case.judge(findings[case.topic], level))
     ]
     assert not failures, f"{len(failures)} of {len(cases)} cases at level {level}:\n" + "\n".join(failures[:SHOWN])

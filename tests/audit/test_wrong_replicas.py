@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_jobs.audit.audit import audit
 from tests.audit import differences
@@ -51,7 +50,7 @@ def judged(cases: list[Case], level: str) -> list[Case]:
 
 
 @pytest.mark.parametrize("level", ["deep", "index"])
-def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made: Made, level: str) -> None:
+def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made, level):
     cases = judged(made[1], level)
     for layout in (OURS, KAFKA):
         of_layout = [case for case in cases if case.layout == layout]
@@ -72,12 +71,14 @@ def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made: M
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_is_wrong_is_found_and_nothing_else(spark: SparkSession, made: Made, level: str) -> None:
+def test_what_is_wrong_is_found_and_nothing_else(spark, made, level):
     directories, cases = made[0], judged(made[1], level)
     result = audit(spark, directories, [case.topic for case in cases], level)
     assert result.complete
-    found = findings_of(result.findings)
+    findings = findings_of(result.findings)
     failures = [
-        report(case, found[case.topic], wrong) for case in cases if (wrong := judge(case, found[case.topic], level))
+        report(case, findings[case.topic], wrong)
+        for case in cases
+        if (wrong := judge(case, findings[case.topic], level))
     ]
     assert not failures, f"{len(failures)} of {len(cases)} cases at level {level}:\n" + "\n".join(failures[:SHOWN])

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from tests.audit.cases import LEADS_AWAY, UNREADABLE, Case, Cause, Held, Impossible, Step
 from tests.audit.replica_files import logs
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.audit import CORES, DUMP, LEVELS, MIN_GIB, OPENSSL, SHA256SUM, Figure, targets
 from benchmarks.audit_logs import REPLICAS, Replicas
 from benchmarks.storage import KIB
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
@@ -20,7 +20,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_replicas_grow_and_stay_the_same(tmp_path: Path) -> None:
+def test_replicas_grow_and_stay_the_same(tmp_path):
     replicas = Replicas(tmp_path, 16 * KIB)
     first_log = b""
     for size in (200 * KIB, 400 * KIB):
@@ -44,7 +44,7 @@ def figure(name: str, seconds: float, read: int, *, cores: int = CORES[0], gib: 
     return {**shown, "cores": cores, "gib": gib}
 
 
-def test_targets_are_met_or_missed_by_the_figures() -> None:
+def test_targets_are_met_or_missed_by_the_figures():
     compared = [figure(SHA256SUM, 8, 3000, cores=cores) for cores in CORES]
     compared += [figure("deep", 2 / cores, 3000, cores=cores) for cores in CORES]
     compared += [figure(DUMP, 3, 1000, cores=1), figure("digest", 1, 1), figure("index", 1, 40)]
@@ -63,7 +63,7 @@ def test_targets_are_met_or_missed_by_the_figures() -> None:
 
 
 @pytest.mark.spark
-def test_every_figure_comes_out_of_a_small_run(tmp_path: Path) -> None:
+def test_every_figure_comes_out_of_a_small_run(tmp_path):
     size = str(MIN_GIB)
     command = ["--format=json", "--rounds=1", "--gib", size, "--sizes", size, "--directory", str(tmp_path)]
     run = subprocess.run(
@@ -71,11 +71,11 @@ def test_every_figure_comes_out_of_a_small_run(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)
-    names = {(found["name"], found["cores"]) for found in report["compared"]}
+    names = {(figure["name"], figure["cores"]) for figure in report["compared"]}
     expected = {(name, cores) for name in (*LEVELS, SHA256SUM) for cores in CORES}
     optional = {(name, cores) for name in (OPENSSL, DUMP) for cores in CORES}
     assert expected <= names <= expected | optional, report
     assert (report["no_kafka"] is None) == ((DUMP, 1) in names), report
-    assert [(found["name"], found["gib"]) for found in report["grown"]] == [(level, MIN_GIB) for level in LEVELS]
-    shares = {found["name"]: found["share_of_log"] for found in report["grown"]}
+    assert [(figure["name"], figure["gib"]) for figure in report["grown"]] == [(level, MIN_GIB) for level in LEVELS]
+    shares = {figure["name"]: figure["share_of_log"] for figure in report["grown"]}
     assert shares["digest"] < shares["index"] < 0.01 < 1 < shares["deep"], shares

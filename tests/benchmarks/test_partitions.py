@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,8 @@ def finished(seconds: float) -> dict[str, dict[str, float]]:
     return {"start": {"seconds": 1.0}, "create": {"seconds": seconds}}
 
 
-def row(found: str, label: str) -> list[str]:
-    (line,) = [line for line in found.splitlines() if line.startswith(f"| {label} |")]
+def row(text: str, label: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {label} |")]
     return [part.strip() for part in line.split("|")[2:-1]]
 
 
@@ -67,13 +66,13 @@ def test_what_failed_is_counted_and_not_timed():
 
 def test_the_table_has_medians_and_says_what_did_not_finish():
     rounds = [finished(1.0), finished(9.0), finished(2.0)]
-    found = table({"replog": {"6": rounds, "5000": [finished(1.0), UNFINISHED]}, "kafka": {"6": [finished(4.0)]}})
-    assert found.splitlines()[0] == "|  | replog, 6 | replog, 5,000 | Kafka, 6 |"
-    assert row(found, "created on every disk, s") == ["2.00", "not within 60 s", "4.00"]
-    assert row(found, "p99, ms") == ["–", "–", "–"]
+    text = table({"replog": {"6": rounds, "5000": [finished(1.0), UNFINISHED]}, "kafka": {"6": [finished(4.0)]}})
+    assert text.splitlines()[0] == "|  | replog, 6 | replog, 5,000 | Kafka, 6 |"
+    assert row(text, "created on every disk, s") == ["2.00", "not within 60 s", "4.00"]
+    assert row(text, "p99, ms") == ["–", "–", "–"]
 
 
-def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path: Path):
+def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path):
     document = tmp_path / "performance.md"
     begin, end = marks("partitions")
     document.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
@@ -86,7 +85,7 @@ def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path
 
 
 @pytest.mark.processes
-def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(tmp_path: Path):
+def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(tmp_path):
     figures = tmp_path / "figures.json"
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks.partitions", "--only", "replog", "--partitions", "6", "--seconds", "1",

@@ -4,7 +4,6 @@ import filecmp
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from benchmarks.raw_pipeline import raw_pipeline
 pytestmark = pytest.mark.processes
 
 
-def test_the_raw_pipeline_replicates_every_byte(tmp_path: Path):
+def test_the_raw_pipeline_replicates_every_byte(tmp_path):
     with raw_pipeline(tmp_path) as pipeline:
         run = pipeline.throughput(message_bytes=100_000, total_bytes=5_000_000, in_flight=7)
         latency = pipeline.latency(message_bytes=1000, per_second=500, seconds=0.2)

@@ -1,7 +1,5 @@
 """The benchmark of the storage engine runs, small, and what it reports adds up."""
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.storage import MIN_MEBIBYTES, Bench
@@ -9,7 +7,7 @@ from benchmarks.storage import MIN_MEBIBYTES, Bench
 pytestmark = pytest.mark.processes
 
 
-def test_every_figure_has_both_sides_and_its_ratio(tmp_path: Path):
+def test_every_figure_has_both_sides_and_its_ratio(tmp_path):
     figures = list(Bench(tmp_path, rounds=1, mebibytes=MIN_MEBIBYTES, note=lambda _: None).run())
     assert len({figure.name for figure in figures}) == len(figures) == 12
     for figure in figures:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import typer.main
 import yaml
 
-from cluster.cli.main import app
+from replog.cli.main import app
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SYSTEMD = {"%i": "1", "%H": "host-1"}
@@ -70,16 +70,16 @@ def systemd_command(name: str, environment: dict[str, str] | None = None, instan
 
 
 def compose_commands() -> list[Command]:
-    found = []
+    commands = []
     for name, service in compose()["services"].items():
         (program,) = service.get("entrypoint", ["replog"])
-        found.append(Command(f"compose.yaml: {name}", program, service["command"]))
-    return found
+        commands.append(Command(f"compose.yaml: {name}", program, service["command"]))
+    return commands
 
 
 def kubernetes_commands() -> list[Command]:
     values = {"POD_NAME": "replog-broker-0", "POD_INDEX": "0", "NODE_NAME": "node-a"}
-    found = []
+    commands = []
     for path, document in kubernetes():
         if document["kind"] != "StatefulSet":
             continue
@@ -88,8 +88,8 @@ def kubernetes_commands() -> list[Command]:
             arguments = container["args"]
             for name, value in given.items():
                 arguments = [argument.replace(f"$({name})", value) for argument in arguments]
-            found.append(Command(f"{path}: {container['name']}", "replog", arguments))
-    return found
+            commands.append(Command(f"{path}: {container['name']}", "replog", arguments))
+    return commands
 
 
 def all_commands() -> list[Command]:

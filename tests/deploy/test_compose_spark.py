@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.local.ports import free_port
+from replog.local_cluster.ports import free_port
 from spark_jobs.java import find_java_home, shim_java_home
 from tests.deploy.commands import compose_commands
 from tests.deploy.running import Running, stopped_afterwards
@@ -14,7 +14,7 @@ from tests.deploy.running import Running, stopped_afterwards
 pytestmark = pytest.mark.spark
 
 
-def test_the_worker_registers_with_the_master(tmp_path: Path):
+def test_the_worker_registers_with_the_master(tmp_path):
     programs = Path(sys.executable).parent
     port = str(free_port([]))
     environment = {

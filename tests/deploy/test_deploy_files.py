@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.broker.broker import check_address
 from replog.config import BrokerConfig, ControllerConfig
 from replog.properties import load_properties
+from replog.server.broker.broker import check_address
 from tests.deploy.commands import (
     DEPLOY,
-    Command,
     all_commands,
     compose,
     kubernetes,
@@ -35,14 +34,14 @@ def test_every_kind_of_file_has_commands():
 
 
 @pytest.mark.parametrize("command", REPLOG, ids=lambda command: command.source)
-def test_the_command_line_accepts_the_command(command: Command):
+def test_the_command_line_accepts_the_command(command):
     parameters = parse(command.arguments)
     assert parameters["config"] == Path(command.config_file())
     assert len(parameters["override"]) == len(command.overrides())
 
 
 @pytest.mark.parametrize("command", REPLOG, ids=lambda command: command.source)
-def test_its_settings_parse(command: Command):
+def test_its_settings_parse(command):
     file = DEPLOY / "config" / Path(command.config_file()).name
     settings = {**load_properties(file), **command.overrides()}
     if command.arguments[0] == "broker":
@@ -57,7 +56,7 @@ def test_a_wrong_option_would_be_noticed():
 
 
 @pytest.mark.parametrize("name", ["broker", "controller"])
-def test_the_example_settings_parse_as_they_are(name: str):
+def test_the_example_settings_parse_as_they_are(name):
     settings = load_properties(DEPLOY / "config" / f"{name}.properties")
     model = BrokerConfig if name == "broker" else ControllerConfig
     model.parse(settings, name)
@@ -142,7 +141,7 @@ def test_systemd_keeps_what_the_process_writes():
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
-def test_systemd_accepts_the_units(tmp_path: Path):
+def test_systemd_accepts_the_units(tmp_path):
     for path in (DEPLOY / "systemd").glob("*.service"):
         text = path.read_text().replace("/opt/replog/bin/replog", "/bin/true")
         (tmp_path / path.name.replace("@.", "@1.")).write_text(text)

@@ -22,9 +22,9 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copy(DEPLOY.parent / name, tmp_path)
     (tmp_path / "bin").mkdir()
     for tool in TOOLS:
-        found = shutil.which(tool)
-        assert found is not None, tool
-        (tmp_path / "bin" / tool).symlink_to(found)
+        path = shutil.which(tool)
+        assert path is not None, tool
+        (tmp_path / "bin" / tool).symlink_to(path)
     return tmp_path
 
 
@@ -45,19 +45,19 @@ def fake_python(checkout: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def test_without_python_it_says_what_to_install(checkout: Path):
+def test_without_python_it_says_what_to_install(checkout):
     run = set_up(checkout)
     assert run.returncode == 1
     assert "no Python 3.11 or newer found" in run.stderr
     assert "sudo apt-get install python3 python3-venv" in run.stderr
 
 
-def test_an_old_python_is_not_taken(checkout: Path):
+def test_an_old_python_is_not_taken(checkout):
     fake_python(checkout, "exit 1")
     assert "no Python 3.11 or newer found" in set_up(checkout).stderr
 
 
-def test_without_the_venv_module_it_says_which_package_has_it(checkout: Path):
+def test_without_the_venv_module_it_says_which_package_has_it(checkout):
     fake_python(checkout, '[[ "$1 $2" = "-m venv" ]] && { echo "ensurepip is not available"; exit 1; }')
     for _ in range(2):
         run = set_up(checkout)
@@ -67,7 +67,7 @@ def test_without_the_venv_module_it_says_which_package_has_it(checkout: Path):
         assert f"sudo apt-get install python{version}-venv" in run.stderr
 
 
-def test_a_finished_set_up_is_left_alone(checkout: Path):
+def test_a_finished_set_up_is_left_alone(checkout):
     (checkout / ".venv").mkdir()
     done = checkout / ".venv" / ".setup-done"
     done.touch()

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from cluster.local.ports import free_port
+from replog.local_cluster.ports import free_port
 from tests.deploy.commands import DEPLOY, systemd_command
 from tests.deploy.running import Running, stopped_afterwards
 
@@ -33,7 +33,7 @@ def serving(address: str) -> bool:
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def test_the_units_bring_up_a_controller_and_a_broker(tmp_path: Path):
+def test_the_units_bring_up_a_controller_and_a_broker(tmp_path):
     environment = {"REPLOG_CONTROLLER": f"127.0.0.1:{free_port([])}", "REPLOG_HOST": "127.0.0.1"}
     commands = [
         systemd_command("replog-controller.service", environment),

@@ -28,18 +28,18 @@ CHECKED = {"spark-submit", "spark-class", "replog", "pip", "docker", "kubectl", 
 def commands(program: str) -> list[list[str]]:
     """The words of each command of the document that runs `program`."""
     text = (ROOT / "docs" / "audit-at-scale.md").read_text().replace("\\\n", " ")
-    found = [shlex.split(line) for line in re.findall(r"^\$ (.*)", text, re.M)]
-    assert {words[0] for words in found} == CHECKED, "a command that nothing checks"
-    return [words[1:] for words in found if words[0] == program]
+    shown = [shlex.split(line) for line in re.findall(r"^\$ (.*)", text, re.M)]
+    assert {words[0] for words in shown} == CHECKED, "a command that nothing checks"
+    return [words[1:] for words in shown if words[0] == program]
 
 
 @cache
 def constants(jar: str, where: str) -> bytes:
     """What stands in the classes of one of Spark's jars whose path has `where` in it."""
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    (path,) = (Path(found.origin).parent / "jars").glob(jar)
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    (path,) = (Path(spec.origin).parent / "jars").glob(jar)
     with zipfile.ZipFile(path) as content:
         return b"".join(content.read(name) for name in content.namelist() if where in name and name.endswith(".class"))
 
@@ -60,14 +60,14 @@ def split_submission(words: list[str]) -> tuple[dict[str, list[str]], list[str]]
 
 def containers() -> dict[str, dict[str, Any]]:
     """The container of each workload of the manifest, by the workload's name."""
-    found = {}
+    containers = {}
     for document in yaml.safe_load_all(MANIFEST.read_text()):
         if document["kind"] in ("Deployment", "Job"):
-            (found[document["metadata"]["name"]],) = document["spec"]["template"]["spec"]["containers"]
-    return found
+            (containers[document["metadata"]["name"]],) = document["spec"]["template"]["spec"]["containers"]
+    return containers
 
 
-def test_spark_submit_knows_every_option_and_setting() -> None:
+def test_spark_submit_knows_every_option_and_setting():
     shown = commands("spark-submit")
     assert len(shown) >= 4
     for words in shown:
@@ -90,13 +90,13 @@ def is_setting(name: str) -> bool:
     return is_constant(name, "spark-core_*.jar", "internal/config/") or is_constant(name, *kubernetes)
 
 
-def test_what_does_not_exist_would_be_noticed() -> None:
+def test_what_does_not_exist_would_be_noticed():
     assert not is_setting("spark.kubernetes.container.picture")
     assert not is_setting("spark.kubernetes.executor.volumes.floppy.replicas.mount.path")
     assert not is_constant("--py-file", "spark-launcher_*.jar", "SparkSubmitOptionParser")
 
 
-def test_spark_class_knows_every_option() -> None:
+def test_spark_class_knows_every_option():
     shown = [*commands("spark-class"), *(c["args"] for c in containers().values() if c.get("command"))]
     assert len(shown) == 4
     for main, *words in shown:
@@ -106,7 +106,7 @@ def test_spark_class_knows_every_option() -> None:
             assert not word.startswith("--") or is_constant(word, "spark-core_*.jar", arguments), (main, word)
 
 
-def test_the_audits_own_options_parse() -> None:
+def test_the_audits_own_options_parse():
     shown = [*commands("replog"), containers()["replog-audit"]["args"]]
     assert len(shown) >= 2
     for group, command, *words in shown:
@@ -114,7 +114,7 @@ def test_the_audits_own_options_parse() -> None:
         parser().parse_args(words)
 
 
-def test_pip_knows_every_option() -> None:
+def test_pip_knows_every_option():
     told = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--help"], capture_output=True, text=True, timeout=60, check=True
     ).stdout
@@ -124,7 +124,7 @@ def test_pip_knows_every_option() -> None:
             assert not word.startswith("--") or re.search(rf"{word}\b", told), word
 
 
-def test_the_wheel_is_called_what_the_document_calls_it() -> None:
+def test_the_wheel_is_called_what_the_document_calls_it():
     version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)
     assert version is not None
     assert Path(WHEEL).name == f"replog-{version[1]}-py3-none-any.whl"
@@ -133,7 +133,7 @@ def test_the_wheel_is_called_what_the_document_calls_it() -> None:
     assert (ROOT / words[3]).is_file()
 
 
-def test_images_files_and_objects_are_there() -> None:
+def test_images_files_and_objects_are_there():
     dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
     ((_, *build),) = commands("docker")
     options, _ = split_submission(build)
@@ -147,14 +147,14 @@ def test_images_files_and_objects_are_there() -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl here")
-def test_kubectl_knows_every_option() -> None:
+def test_kubectl_knows_every_option():
     for subcommand, *words in commands("kubectl"):
         told = subprocess.run(["kubectl", subcommand, "--help"], capture_output=True, text=True, timeout=60).stdout
         for word in words:
             assert not word.startswith("--") or f"{word}=" in told, word
 
 
-def test_the_manifests_parts_find_each_other() -> None:
+def test_the_manifests_parts_find_each_other():
     documents = list(yaml.safe_load_all(MANIFEST.read_text()))
     (service,) = (document for document in documents if document["kind"] == "Service")
     master = containers()["replog-spark-master"]
@@ -176,7 +176,7 @@ def test_the_manifests_parts_find_each_other() -> None:
             assert (service["spec"]["selector"] == labels) is selected
 
 
-def test_nobody_has_to_resolve_the_name_of_a_pod() -> None:
+def test_nobody_has_to_resolve_the_name_of_a_pod():
     """Only the pod itself can, and Spark gives others the name that it finds for its address: unless it is told."""
     assert is_constant("SPARK_LOCAL_HOSTNAME", "spark-core_*.jar", "spark/util/Utils$")
     address = {"fieldRef": {"fieldPath": "status.podIP"}}
@@ -189,7 +189,7 @@ def test_nobody_has_to_resolve_the_name_of_a_pod() -> None:
 
 
 @pytest.mark.parametrize("name", ["replog-spark-master", "replog-spark-worker", "replog-audit"])
-def test_no_container_has_more_rights_than_it_needs(name: str) -> None:
+def test_no_container_has_more_rights_than_it_needs(name):
     assert containers()[name]["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

@@ -15,10 +15,10 @@ _GROUP = re.compile(r"(audit|cluster|log|topic)?( --help)?")
 def shown(path: str) -> list[str]:
     """What follows `replog` in code spans, after a prompt, behind a pipe, or in a comment."""
     text = (ROOT / path).read_text()
-    found = re.findall(r"`replog ([^`]+)`", text)
+    commands = re.findall(r"`replog ([^`]+)`", text)
     for line in re.findall(r"^(?:\$|#) (.*\breplog .*)", text, re.M):
-        found += re.findall(r"(?:^|[|(] ?|broker-1 )replog ([^|)]+)", line)
-    return [command.strip() for command in found]
+        commands += re.findall(r"(?:^|[|(] ?|broker-1 )replog ([^|)]+)", line)
+    return [command.strip() for command in commands]
 
 
 def test_commands_are_found():
@@ -27,7 +27,7 @@ def test_commands_are_found():
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_shown_commands_are_accepted(path: str):
+def test_shown_commands_are_accepted(path):
     for command in shown(path):
         if _GROUP.fullmatch(command) or command.endswith("--help"):
             continue

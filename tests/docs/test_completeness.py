@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from tests.docs.tree import ROOT, quoted, registered_rules, text_files
 
-_TESTS = re.compile(r"tests/(?!docs/).*/(test_\w+\.py|\w+\.txt)$")
+_TESTS = re.compile(r"tests/(?!docs/).*/(test_\w+\.py|rows\.py|\w+\.txt)$")  # rows: tests/damage
 _RANGE = re.compile(r"\b([A-Z-]+)\d+ to \1\d+\b")
 _ABOUT_THE_FILE = re.compile(r'\A"""(.*?)"""|\A.*?(?=^== )', re.S | re.M)
 

@@ -4,12 +4,13 @@ import re
 
 import pytest
 
-from replog.rpc.limits import LIMITS, MAX_BATCH_BYTES, MIB
-from tests.cluster.test_descriptors import DESCRIPTORS, PARTITIONS
+from replog.config import MAX_BATCH_BYTES
+from replog.rpc.limits import LIMITS, MIB
 from tests.docs.tree import ROOT
+from tests.replog.processes.test_descriptors import DESCRIPTORS, PARTITIONS
 
 LIMITS_MD = (ROOT / "docs/limits.md").read_text()
-SERVERS = ("cluster/broker/*.py", "cluster/controller/*.py", "leader/*.py", "replog/rpc/*.py", "replog/config.py")
+SERVERS = ("replog/controller/*.py", "replog/server/**/*.py", "leader/*.py", "replog/rpc/*.py", "replog/config.py")
 NOBODYS = {  # that no client, broker or operator can reach
     "MAX_PROPOSALS",  # of a leader's own requests
     "MAX_SILENCE_MS",  # a time
@@ -28,7 +29,7 @@ def test_every_line_of_the_tables_was_read():
 
 
 @pytest.mark.parametrize(("limit", "path", "name", "test_path", "test"), ROWS, ids=[row[0][:40] for row in ROWS])
-def test_a_limit_and_its_test_exist(limit: str, path: str, name: str, test_path: str, test: str):
+def test_a_limit_and_its_test_exist(limit, path, name, test_path, test):
     assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), f"{path} does not know {name}: {limit}"
     assert f"def {test}(" in (ROOT / test_path).read_text(), f"{test_path} has no {test}: {limit}"
 
@@ -49,8 +50,8 @@ def test_what_is_said_to_have_been_run_is_what_is_run():
     """As far as that can be read: numbers are in the file, or follow from limits that the test there reaches."""
     numbers = {path: [number.replace(",", "") for _, number, where in RUN if where == path] for _, _, path in RUN}
     clients = [str(LIMITS[method].calls) for method in ("Log/Produce", "Log/Fetch")]
-    assert numbers.pop("tests/cluster/test_many_clients.py") == [*clients, str(MAX_BATCH_BYTES // MIB)]
-    assert numbers.pop("tests/cluster/test_descriptors.py") == [f"{PARTITIONS * 4 / DESCRIPTORS:g}"]
+    assert numbers.pop("tests/replog/processes/test_many_clients.py") == [*clients, str(MAX_BATCH_BYTES // MIB)]
+    assert numbers.pop("tests/replog/processes/test_descriptors.py") == [f"{PARTITIONS * 4 / DESCRIPTORS:g}"]
     for path, each in numbers.items():
         text = (ROOT / path).read_text().replace("_", "").replace(",", " ")
         assert all(re.search(rf"\b{number}\b", text) for number in each), (path, each)

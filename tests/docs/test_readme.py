@@ -36,7 +36,7 @@ def tour() -> str:
 
 @pytest.mark.processes
 @pytest.mark.spark
-def test_the_first_five_minutes_work(tmp_path: Path):
+def test_the_first_five_minutes_work(tmp_path):
     script = tour()
     assert script.count("replog ") >= 30
     assert script.count("python -") == 2

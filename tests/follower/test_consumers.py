@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from follower.partition import PartitionFollower
+from follower.partition_follower import PartitionFollower
 from leader.delayed_fetch import Reader, available_bytes
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, leader_of, log_of, outcome, pair_of, state
 
@@ -41,16 +41,14 @@ def offsets(answer: FetchAnswer) -> list[int]:
     return [header.base_offset for _, header in iterate_batches(bytes(answer.records))]
 
 
-def test_it_serves_what_lies_below_its_own_high_watermark_fe_20(follower: PartitionFollower) -> None:
+def test_it_serves_what_lies_below_its_own_high_watermark_fe_20(follower):
     answer = consume(follower, 4)
     assert offsets(answer) == [4, 5]
     assert (answer.high_watermark, answer.log_start_offset) == (6, 3)
 
 
 @pytest.mark.parametrize("offset", [6, 8, 10])
-def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(
-    follower: PartitionFollower, offset: int
-) -> None:
+def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(follower, offset):
     answer = consume(follower, offset)
     assert (outcome(answer), bytes(answer.records)) == ("ok", b"")
     assert answer.place is not None, "so that the fetch can wait"
@@ -69,15 +67,13 @@ def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(
         pytest.param(4, EPOCH, 3, "ok", id="the right history"),
     ],
 )
-def test_it_refuses_by_its_own_log_and_epoch_fe_2(
-    follower: PartitionFollower, offset: int, epoch: int | None, last_epoch: int | None, expected: str
-) -> None:
+def test_it_refuses_by_its_own_log_and_epoch_fe_2(follower, offset, epoch, last_epoch, expected):
     answer = consume(follower, offset, epoch, last_epoch)
     assert outcome(answer) == expected
     assert bool(answer.records) == (expected == "ok")
 
 
-def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_moves_fe_14(tmp_path: Path) -> None:
+def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_moves_fe_14(tmp_path):
     """KAFKA-14334. The append alone brings nothing that the consumer may see."""
     pair = pair_of(log_of(tmp_path / "1", "0:0-4"), log_of(tmp_path / "2"), epoch=EPOCH)
     pair.catch_up()
@@ -93,7 +89,7 @@ def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_mo
 
 
 @pytest.mark.parametrize("what", ["a new epoch", "a cut", "the leadership", "nobody serves it"])
-def test_a_waiting_consumer_is_answered_when_its_follower_changes_fe_12(tmp_path: Path, what: str) -> None:
+def test_a_waiting_consumer_is_answered_when_its_follower_changes_fe_12(tmp_path, what):
     log = log_of(tmp_path, "3:0-9", high_watermark=6)
     follower = PartitionFollower(TP, log, backoff_ms=100)
     follower.become_follower(state(epoch=EPOCH), NOW_MS)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from follower.future_replica import FutureReplica
-from follower.partition import FollowerProgress
+from follower.partition_follower import FollowerProgress
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
+from tests.damage.vocabulary import flip
 from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
 
 TP = TopicPartition("t", 0)
@@ -54,7 +55,7 @@ def batches(log: Log) -> bytes:
     return b"".join(pieces)
 
 
-def test_it_copies_slice_by_slice_until_it_has_everything(current: Log, replica: FutureReplica) -> None:
+def test_it_copies_slice_by_slice_until_it_has_everything(current, replica):
     current.update_high_watermark(20)
     rounds = copy_all(replica)
     assert len(rounds) == 12, "a batch is more than half a slice"
@@ -68,13 +69,13 @@ def test_it_copies_slice_by_slice_until_it_has_everything(current: Log, replica:
     assert replica.log.log_end_offset == 26
 
 
-def test_a_batch_larger_than_a_slice_comes_whole(current: Log, replica: FutureReplica) -> None:
+def test_a_batch_larger_than_a_slice_comes_whole(current, replica):
     append(current, client_batch(bytes(200)), epoch=4)
     copy_all(replica, slice_bytes=1)
     assert replica.log.log_end_offset == 25
 
 
-def test_a_truncation_of_the_current_log_is_made_up_for_first(current: Log, replica: FutureReplica) -> None:
+def test_a_truncation_of_the_current_log_is_made_up_for_first(current, replica):
     """Even if what was cut has been written again in the same epoch, which no comparison of epochs could tell."""
     copy_all(replica)
     current.truncate_to(14)
@@ -84,7 +85,7 @@ def test_a_truncation_of_the_current_log_is_made_up_for_first(current: Log, repl
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
-def test_of_two_truncations_the_lower_one_counts(current: Log, replica: FutureReplica) -> None:
+def test_of_two_truncations_the_lower_one_counts(current, replica):
     copy_all(replica)
     current.truncate_to(6)
     append(current, *[client_batch(b"c", b"d")] * 6, epoch=5)
@@ -94,14 +95,14 @@ def test_of_two_truncations_the_lower_one_counts(current: Log, replica: FutureRe
     assert replica.log.epochs.entries == current.epochs.entries == ((1, 0), (5, 6))
 
 
-def test_a_copy_behind_a_truncation_is_left_alone(current: Log, replica: FutureReplica) -> None:
+def test_a_copy_behind_a_truncation_is_left_alone(current, replica):
     replica.copy(100, 0)
     current.truncate_to(14)
     copy_all(replica)
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
-def test_a_log_that_starts_over_has_its_copy_start_over(current: Log, replica: FutureReplica) -> None:
+def test_a_log_that_starts_over_has_its_copy_start_over(current, replica):
     """FT-19, FT-22; LG-12."""
     copy_all(replica)
     current.truncate_fully_and_start_at(100)
@@ -111,7 +112,7 @@ def test_a_log_that_starts_over_has_its_copy_start_over(current: Log, replica: F
     assert batches(replica.log) == batches(current)
 
 
-def test_a_log_start_beyond_the_copy_has_it_start_over_there(current: Log, replica: FutureReplica) -> None:
+def test_a_log_start_beyond_the_copy_has_it_start_over_there(current, replica):
     """FT-19: what is hidden cannot be read."""
     replica.copy(100, 0)
     current.update_high_watermark(24)
@@ -121,7 +122,7 @@ def test_a_log_start_beyond_the_copy_has_it_start_over_there(current: Log, repli
     assert batches(replica.log) == batches(current)
 
 
-def test_a_log_start_within_the_copy_is_followed(current: Log, replica: FutureReplica) -> None:
+def test_a_log_start_within_the_copy_is_followed(current, replica):
     """FT-23."""
     copy_all(replica)
     current.update_high_watermark(24)
@@ -130,7 +131,7 @@ def test_a_log_start_within_the_copy_is_followed(current: Log, replica: FutureRe
     assert (replica.caught_up, replica.log.log_start_offset) == (True, 7)
 
 
-def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current: Log, tmp_path: Path) -> None:
+def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current, tmp_path):
     """FT-14: it may have what a crash took from the current log, of an epoch that goes on elsewhere."""
     earlier = open_log(tmp_path / "future", segment_bytes=300)
     append(earlier, *[PAIR] * 6, epoch=1)
@@ -144,7 +145,7 @@ def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current: Log, tmp_pa
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
-def test_an_equal_end_is_not_enough(current: Log, tmp_path: Path) -> None:
+def test_an_equal_end_is_not_enough(current, tmp_path):
     """The epochs must agree as well."""
     earlier = open_log(tmp_path / "future", segment_bytes=300)
     append(earlier, *[PAIR] * 12, epoch=2)
@@ -157,7 +158,7 @@ def test_an_equal_end_is_not_enough(current: Log, tmp_path: Path) -> None:
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
-def test_a_copy_of_an_earlier_run_that_starts_too_late_starts_over(current: Log, tmp_path: Path) -> None:
+def test_a_copy_of_an_earlier_run_that_starts_too_late_starts_over(current, tmp_path):
     """The current log was cut below its start, and a crash came before its copy heard of that."""
     earlier = open_log(tmp_path / "future", segment_bytes=300)
     earlier.truncate_fully_and_start_at(14)
@@ -169,12 +170,9 @@ def test_a_copy_of_an_earlier_run_that_starts_too_late_starts_over(current: Log,
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
-def test_damage_is_noted_and_not_copied(current: Log, replica: FutureReplica) -> None:
+def test_damage_is_noted_and_not_copied(current, replica):
     """FT-11: the copy waits, and has every batch before."""
-    path = current.segments[1].path
-    data = bytearray(path.read_bytes())
-    data[140] ^= 1
-    path.write_bytes(data)
+    flip(current.segments[1].path, 140)
     notes = [progress.note for now_ms in range(0, 1000, 10) if (progress := replica.copy(10_000, now_ms)).note]
     assert 2 <= len(notes) <= 10, "every 100 ms"
     assert "refused records" in notes[0]
@@ -182,22 +180,20 @@ def test_damage_is_noted_and_not_copied(current: Log, replica: FutureReplica) ->
     assert 8 <= replica.log.log_end_offset < 16
 
 
-def test_an_empty_log_is_copied_at_once(tmp_path: Path) -> None:
+def test_an_empty_log_is_copied_at_once(tmp_path):
     replica = following(open_log(tmp_path / "current"), tmp_path / "future")
     replica.copy(100, 0)
     assert replica.caught_up
 
 
-def test_it_goes_by_the_settings_of_the_current_log(current: Log, replica: FutureReplica) -> None:
+def test_it_goes_by_the_settings_of_the_current_log(current, replica):
     current.config = current.config.model_copy(update={"segment_bytes": 2000})
     copy_all(replica)
     assert len(replica.log.segments) == 1
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path, seed, monkeypatch):
     """Appends, elections, truncations, new starts, deletions, retention and restarts of the copy, in any order."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # nothing crashes here
     chance = random.Random(seed)

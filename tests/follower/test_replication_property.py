@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from follower.partition import PartitionFollower
+from follower.partition_follower import PartitionFollower
 from leader.alter_partition_queue import AlterPartitionQueue
 from leader.follower_state import Asker
 from leader.isr import IsrProposal
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
-from replog.metadata import NO_LEADER, PartitionState
+from replog.metadata.values import NO_LEADER, PartitionState
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, TP, Brokers, bytes_of, log_of
 from tests.replog.log.batches import client_batch
 
@@ -281,8 +281,8 @@ class Replicas(RuleBasedStateMachine):
                 assert set(self.current.isr) <= leader.maximal_isr, "INV-7"
         for offset, record in self.committed.items():
             for member in self.current.isr:
-                found = contents[member][offset : offset + 1]
-                assert found == [record], f"INV-6, INV-11: {record} at {offset} is not on {member}, which may lead"
+                held = contents[member][offset : offset + 1]
+                assert held == [record], f"INV-6, INV-11: {record} at {offset} is not on {member}, which may lead"
         epochs = [leader.leader_epoch for leader in leaders.values()]
         assert len(epochs) == len(set(epochs)), "INV-3"
         top = max((role.high_watermark for role in leaders.values()), default=0)

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from follower.truncation import truncation_target
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
 from tests.leader.replicas import append_record, bytes_of, log_of, pair_of
@@ -25,9 +25,7 @@ OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
         ("5, ends here earlier", (1, 12), (1, 10), 18, 10),
     ],
 )
-def test_the_rows_of_the_truncation_table(
-    row: str, leader: tuple[int, int], local: tuple[int, int], log_end: int, target: int
-) -> None:
+def test_the_rows_of_the_truncation_table(row, leader, local, log_end, target):
     assert truncation_target(EpochEndOffset(*leader), EpochEndOffset(*local), log_end) == target, row
 
 
@@ -106,15 +104,8 @@ def check_it_has_what_its_leader_has(log: Log, leader: Log) -> Log:
     ],
 )
 def test_what_a_follower_hides_is_asked_about_like_the_rest_and_removed_if_the_leader_lacks_it(
-    tmp_path: Path,
-    restarted: bool,
-    runs: tuple[str, ...],
-    hidden: int,
-    leader_runs: tuple[str, ...],
-    start: int,
-    batches: int,
-    rounds: list[tuple[int, int | None, str]],
-) -> None:
+    tmp_path, restarted, runs, hidden, leader_runs, start, batches, rounds
+):
     """FT-14, EP-5, INV-14."""
     log, leader = log_of(tmp_path / "f", *runs), log_of(tmp_path / "l", *leader_runs)
     delete_records(log, hidden)
@@ -127,7 +118,7 @@ def test_what_a_follower_hides_is_asked_about_like_the_rest_and_removed_if_the_l
     check_it_has_what_its_leader_has(log, leader)
 
 
-def test_a_deposed_leader_that_hides_everything_keeps_it_if_only_its_own_epoch_is_unknown(tmp_path: Path) -> None:
+def test_a_deposed_leader_that_hides_everything_keeps_it_if_only_its_own_epoch_is_unknown(tmp_path):
     """EP-3, LG-10: of its producers it knows from nothing else (PS-11)."""
     log, leader = log_of(tmp_path / "f", "1:0-15", "(3@16)"), log_of(tmp_path / "l", "1:0-15", "8:16-20")
     delete_records(log, 16)
@@ -159,7 +150,7 @@ class Replica:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 15, 24, 34])  # the last three failed once
-def test_whatever_was_elected_and_deleted_the_epochs_in_a_followers_files_never_fall(tmp_path: Path, seed: int) -> None:
+def test_whatever_was_elected_and_deleted_the_epochs_in_a_followers_files_never_fall(tmp_path, seed):
     """INV-14, INV-13, FT-14: any of three replicas leads next, with what it has, deletes records, or is restarted."""
     chance = Random(seed)
     replicas = [Replica(tmp_path / str(i)) for i in range(3)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.local.ports import HOST, free_port
+from replog.local_cluster.ports import HOST, free_port
 from tests.interop.kafka import Kafka
 
 START_TIMEOUT_S = 180

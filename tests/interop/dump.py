@@ -65,11 +65,11 @@ NORMAL_IN_COMPACTED = re.compile(
 )
 
 
-def abnormal(found: "Dump") -> list[str]:
+def abnormal(dumped: "Dump") -> list[str]:
     """The complaints that remain without those of compacted logs."""
-    emptied = {str(batch.timestamp) for batches in found.batches.values() for batch in batches if batch.count == 0}
+    emptied = {str(batch.timestamp) for batches in dumped.batches.values() for batch in batches if batch.count == 0}
     remain = []
-    for line in found.complaints:
+    for line in dumped.complaints:
         normal = NORMAL_IN_COMPACTED.fullmatch(line)
         if normal is None or (normal["timestamp"] and normal["timestamp"] not in emptied):
             remain.append(line)
@@ -91,15 +91,15 @@ def dump(kafka: Kafka, files: Iterable[Path], *options: str) -> Dump:
         result.complaints.append(f"exit code {done.returncode}")
     file = Path()
     for line in done.stdout.splitlines():
-        found = _LINE.fullmatch(line)
-        if found is None:
+        parts = _LINE.fullmatch(line)
+        if parts is None:
             result.complaints.append(f"{file}: {line}")
-        elif found["file"]:
-            file = Path(found["file"])
+        elif parts["file"]:
+            file = Path(parts["file"])
             result.batches[file], result.records[file] = [], []
-        elif found["batch"]:
+        elif parts["batch"]:
             result.batches[file].append(_batch(line))
-        elif found["record"] and "--print-data-log" in options:
+        elif parts["record"] and "--print-data-log" in options:
             result.records[file].append(_record(line))
     return result
 
@@ -127,9 +127,9 @@ def _batch(line: str) -> Batch:
 
 
 def _record(line: str) -> Expected:
-    found = _RECORD.fullmatch(line)
-    assert found is not None, line
-    offset, timestamp, key_size, value_size, headers, key, value = found.groups()
+    match = _RECORD.fullmatch(line)
+    assert match is not None, line
+    offset, timestamp, key_size, value_size, headers, key, value = match.groups()
     return Expected(
         int(timestamp),
         int(offset),

@@ -10,8 +10,8 @@ from pathlib import Path
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from replog.log.batch import iterate_batches
-from replog.log.partition_metadata import PARTITION_METADATA
+from replog.log.directories.partition_metadata import PARTITION_METADATA
+from replog.log.formats.batch import iterate_batches
 from tests.interop import our_logs
 from tests.interop.broker import KafkaBroker
 from tests.interop.kafka import Kafka

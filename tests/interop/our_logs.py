@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replog.client.records import encode_batch
 from replog.log.log import Log
-from replog.log.rebuild import rebuild
+from replog.log.tools.rebuild import rebuild
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.compaction.compacting import clean, records_of
 from tests.replog.log.producers.writes import end, transact
@@ -169,7 +169,7 @@ def compacted(directory: Path) -> tuple[dict[str, str], list[Expected]]:
 
 
 def rebuilt(directory: Path, original: Path) -> None:
-    """A copy whose indexes were lost and made anew."""
+    """A copy whose indexes were lost and rebuilt."""
     shutil.copytree(original, directory)
     for path in directory.iterdir():
         if path.suffix in (".index", ".timeindex", ".txnindex", ".digest"):

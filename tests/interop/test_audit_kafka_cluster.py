@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replog.log.batch import HEADER_SIZE, BatchHeader, iterate_batches
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader, iterate_batches
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, EXIT_CODES, INCONCLUSIVE
 from spark_jobs.audit_replicas import parser
@@ -66,23 +66,21 @@ def batches(directory: Path) -> list[tuple[Path, int, BatchHeader]]:
     return [(log, position, header) for log in logs for position, header in iterate_batches(log.read_bytes())]
 
 
-def test_the_replicas_are_such_as_only_kafka_makes_them(lived: Lived) -> None:
+def test_the_replicas_are_such_as_only_kafka_makes_them(lived):
     """Or the rest of this file would prove little: several segments, epochs, codecs; index entries by append."""
     assert len(lived.acknowledged) == PARTITIONS
     epochs: set[int] = set()
     for (topic, partition), count in lived.acknowledged.items():
         for directory in lived.directories.values():
-            found = batches(directory / f"{topic}-{partition}")
-            assert len({log for log, _, _ in found}) >= 3, f"{topic}-{partition} in {directory}: too few segments"
-            assert found[-1][2].last_offset + 1 >= count >= 3 * RECORDS
-            epochs |= {header.leader_epoch for _, _, header in found}
+            held = batches(directory / f"{topic}-{partition}")
+            assert len({log for log, _, _ in held}) >= 3, f"{topic}-{partition} in {directory}: too few segments"
+            assert held[-1][2].last_offset + 1 >= count >= 3 * RECORDS
+            epochs |= {header.leader_epoch for _, _, header in held}
     assert max(epochs) > 0, "no leader was elected while the broker was down"
 
 
 @pytest.mark.parametrize("level", ["index", "batches", "deep"])
-def test_a_cluster_that_lost_a_broker_and_got_it_back_is_consistent(
-    spark: SparkSession, lived: Lived, level: str
-) -> None:
+def test_a_cluster_that_lost_a_broker_and_got_it_back_is_consistent(spark, lived, level):
     result = audit(spark, lived.directories, list(TOPICS), level)
     assert result.verdict == CONSISTENT, told(result)
     assert (result.compared, len(result.replicas)) == (PARTITIONS, 3 * PARTITIONS)
@@ -91,14 +89,14 @@ def test_a_cluster_that_lost_a_broker_and_got_it_back_is_consistent(
 
 
 @pytest.mark.parametrize("level", ["index", "deep"])
-def test_a_cluster_is_audited_while_it_runs(lived: Lived, level: str) -> None:
+def test_a_cluster_is_audited_while_it_runs(lived, level):
     """No broker stopped, producers went on."""
     result = lived.live[level]
     assert result.verdict == CONSISTENT, told(result)
     assert result.compared == PARTITIONS
 
 
-def test_digests_cannot_be_compared_and_the_remedy_says_what_can(spark: SparkSession, lived: Lived) -> None:
+def test_digests_cannot_be_compared_and_the_remedy_says_what_can(spark, lived):
     result = audit(spark, lived.directories, list(TOPICS), "digest")
     assert result.verdict == INCONCLUSIVE, told(result)
     assert EXIT_CODES[result.verdict] == 3
@@ -106,8 +104,8 @@ def test_digests_cannot_be_compared_and_the_remedy_says_what_can(spark: SparkSes
         assert finding.remedy.startswith("Audit with --level index"), finding
 
 
-def test_without_a_topic_everything_is_taken_that_is_there(spark: SparkSession, lived: Lived) -> None:
-    """But for the quorum's own log, which has no high watermark to be compared below."""
+def test_without_a_topic_everything_is_taken_that_is_there(spark, lived):
+    """Except the quorum's own log, which has no high watermark to be compared below."""
     given = [f"--replica={number}={directory}" for number, directory in lived.directories.items()]
     where = where_of(parser().parse_args(given))
     result = audit(spark, where, level="deep")
@@ -115,14 +113,14 @@ def test_without_a_topic_everything_is_taken_that_is_there(spark: SparkSession, 
     assert {(replica.topic, replica.partition) for replica in result.replicas} == set(lived.acknowledged)
 
 
-def test_one_changed_byte_is_found_where_it_is(spark: SparkSession, lived: Lived, tmp_path: Path) -> None:
+def test_one_changed_byte_is_found_where_it_is(spark, lived, tmp_path):
     """In compressed records of one replica, in the middle of its log."""
     copies = {}
     for number, directory in lived.directories.items():
         copies[number] = shutil.copytree(directory, tmp_path / str(number))
     wrong = KILLED
-    found = batches(copies[wrong] / "flights-1")
-    log, position, header = found[len(found) // 2]
+    held = batches(copies[wrong] / "flights-1")
+    log, position, header = held[len(held) // 2]
     with log.open("r+b") as file:
         file.seek(position + HEADER_SIZE + 10)
         (byte,) = file.read(1)

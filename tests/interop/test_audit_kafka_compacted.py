@@ -4,9 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from replog.log.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT
@@ -51,9 +50,7 @@ def replicas(history: History, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 @pytest.mark.parametrize("level", ["index", "batches", "deep"])
-def test_replicas_that_were_cleaned_differently_are_consistent(
-    spark: SparkSession, replicas: dict[int, Path], level: str
-) -> None:
+def test_replicas_that_were_cleaned_differently_are_consistent(spark, replicas, level):
     result = audit(spark, replicas, level=level)
     ends = {replica.replica: replica.cleaned_to for replica in result.replicas}
     assert 0 < ends[1] < ends[2]
@@ -62,15 +59,13 @@ def test_replicas_that_were_cleaned_differently_are_consistent(
         assert result.verdict == CONSISTENT
 
 
-def test_a_newest_record_that_is_missing_is_a_loss(
-    spark: SparkSession, replicas: dict[int, Path], tmp_path: Path
-) -> None:
+def test_a_newest_record_that_is_missing_is_a_loss(spark, replicas, tmp_path):
     for replica, directory in replicas.items():
         shutil.copytree(directory, tmp_path / str(replica))
     held = places(tmp_path / "2" / "compacted-0")
     header = next(place.header for place in held if place.header.records_count > 1)
     cut_out(tmp_path / "1" / "compacted-0", header.base_offset)
-    (found,) = audit(spark, {replica: tmp_path / str(replica) for replica in replicas}, level="deep").findings
-    assert (found.kind, found.wrong) == ("COMMITTED_LOSS", 1)
-    assert found.first is not None
-    assert header.base_offset <= found.first <= header.last_offset
+    (finding,) = audit(spark, {replica: tmp_path / str(replica) for replica in replicas}, level="deep").findings
+    assert (finding.kind, finding.wrong) == ("COMMITTED_LOSS", 1)
+    assert finding.first is not None
+    assert header.base_offset <= finding.first <= header.last_offset

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.local.supervisor import LocalCluster
 from replog.client.sync import SyncAdmin, SyncProducer
+from replog.local_cluster.local_cluster import LocalCluster
 from tests.interop.dump import SUFFIXES, dump, segment_files
 from tests.interop.kafka import Kafka
 from tests.interop.our_logs import CODECS
@@ -37,18 +37,18 @@ def replicas(kafka: Kafka, tmp_path: Path) -> Iterator[list[Path]]:
         yield directories
 
 
-def test_every_replica_is_read_without_complaint(kafka: Kafka, replicas: list[Path]) -> None:
+def test_every_replica_is_read_without_complaint(kafka, replicas):
     """All codecs of our producer, idempotence, several leader epochs; the same records on all replicas, in order."""
     files = segment_files(replicas)
     assert {path.suffix for path in files} == set(SUFFIXES) - {".txnindex"}
-    found = dump(kafka, files, "--print-data-log")
-    assert found.complaints == []
+    dumped = dump(kafka, files, "--print-data-log")
+    assert dumped.complaints == []
     sent = [f"{codec} number {number}" for codec in CODECS for number in range(RECORDS)]
     for replica in replicas:
         logs = sorted(replica.glob("*.log"))
         assert len(logs) > 2
-        assert [record.value for log in logs for record in found.records[log]] == sent
-        batches = [batch for log in logs for batch in found.batches[log]]
+        assert [record.value for log in logs for record in dumped.records[log]] == sent
+        batches = [batch for log in logs for batch in dumped.batches[log]]
         assert {batch.codec for batch in batches} == set(CODECS)
         assert all(batch.producer_id >= 0 for batch in batches)
     sanity = [path for path in files if path.suffix in (".index", ".timeindex")]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
+from tests.damage.vocabulary import flip
 from tests.interop.dump import SUFFIXES, abnormal, dump, segment_files
-from tests.interop.kafka import Kafka
 from tests.interop.our_logs import every_codec, write_all
 
 pytestmark = pytest.mark.processes
@@ -21,53 +21,47 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return write_all(tmp_path_factory.mktemp("ours"))
 
 
-def test_nothing_that_replog_writes_is_complained_of(kafka: Kafka, ours: list[Path]) -> None:
+def test_nothing_that_replog_writes_is_complained_of(kafka, ours):
     """Every byte of every kind of file; all records of all codecs decoded."""
     files = segment_files(ours)
     assert {path.suffix for path in files} == set(SUFFIXES)
-    found = dump(kafka, files, "--print-data-log")
-    assert abnormal(found) == []
+    dumped = dump(kafka, files, "--print-data-log")
+    assert abnormal(dumped) == []
     for path in files:
         if path.suffix == ".log":
             headers = [header for _, header in iterate_batches(path.read_bytes())]
             assert [(batch.base_offset, batch.last_offset, batch.count, batch.leader_epoch, batch.crc, batch.size)
-                    for batch in found.batches[path]] == [
+                    for batch in dumped.batches[path]] == [
                 (header.base_offset, header.last_offset, header.records_count, header.leader_epoch, header.crc,
                  header.size) for header in headers]  # fmt: skip
-    everything = [batch for batches in found.batches.values() for batch in batches]
+    everything = [batch for batches in dumped.batches.values() for batch in batches]
     assert {batch.codec for batch in everything} == {"none", "gzip", "snappy", "lz4", "zstd"}
     assert {batch.leader_epoch for batch in everything} == {0, 1, 2, 3, 4}
     assert any(batch.delete_horizon >= 0 for batch in everything)
     assert any(batch.control and batch.transactional for batch in everything)
-    assert any("followed by" in line for line in found.complaints), "the compacted log has no holes"
+    assert any("followed by" in line for line in dumped.complaints), "the compacted log has no holes"
 
 
 @pytest.mark.parametrize("option", ["--index-sanity-check", "--verify-index-only"])
-def test_indexes_are_as_kafka_checks_them(kafka: Kafka, ours: list[Path], option: str) -> None:
+def test_indexes_are_as_kafka_checks_them(kafka, ours, option):
     directories = [directory for directory in ours if directory.name != "compacted-0"]
     files = [path for path in segment_files(directories) if path.suffix in (".index", ".timeindex")]
     assert len(files) > 100
     assert dump(kafka, files, option).complaints == []
 
 
-def test_kafka_decodes_the_records_that_were_sent(kafka: Kafka, tmp_path: Path) -> None:
+def test_kafka_decodes_the_records_that_were_sent(kafka, tmp_path):
     """Keys, values, headers and timestamps, with all codecs."""
     sent = every_codec(tmp_path / "codecs-0", 24)
-    found = dump(kafka, sorted(tmp_path.glob("codecs-0/*.log")), "--print-data-log")
-    assert found.complaints == []
+    dumped = dump(kafka, sorted(tmp_path.glob("codecs-0/*.log")), "--print-data-log")
+    assert dumped.complaints == []
     expected = [
         record._replace(headers=re.sub(r":[^,]*", "", record.headers).replace("NO_HEADERS", "")) for record in sent
     ]
-    assert [record for path in sorted(found.records) for record in found.records[path]] == expected
+    assert [record for path in sorted(dumped.records) for record in dumped.records[path]] == expected
 
 
 # -- the proof that a complaint would have been heard
-
-
-def flip(path: Path, position: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
 
 
 def take_out_a_batch(path: Path) -> None:
@@ -93,7 +87,7 @@ DAMAGES: dict[str, tuple[str, str, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_complained_of(kafka: Kafka, ours: list[Path], tmp_path: Path, damage: str) -> None:
+def test_damage_is_complained_of(kafka, ours, tmp_path, damage):
     name, suffix, change, complaint = DAMAGES[damage]
     (original,) = (directory for directory in ours if directory.name == name)
     copy = shutil.copytree(original, tmp_path / name)

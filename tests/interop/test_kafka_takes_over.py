@@ -2,8 +2,8 @@
 
 import pytest
 
-from replog.log.files import LOG_SUFFIX
-from tests.interop.history import AFTERWARDS, History
+from replog.log.files.names import LOG_SUFFIX
+from tests.interop.history import AFTERWARDS
 from tests.interop.our_logs import Expected
 
 pytestmark = pytest.mark.processes
@@ -16,20 +16,20 @@ def consumed(line: str) -> Expected:
     )
 
 
-def test_kafka_serves_every_record_as_it_was_sent(history: History) -> None:
+def test_kafka_serves_every_record_as_it_was_sent(history):
     """All codecs, keys, values, headers and timestamps; by Kafka's own consumer."""
     assert [consumed(line) for line in history.consumed["ours-codecs"]] == history.sent
 
 
-def test_kafka_serves_what_our_cleaner_left(history: History) -> None:
-    found = [consumed(line) for line in history.consumed["ours-compacted"]]
-    assert found == history.compacted
-    latest: dict[str, str] = {record.key: record.value for record in found}
+def test_kafka_serves_what_our_cleaner_left(history):
+    records = [consumed(line) for line in history.consumed["ours-compacted"]]
+    assert records == history.compacted
+    latest: dict[str, str] = {record.key: record.value for record in records}
     values = {key: value for key, value in history.our_latest.items() if value != "null"}
     assert {key: value for key, value in latest.items() if value != "null"} == values
 
 
-def test_kafka_follows_our_transactions(history: History) -> None:
+def test_kafka_follows_our_transactions(history):
     """READ_COMMITTED by our transaction indexes and producer snapshots: no aborted record, and none behind the open
     transaction."""
     everything, committed = history.in_transactions
@@ -37,7 +37,7 @@ def test_kafka_follows_our_transactions(history: History) -> None:
     assert [consumed(line).offset for line in history.consumed["committed"]] == committed
 
 
-def test_kafka_takes_our_files_for_sound(history: History) -> None:
+def test_kafka_takes_our_files_for_sound(history):
     """It rebuilds an index or a snapshot that it does not trust; ours were all as replog had left them."""
     for topic in ("ours-codecs-0", "ours-compacted-0", "ours-transactions-0"):
         sealed = sorted((history.ours / topic).glob(f"*{LOG_SUFFIX}"))[:-1]
@@ -47,7 +47,7 @@ def test_kafka_takes_our_files_for_sound(history: History) -> None:
             assert (history.crashed / topic / path.name).read_bytes() == path.read_bytes(), path
 
 
-def test_kafka_goes_on_where_our_log_ended(history: History) -> None:
+def test_kafka_goes_on_where_our_log_ended(history):
     active = sorted((history.crashed / "ours-codecs-0").glob(f"*{LOG_SUFFIX}"))[-1]
     assert active.stat().st_size > AFTERWARDS * 50
     epochs = (history.crashed / "ours-codecs-0" / "leader-epoch-checkpoint").read_text().split("\n")

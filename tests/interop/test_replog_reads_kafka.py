@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from replog.client.records import decode_fetched
-from replog.log import batch as batch_format
-from replog.log.dump import BatchRow, dump_file
+from replog.log.formats import batch as batch_format
+from replog.log.formats.records import LogRecord
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from replog.log.records import Record
+from replog.log.tools.dump import BatchRow, dump_file
 from tests.interop.dump import Batch, Dump, abnormal, dump, segment_files
 from tests.interop.history import COMPACTED_LINES, PER_CODEC, RECORD_SIZES, TOPICS, TRANSACTIONAL, TRANSACTIONS, History
 from tests.interop.kafka import Kafka
@@ -49,19 +49,19 @@ def by_kafka(kafka: Kafka, root: Path) -> Dump:
     files = segment_files(directory(root, topic) for topic in WRITTEN_BY_KAFKA)
     if root.name == "crashed":  # the tool takes the first zeros of an index that was made ahead for an entry
         files = [path for path in files if "index" not in path.suffix or not path.read_bytes().endswith(bytes(12))]
-    found = dump(kafka, files, "--print-data-log")
-    assert abnormal(found) == []
-    assert any("followed by" in line for line in found.complaints), "Kafka's cleaner left no holes"
-    assert any(batch.count == 0 for batches in found.batches.values() for batch in batches), "Kafka emptied no batch"
-    return found
+    dumped = dump(kafka, files, "--print-data-log")
+    assert abnormal(dumped) == []
+    assert any("followed by" in line for line in dumped.complaints), "Kafka's cleaner left no holes"
+    assert any(batch.count == 0 for batches in dumped.batches.values() for batch in batches), "Kafka emptied no batch"
+    return dumped
 
 
 def verify(paths: Iterable[Path], *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cluster.cli", "log", "verify", "--deep", "--format", "json", *options]
+    command = [sys.executable, "-m", "replog.cli", "log", "verify", "--deep", "--format", "json", *options]
     return subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_log_verify_finds_no_fault(root: Path) -> None:
+def test_log_verify_finds_no_fault(root):
     """Nor in Kafka's own topics of metadata and transactions. What the crash left is looked at without the partitions
     that Kafka took over from us."""
     if root.name == "clean":
@@ -73,12 +73,12 @@ def test_log_verify_finds_no_fault(root: Path) -> None:
     assert [finding for finding in findings if finding["severity"] == "fault"] == []
     assert done.returncode == 0, done.stderr
     assert {finding["kind"] for finding in findings} <= {"LEFTOVER", "PREALLOCATED"}
-    found = re.search(r"records (\d+)", done.stderr)
-    assert found is not None
-    assert int(found[1]) > END["codecs"] + END["stamped"]
+    match = re.search(r"records (\d+)", done.stderr)
+    assert match is not None
+    assert int(match[1]) > END["codecs"] + END["stamped"]
 
 
-def test_every_batch_and_record_reads_as_kafka_reads_it(root: Path, by_kafka: Dump) -> None:
+def test_every_batch_and_record_reads_as_kafka_reads_it(root, by_kafka):
     """RB-1, RB-3, RB-4, 2.4: headers field by field; offsets, timestamps, keys, values and headers of the records."""
     for path in logs(root):
         rows = list(dump_file(path, records=True))
@@ -87,12 +87,12 @@ def test_every_batch_and_record_reads_as_kafka_reads_it(root: Path, by_kafka: Du
         assert [_record(row) for row in _data(rows)] == by_kafka.records[path]
 
 
-def _data(rows: Iterable[object]) -> Iterable[Record]:
+def _data(rows: Iterable[object]) -> Iterable[LogRecord]:
     control = False
     for row in rows:
         if isinstance(row, BatchRow):
             control = bool(row.header.attributes & batch_format.CONTROL)
-        elif isinstance(row, Record) and not control:
+        elif isinstance(row, LogRecord) and not control:
             yield row
 
 
@@ -117,12 +117,12 @@ def _batch(row: BatchRow) -> Batch:
     )
 
 
-def _record(record: Record) -> Expected:
+def _record(record: LogRecord) -> Expected:
     names = ",".join(name for name, _ in record.headers)
     return Expected(record.timestamp, record.offset, names, text(record.key), text(record.value))
 
 
-def test_the_clients_decoder_reads_what_kafkas_producers_sent(history: History) -> None:
+def test_the_clients_decoder_reads_what_kafkas_producers_sent(history):
     """2.4: the framings of Kafka's Java libraries, told apart by the sizes of their records."""
     sizes: dict[int, int] = {}
     for path in logs(history.clean, ["codecs"]):
@@ -133,7 +133,7 @@ def test_the_clients_decoder_reads_what_kafkas_producers_sent(history: History) 
     assert sizes == dict.fromkeys(RECORD_SIZES.values(), PER_CODEC)
 
 
-def test_the_latest_values_of_a_compacted_topic(history: History) -> None:
+def test_the_latest_values_of_a_compacted_topic(history):
     latest: dict[str, str] = {}
     for path in logs(history.clean, ["compacted"]):
         for record in decode_fetched(path.read_bytes(), "compacted", 0, 0).records:
@@ -144,7 +144,7 @@ def test_the_latest_values_of_a_compacted_topic(history: History) -> None:
     }
 
 
-def test_kafkas_directory_is_a_log_of_ours(root: Path, by_kafka: Dump, tmp_path: Path) -> None:
+def test_kafkas_directory_is_a_log_of_ours(root, by_kafka, tmp_path):
     """Opened as after a crash, and as after an orderly stop if it was one."""
     for clean in [False, True] if root.name == "clean" else [False]:
         copy = shutil.copytree(root, tmp_path / f"{clean}", ignore=shutil.ignore_patterns("__*", "*.deleted"))
@@ -152,7 +152,7 @@ def test_kafkas_directory_is_a_log_of_ours(root: Path, by_kafka: Dump, tmp_path:
 
 
 def check_logs(copy: Path, root: Path, by_kafka: Dump, *, clean: bool) -> None:
-    """Indexes may be made anew, where ours are stricter; every byte of the log is there still, and its end, its epochs
+    """Indexes may be rebuilt, where ours are stricter; every byte of the log is there still, and its end, its epochs
     and its last stable offset are Kafka's."""
     for topic in WRITTEN_BY_KAFKA:
         before = b"".join(path.read_bytes() for path in logs(copy, [topic]))
@@ -192,7 +192,7 @@ def _read_all(log: Log) -> Iterable[bytes]:
         offset = decode_fetched(data.records, log.directory.name, 0, offset).next_offset
 
 
-def test_committed_records_are_told_from_aborted_ones_by_kafkas_files(history: History, tmp_path: Path) -> None:
+def test_committed_records_are_told_from_aborted_ones_by_kafkas_files(history, tmp_path):
     """PS-5, LG-9: the transaction indexes and snapshots are Kafka's."""
     root = shutil.copytree(history.clean, tmp_path / "data")
     log = _open(root, "transactions", clean=True)

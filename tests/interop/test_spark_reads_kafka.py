@@ -7,8 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.replicas.sources import register
 from tests.interop.dump import Batch, dump
-from tests.interop.history import History
-from tests.interop.kafka import Kafka
 
 pytestmark = pytest.mark.spark
 
@@ -21,12 +19,12 @@ def table(spark: SparkSession, name: str, root: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("stop", ["clean", "crashed"])
-def test_the_tables_hold_what_kafka_wrote(spark: SparkSession, kafka: Kafka, history: History, stop: str) -> None:
+def test_the_tables_hold_what_kafka_wrote(spark, kafka, history, stop):
     root: Path = getattr(history, stop)
-    found = dump(kafka, [path for topic in TOPICS for path in sorted((root / f"{topic}-0").glob("*.log"))])
-    assert found.complaints == []
+    dumped = dump(kafka, [path for topic in TOPICS for path in sorted((root / f"{topic}-0").glob("*.log"))])
+    assert dumped.complaints == []
     by_topic: dict[str, list[tuple[int, Batch]]] = {topic: [] for topic in TOPICS}
-    for path, batches in found.batches.items():
+    for path, batches in dumped.batches.items():
         by_topic[path.parent.name.removesuffix("-0")] += [(int(path.stem), batch) for batch in batches]
 
     rows = table(spark, "batches", root).collect()
@@ -52,7 +50,7 @@ def test_the_tables_hold_what_kafka_wrote(spark: SparkSession, kafka: Kafka, his
         assert [f"{row.leader_epoch} {row.start_offset}" for row in epochs if row.topic == topic] == lines
 
 
-def test_index_entries_agree_with_the_batches(spark: SparkSession, history: History) -> None:
+def test_index_entries_agree_with_the_batches(spark, history):
     """Kafka has no digests; all that it has is right, as many entries as the files have."""
     rows = table(spark, "indexes", history.clean).collect()
     assert [row for row in rows if row.fault] == []

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from follower.partition import FollowerProgress, PartitionFollower
+from follower.partition_follower import FollowerProgress, PartitionFollower
 from leader.follower_state import Asker
-from leader.partition import LeaderAppend, PartitionLeader
+from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from replog.metadata import Broker, PartitionState
+from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch, open_log
 
@@ -82,11 +82,13 @@ class Brokers:
 
     def __init__(self, *broker_ids: int) -> None:
         self._brokers = {
-            broker_id: Broker(broker_id, 100 + broker_id, b"", f"127.0.0.1:{9000 + broker_id}", "", False, False)
+            broker_id: BrokerRegistration(
+                broker_id, 100 + broker_id, b"", f"127.0.0.1:{9000 + broker_id}", "", False, False
+            )
             for broker_id in broker_ids
         }
 
-    def broker(self, broker_id: int) -> Broker | None:
+    def broker(self, broker_id: int) -> BrokerRegistration | None:
         return self._brokers.get(broker_id)
 
     def change(self, broker_id: int, **changes: Any) -> None:

@@ -6,12 +6,14 @@ import pytest
 
 from leader.consumer_session import ConsumerSession
 from leader.fetch_session import FetchSession
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
-from replog.log.cold import ColdRead
+from replog.log.files.cold import ColdRead
+from replog.log.files.opening import bring
 from replog.log.offsets import Isolation
-from replog.metadata import NO_BROKER_EPOCH
+from replog.log.segment import MAX_RECENT
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leaders_of
 from tests.replog.log.eviction import evict
@@ -68,7 +70,7 @@ class Host:
     def brought(self, number: int) -> None:
         tp = TopicPartition("t", number)
         cold = self.wanted.pop(tp)
-        cold.bring()
+        bring(cold)
         self.session.on_brought(tp, cold)
         self.session.on_moved(NOW_MS)
 
@@ -124,7 +126,7 @@ def host(tmp_path: Path) -> Host:
     return at_end(tmp_path, 3)
 
 
-def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path: Path) -> None:
+def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path):
     counted = []
     for partitions in (10, 100):
         host = at_end(tmp_path / str(partitions), partitions)
@@ -142,7 +144,7 @@ def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path: Path) -> None
     assert counted[0] == counted[1] < 10
 
 
-def test_a_consumer_is_woken_by_what_is_committed_and_by_nothing_else_fe_7(host: Host) -> None:
+def test_a_consumer_is_woken_by_what_is_committed_and_by_nothing_else_fe_7(host):
     host.ask({})
     host.append(1, committed=False)
     assert not host.ready
@@ -151,7 +153,7 @@ def test_a_consumer_is_woken_by_what_is_committed_and_by_nothing_else_fe_7(host:
     assert host.answer() == {1: 144}
 
 
-def test_what_found_no_room_stays_due_and_has_its_turn_next_fe_10(host: Host) -> None:
+def test_what_found_no_room_stays_due_and_has_its_turn_next_fe_10(host):
     """Nobody needs to name it again."""
     for number in (0, 1, 2):
         host.append(number)
@@ -160,14 +162,14 @@ def test_what_found_no_room_stays_due_and_has_its_turn_next_fe_10(host: Host) ->
     assert host.ask({1: 11}, room=72) == {2: 72}
 
 
-def test_without_room_it_is_answered_at_once_and_loses_nothing(host: Host) -> None:
+def test_without_room_it_is_answered_at_once_and_loses_nothing(host):
     host.append(2)
     assert host.ask({}, room=0) == {2: 0}, "its new bounds alone"
     assert host.ask({}) == {2: 72}
 
 
 @pytest.mark.parametrize("changes", [{"isolation": Isolation.TXN_COMMITTED}, {"rack": "b"}])
-def test_other_terms_are_another_question_about_every_partition(host: Host, changes: dict[str, object]) -> None:
+def test_other_terms_are_another_question_about_every_partition(host, changes):
     host.looks = 0
     assert host.ask({}, **changes) is None  # type: ignore[arg-type]
     assert host.looks >= 3
@@ -177,7 +179,7 @@ def test_other_terms_are_another_question_about_every_partition(host: Host, chan
     assert host.looks == 0
 
 
-def test_a_leader_that_hears_nobody_says_so_of_every_partition(host: Host) -> None:
+def test_a_leader_that_hears_nobody_says_so_of_every_partition(host):
     """Divergence 29: nothing has happened to any of them."""
     assert host.ask({}) is None
     host.answer()
@@ -186,7 +188,7 @@ def test_a_leader_that_hears_nobody_says_so_of_every_partition(host: Host) -> No
     assert host.ask({}) == {0: 0, 1: 0, 2: 0}, "until it is heard"
 
 
-def test_what_is_forgotten_is_watched_and_answered_no_more(host: Host) -> None:
+def test_what_is_forgotten_is_watched_and_answered_no_more(host):
     host.append(0)
     host.append(1)
     assert host.ask({}, 0) == {1: 72}
@@ -202,7 +204,7 @@ def cold(directory: Path, partitions: int, *numbers: int, cold_wait_ms: int = 0)
     return host, host.leaders[TopicPartition("t", 0)].log.size
 
 
-def test_what_is_not_in_memory_is_brought_and_read_when_it_is_there(tmp_path: Path) -> None:
+def test_what_is_not_in_memory_is_brought_and_read_when_it_is_there(tmp_path):
     host, size = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}) is None
     assert host.ready == 0
@@ -211,7 +213,7 @@ def test_what_is_not_in_memory_is_brought_and_read_when_it_is_there(tmp_path: Pa
     assert host.answer() == {0: size}
 
 
-def test_what_is_in_memory_does_not_wait_for_what_is_not(tmp_path: Path) -> None:
+def test_what_is_in_memory_does_not_wait_for_what_is_not(tmp_path):
     host, size = cold(tmp_path, 2, 0)
     assert host.ask({0: 0, 1: 0}) is None
     assert host.ready == 1, "as there was room for one"
@@ -222,7 +224,7 @@ def test_what_is_in_memory_does_not_wait_for_what_is_not(tmp_path: Path) -> None
     assert host.answer() == {0: size}
 
 
-def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_served(tmp_path: Path) -> None:
+def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_served(tmp_path):
     host, _ = cold(tmp_path, 3, 0, 1, 2)
     assert host.ask({0: 5}) is None
     host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
@@ -245,7 +247,7 @@ def refusals(host: Host) -> dict[int, ErrorCode]:
     return {row.topic_partition.partition: row.answer.error for row in rows}
 
 
-def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path: Path) -> None:
+def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path):
     host, _ = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}) is None
     del host.leaders[TopicPartition("t", 0)]
@@ -254,7 +256,7 @@ def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path: Path) -
     assert host.ready == 1
 
 
-def test_a_request_that_does_not_wait_is_answered_and_a_later_one_gets_what_was_brought(tmp_path: Path) -> None:
+def test_a_request_that_does_not_wait_is_answered_and_a_later_one_gets_what_was_brought(tmp_path):
     host, size = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}, wait_ms=0) == {0: 0}
     assert host.ask({}, wait_ms=0) == {}, "it is being brought, and not tried before"
@@ -262,7 +264,7 @@ def test_a_request_that_does_not_wait_is_answered_and_a_later_one_gets_what_was_
     assert host.ask({}, wait_ms=0) == {0: size}
 
 
-def test_a_request_on_a_session_of_its_own_waits_for_the_disk_however_little_it_says(tmp_path: Path) -> None:
+def test_a_request_on_a_session_of_its_own_waits_for_the_disk_however_little_it_says(tmp_path):
     """Otherwise nothing would ever be there."""
     host, size = cold(tmp_path, 1, 0, cold_wait_ms=10_000)
     assert host.ask({0: 0}, wait_ms=0) is None
@@ -273,7 +275,26 @@ def test_a_request_on_a_session_of_its_own_waits_for_the_disk_however_little_it_
     assert host.ask({0: 11}, wait_ms=0) == {0: 0}, "the bounds: nothing is cold, nothing is waited for"
 
 
-def test_what_was_brought_for_an_older_request_changes_nothing(tmp_path: Path) -> None:
+def test_where_what_is_committed_ends_is_brought_from_the_disk_too_fe_12(tmp_path):
+    """With many records behind it the log remembers no place for it. The request would wait until its deadline."""
+    host = at_end(tmp_path, 1)
+    tp = TopicPartition("t", 0)
+    log = host.leaders[tp].log
+    before = log.size
+    for _ in range(1 + MAX_RECENT):
+        host.append(0, committed=False)
+    assert host.ask({}) is None
+    host.evict(0)
+    log.update_high_watermark(11)
+    host.session.mark(tp)
+    host.session.on_moved(NOW_MS)
+    assert host.ready == 0
+    host.brought(0)
+    assert host.ready == 1
+    assert host.answer() == {0: log.bound(Isolation.HIGH_WATERMARK).position - before}
+
+
+def test_what_was_brought_for_an_older_request_changes_nothing(tmp_path):
     host, _ = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}) is None
     old = host.wanted[TopicPartition("t", 0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leader.delayed_fetch import AwaitedBytes, available_bytes, is_enough
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.errors import LogStorageError
@@ -71,7 +71,7 @@ def grow(leader: PartitionLeader, *sizes: int) -> None:
         append_record(leader.log, EPOCH, size)
 
 
-def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Path) -> None:
+def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path):
     """R-W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
     leader = leader_at_100(tmp_path, high_watermark=90)
     parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=1)
@@ -89,13 +89,13 @@ def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path: Pa
     "error",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR],
 )
-def test_a_partition_that_left_completes_fe_12_a_to_d(leader: PartitionLeader, error: ErrorCode) -> None:
+def test_a_partition_that_left_completes_fe_12_a_to_d(leader, error):
     parked = Parked({TP: leader})
     parked.leaders[TP] = error
     assert parked.completes()
 
 
-def test_a_log_whose_disk_has_failed_completes_fe_12_d(leader: PartitionLeader) -> None:
+def test_a_log_whose_disk_has_failed_completes_fe_12_d(leader):
     """Before its broker has stopped for it (found by simulated disks, seed 3000)."""
     parked = Parked({TP: leader})
     with files_limited_to(100), pytest.raises(LogStorageError):
@@ -103,17 +103,30 @@ def test_a_log_whose_disk_has_failed_completes_fe_12_d(leader: PartitionLeader) 
     assert parked.completes()
 
 
-def test_divergence_completes_fe_12_h(leader: PartitionLeader) -> None:
+def test_divergence_completes_fe_12_h(leader):
     parked = Parked({TP: leader}, last_epoch=3)
     leader.log.epochs.clear()
     assert parked.completes()
 
 
-def test_places_that_are_not_known_count_nothing_fe_12_f5(leader: PartitionLeader) -> None:
+def test_places_that_are_not_known_count_nothing_fe_12_f5(leader):
     request = FetchPartition(100, ONE_MIB, EPOCH)
     grow(leader, 300)
     for place in (OffsetMetadata(100), None):
         assert available_bytes(leader, request, place, Isolation.LOG_END) == 0
+
+
+def test_a_bound_whose_place_damage_hides_counts_nothing_fe_12_f5(leader):
+    """LG-1: without a place it is neither in another segment nor at a distance."""
+    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, min_bytes=1)
+    grow(leader, 100, 100)
+    leader.log = again = log_of(leader.log.directory, high_watermark=101)
+    (segment,) = again.segments
+    with segment.path.open("r+b") as file:
+        file.seek(segment.size - 100 + 16)  # the magic of the last batch, where the high watermark is
+        file.write(b"!")
+    assert again.bound(Isolation.HIGH_WATERMARK) == OffsetMetadata(101)
+    assert not parked.completes()
 
 
 @pytest.mark.parametrize(
@@ -127,18 +140,17 @@ def test_places_that_are_not_known_count_nothing_fe_12_f5(leader: PartitionLeade
         (FetchAnswer(preferred_read_replica=2), True),
     ],
 )
-def test_data_or_news_is_answered_at_once_fe_11(answer: FetchAnswer, at_once: bool) -> None:
+def test_data_or_news_is_answered_at_once_fe_11(answer, at_once):
     """The data of all partitions together."""
     assert is_enough([FetchAnswer(records=b"x" * 50), answer], 100) is at_once
 
 
-def test_a_log_that_was_moved_completes_what_waits_on_places_of_the_old_one_7_7(
-    leader: PartitionLeader, tmp_path: Path
-) -> None:
+def test_a_log_that_was_moved_completes_what_waits_on_places_of_the_old_one_7_7(leader, tmp_path):
     """FE-12: its copy begins in the middle of an old segment, and rolls elsewhere."""
     leader.log.roll()
-    parked = Parked({TP: leader}, min_bytes=1)
-    leader.log = log_of(tmp_path / "copy", "3:90-99", high_watermark=100)
+    grow(leader, 5000)
+    parked = Parked({TP: leader}, min_bytes=1, offset=101)
+    leader.log = log_of(tmp_path / "copy", "3:90-100", high_watermark=100)
     assert not parked.completes(), "nothing new"
     grow(leader, 300)
-    assert parked.completes()
+    assert parked.completes(), "whose position in its segment is less than the old one's"

@@ -1,17 +1,16 @@
 """Becoming leader (2.1, ST-11 to ST-15), and deletions that wait for every replica (FT-23)."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.isr import Committed
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
-from replog.log.checkpoint import LEADER_EPOCH_CHECKPOINT
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import LogStorageError
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.purgatory.purgatory import Purgatory
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, TP, bytes_of, fetch, leader_of, log_of, produce, state
@@ -19,13 +18,13 @@ from tests.leader.replicas import NOW_MS, TP, bytes_of, fetch, leader_of, log_of
 LATER_MS = NOW_MS + 1000
 
 
-def test_the_epoch_start_is_durable_before_anything_is_served_st_13(tmp_path: Path) -> None:
+def test_the_epoch_start_is_durable_before_anything_is_served_st_13(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=2))
     assert leader.leader_epoch_start_offset == 5
     assert LeaderEpochCache.load(tmp_path / LEADER_EPOCH_CHECKPOINT).entries == ((0, 0), (2, 5))
 
 
-def test_nothing_is_appended_between_the_note_of_an_epoch_and_its_beginning_st_13(tmp_path: Path) -> None:
+def test_nothing_is_appended_between_the_note_of_an_epoch_and_its_beginning_st_13(tmp_path):
     """The next epoch's start is noted where the log ends, and made durable before the leader takes the epoch up."""
     leader = leader_of(log_of(tmp_path, "1:0-4"), state(epoch=1))
     leader.log.assign_epoch_start(2, save=False)
@@ -35,13 +34,13 @@ def test_nothing_is_appended_between_the_note_of_an_epoch_and_its_beginning_st_1
     assert leader.log.log_end_offset == 5
 
 
-def test_older_metadata_is_ignored(tmp_path: Path) -> None:
+def test_older_metadata_is_ignored(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=3, partition_epoch=7))
     assert not leader.become_leader(state(epoch=3, partition_epoch=6, isr=(1,)), 101, LATER_MS)
     assert (leader.isr, leader.partition_epoch, leader.high_watermark) == ({1, 2, 3}, 7, 0)
 
 
-def test_a_new_leaders_high_watermark_stands_until_everyone_in_sync_has_fetched_st_14(tmp_path: Path) -> None:
+def test_a_new_leaders_high_watermark_stands_until_everyone_in_sync_has_fetched_st_14(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=6), state(epoch=1))
     assert leader.high_watermark == 6
     produce(leader)
@@ -51,7 +50,7 @@ def test_a_new_leaders_high_watermark_stands_until_everyone_in_sync_has_fetched_
     assert leader.high_watermark == 11
 
 
-def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path: Path) -> None:
+def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state())
     produce(leader)
     fetch(leader, 2, 6, 0)
@@ -62,7 +61,7 @@ def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path: Pa
     assert leader.leader_epoch_start_offset == 5, "the epoch did not begin again"
 
 
-def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path: Path) -> None:
+def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state())
     fetch(leader, 2, 5, 0)
     assert leader.high_watermark == 0
@@ -70,7 +69,7 @@ def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path: Pat
     assert leader.high_watermark == 5
 
 
-def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path: Path) -> None:
+def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state())
     leader.log.abandon()
     with pytest.raises(LogStorageError):
@@ -79,7 +78,7 @@ def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path: Path) -> Non
     assert leader.state == Committed(frozenset({1, 2, 3}))
 
 
-def test_an_unclean_leader_serves_at_once_and_truncates_nothing_st_15(tmp_path: Path) -> None:
+def test_an_unclean_leader_serves_at_once_and_truncates_nothing_st_15(tmp_path):
     """Its next ISR change is an ordinary one: every proposal says RECOVERED."""
     log = log_of(tmp_path, "0:0-4", high_watermark=2)
     before = bytes_of(log)
@@ -88,7 +87,7 @@ def test_an_unclean_leader_serves_at_once_and_truncates_nothing_st_15(tmp_path: 
     assert bytes_of(log) == before
     assert produce(leader).required_offset == 6
     assert fetch(leader, 2, 0).records
-    assert leader.take_proposal() is None, "whoever has not caught up does not join"
+    assert leader.take_proposal() is None, "a replica that has not caught up does not join"
     fetch(leader, 2, 6, 1)
     proposal = leader.take_proposal()
     assert proposal is not None
@@ -102,7 +101,7 @@ def test_an_unclean_leader_serves_at_once_and_truncates_nothing_st_15(tmp_path: 
 OTHER = TopicPartition("t", 1)
 
 
-def test_a_deletion_is_done_when_every_live_replica_has_deleted(tmp_path: Path) -> None:
+def test_a_deletion_is_done_when_every_live_replica_has_deleted(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=10), state(isr=(1, 2), replicas=(1, 2)))
     leaders: dict[TopicPartition, PartitionLeader | ErrorCode] = {
         TP: leader,
@@ -126,7 +125,7 @@ def test_a_deletion_is_done_when_every_live_replica_has_deleted(tmp_path: Path) 
     ]
 
 
-def test_a_deletion_that_a_replica_does_not_follow_times_out(tmp_path: Path) -> None:
+def test_a_deletion_that_a_replica_does_not_follow_times_out(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=10), state())
     answers: list[dict[TopicPartition, DeleteRecordsResult]] = []
     purgatory: Purgatory[TopicPartition] = Purgatory()

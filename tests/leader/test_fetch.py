@@ -6,10 +6,10 @@ import pytest
 
 from leader.follower_state import Asker
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import EpochEndOffset, Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, append_record, fetch, leader_of, log_of, outcome, state
 from tests.replog.log.batches import client_batch
@@ -22,7 +22,7 @@ def leader(tmp_path: Path) -> PartitionLeader:
     return leader_of(log, state(epoch=12))
 
 
-def test_a_follower_is_told_the_high_watermark_from_before_its_own_effect_fe_4(leader: PartitionLeader) -> None:
+def test_a_follower_is_told_the_high_watermark_from_before_its_own_effect_fe_4(leader):
     fetch(leader, 3, 30, 9)
     assert (fetch(leader, 2, 30, 9).high_watermark, leader.high_watermark) == (25, 30)
 
@@ -37,7 +37,7 @@ def consume(
 
 
 @pytest.mark.parametrize("isolation", [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED])
-def test_a_consumer_sees_nothing_past_its_bound(leader: PartitionLeader, isolation: Isolation) -> None:
+def test_a_consumer_sees_nothing_past_its_bound(leader, isolation):
     """R-W-F12, R-W-F13."""
     assert consume(leader, 27, isolation) == ("ok", b"")
     assert consume(leader, 31, isolation) == ("OFFSET_OUT_OF_RANGE", b"")
@@ -46,7 +46,7 @@ def test_a_consumer_sees_nothing_past_its_bound(leader: PartitionLeader, isolati
     assert [header.base_offset for _, header in iterate_batches(records)] == [20, 21, 22, 23, 24]
 
 
-def test_a_consumer_is_fenced_and_told_of_divergence_too(leader: PartitionLeader) -> None:
+def test_a_consumer_is_fenced_and_told_of_divergence_too(leader):
     assert consume(leader, 20, current_leader_epoch=11)[0] == "FENCED_LEADER_EPOCH"
     assert consume(leader, 20, current_leader_epoch=13)[0] == "UNKNOWN_LEADER_EPOCH"
     assert consume(leader, 7, last_fetched_epoch=3)[0] == "diverging 1,6"
@@ -62,9 +62,7 @@ CLIENTS = [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED]
 
 
 @pytest.mark.parametrize("isolation", CLIENTS)
-def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start(
-    leader: PartitionLeader, isolation: Isolation
-) -> None:
+def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start(leader, isolation):
     """R-W-F14, FE-22: the leader before may have told a bound as high as 30."""
     assert refusal(leader, LATEST_TIMESTAMP, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
     fetch(leader, 2, 30, 9)
@@ -77,7 +75,7 @@ def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start(
     assert (latest.offset, latest.leader_epoch) == (30, 12)
 
 
-def test_replicas_and_earliest_do_not_wait_fe_22(leader: PartitionLeader) -> None:
+def test_replicas_and_earliest_do_not_wait_fe_22(leader):
     assert leader.list_offset(LATEST_TIMESTAMP, Isolation.LOG_END, None).offset == 30
     for isolation in Isolation:
         earliest = leader.list_offset(EARLIEST_TIMESTAMP, isolation, None)
@@ -85,12 +83,12 @@ def test_replicas_and_earliest_do_not_wait_fe_22(leader: PartitionLeader) -> Non
 
 
 @pytest.mark.parametrize("isolation", CLIENTS)
-def test_a_timestamp_is_answered_below_the_bound_only_fe_22(leader: PartitionLeader, isolation: Isolation) -> None:
+def test_a_timestamp_is_answered_below_the_bound_only_fe_22(leader, isolation):
     """Past it, and where there is none, the answer waits like the latest offset; then there is none."""
     late = client_batch(b"late", timestamps=[7000])
     leader.log.append_as_leader(late, leader_epoch=12, now_ms=0)
-    found = leader.list_offset(500, isolation, None)  # the other records' timestamp is 1000
-    assert (found.offset, found.timestamp, found.leader_epoch) == (3, 1000, 1)
+    answer = leader.list_offset(500, isolation, None)  # the other records' timestamp is 1000
+    assert (answer.offset, answer.timestamp, answer.leader_epoch) == (3, 1000, 1)
     for timestamp in (5000, 9000):
         assert refusal(leader, timestamp, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
     for replica_id in (2, 3):
@@ -104,7 +102,7 @@ def test_a_timestamp_is_answered_below_the_bound_only_fe_22(leader: PartitionLea
     assert leader.list_offset(9000, isolation, None).offset == -1
 
 
-def test_read_committed_asks_for_the_last_stable_offset_fe_22(leader: PartitionLeader) -> None:
+def test_read_committed_asks_for_the_last_stable_offset_fe_22(leader):
     transactional = client_batch(b"open", producer_id=7, producer_epoch=0, base_sequence=0, transactional=1)
     leader.log.append_as_leader(transactional, leader_epoch=12, now_ms=0)
     for replica_id in (2, 3):
@@ -113,11 +111,11 @@ def test_read_committed_asks_for_the_last_stable_offset_fe_22(leader: PartitionL
     assert latest == [31, 30]
 
 
-def test_other_negative_timestamps_mean_nothing(leader: PartitionLeader) -> None:
+def test_other_negative_timestamps_mean_nothing(leader):
     assert refusal(leader, -3, Isolation.HIGH_WATERMARK) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_questions_about_offsets_are_fenced(leader: PartitionLeader) -> None:
+def test_questions_about_offsets_are_fenced(leader):
     assert refusal(leader, LATEST_TIMESTAMP, Isolation.LOG_END, 11) is ErrorCode.FENCED_LEADER_EPOCH
     assert refusal(leader, LATEST_TIMESTAMP, Isolation.LOG_END, 13) is ErrorCode.UNKNOWN_LEADER_EPOCH
     assert leader.end_offset_for_epoch(12, 8) == EpochEndOffset(6, 20)
@@ -126,7 +124,7 @@ def test_questions_about_offsets_are_fenced(leader: PartitionLeader) -> None:
         leader.end_offset_for_epoch(11, 8)
 
 
-def test_records_are_deleted_up_to_the_high_watermark_at_most(leader: PartitionLeader) -> None:
+def test_records_are_deleted_up_to_the_high_watermark_at_most(leader):
     for offset in (26, -2):
         with pytest.raises(ReplogError, match="OFFSET_OUT_OF_RANGE"):
             leader.delete_records(offset)
@@ -135,7 +133,7 @@ def test_records_are_deleted_up_to_the_high_watermark_at_most(leader: PartitionL
     assert leader.delete_records(-1) == 25
 
 
-def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path: Path) -> None:
+def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path):
     brokers = Brokers(1, 2, 3)
     leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=9), state(), brokers)
     leader.delete_records(5)
@@ -149,6 +147,6 @@ def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path: Path) -> No
     assert leader.low_watermark() == 5
 
 
-def test_a_damaged_segment_is_an_answer_and_not_an_exception(leader: PartitionLeader) -> None:
+def test_a_damaged_segment_is_an_answer_and_not_an_exception(leader):
     leader.log.abandon()
     assert fetch(leader, 2, 20, 6, now_ms=NOW_MS).error is ErrorCode.KAFKA_STORAGE_ERROR

@@ -10,10 +10,10 @@ import pytest
 from leader.fetch_session import MAX_LOOKS
 from leader.follower_session import PUSH_DELAY_MS, FollowerSession
 from leader.isr import PendingShrink
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse
-from replog.log.cold import ColdRead
+from replog.log.files.cold import ColdRead
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, leaders_of, record, state
@@ -118,7 +118,7 @@ def level(host: Host) -> Host:
     return host
 
 
-def test_a_round_looks_at_what_changed_and_at_nothing_else(tmp_path: Path) -> None:
+def test_a_round_looks_at_what_changed_and_at_nothing_else(tmp_path):
     """With ten partitions and with a hundred: the same number of looks, none while nothing happens."""
     counted = []
     for partitions in (10, 100):
@@ -133,7 +133,7 @@ def test_a_round_looks_at_what_changed_and_at_nothing_else(tmp_path: Path) -> No
     assert counted[0] == counted[1] < 20
 
 
-def test_an_idle_follower_counts_as_caught_up_in_all_of_its_partitions_st_7(host: Host) -> None:
+def test_an_idle_follower_counts_as_caught_up_in_all_of_its_partitions_st_7(host):
     """ST-8: data that comes after an hour finds a follower that was level when it last asked, and no earlier."""
     level(host)
     host.idle(3_600_000)
@@ -147,7 +147,7 @@ def test_an_idle_follower_counts_as_caught_up_in_all_of_its_partitions_st_7(host
     assert isinstance(leader.state, PendingShrink), "it asks no more"
 
 
-def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(host: Host) -> None:
+def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(host):
     """Its requests go on to count where it is level, and count nothing where it is not."""
     level(host)
     host.idle(1000)
@@ -159,7 +159,7 @@ def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(h
     assert isinstance(leader.state, PendingShrink)
 
 
-def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_partition_st_7(host: Host) -> None:
+def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_partition_st_7(host):
     level(host)
     host.after(100)
     leader = host.leaders[TopicPartition("t", 0)]
@@ -170,7 +170,7 @@ def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_p
     assert (host.caught_up(0), host.caught_up(1)) == (0, 200)
 
 
-def test_a_partition_that_is_forgotten_counts_no_further_requests(host: Host) -> None:
+def test_a_partition_that_is_forgotten_counts_no_further_requests(host):
     """A follower that left it out, for a delay or a throttle."""
     level(host)
     host.idle(1000)
@@ -182,7 +182,7 @@ def test_a_partition_that_is_forgotten_counts_no_further_requests(host: Host) ->
     assert host.caught_up(0) == 6000
 
 
-def test_a_stream_that_ends_leaves_the_time_of_its_last_request(host: Host) -> None:
+def test_a_stream_that_ends_leaves_the_time_of_its_last_request(host):
     level(host)
     host.idle(1000)
     host.session.close()
@@ -190,7 +190,7 @@ def test_a_stream_that_ends_leaves_the_time_of_its_last_request(host: Host) -> N
     assert (host.caught_up(0), dict(host.watched)) == (1000, {})
 
 
-def test_a_new_epoch_forgets_the_session_st_11(host: Host) -> None:
+def test_a_new_epoch_forgets_the_session_st_11(host):
     """What the follower asks in the old epoch is fenced, and counts nothing."""
     level(host)
     host.idle(1000)
@@ -203,7 +203,7 @@ def test_a_new_epoch_forgets_the_session_st_11(host: Host) -> None:
     assert host.caught_up(0) == 1000
 
 
-def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host: Host) -> None:
+def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host):
     """Partitions that wait for their turn keep their places, and no other gets data twice meanwhile."""
     got = []
     offsets = dict.fromkeys(range(3), 0)
@@ -216,7 +216,7 @@ def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host: Host) -> No
 
 
 @pytest.mark.parametrize("wait_ms", [WAIT_MS, PUSH_DELAY_MS])
-def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host: Host, wait_ms: int) -> None:
+def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host, wait_ms):
     """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it.
 
     The high watermark that it moved may be pushed meanwhile.
@@ -237,7 +237,7 @@ def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_
     assert [broker_id for broker_id, _ in expand.isr] == [1, 2]
 
 
-def test_a_joiner_that_is_refused_is_proposed_again_isr_1(host: Host) -> None:
+def test_a_joiner_that_is_refused_is_proposed_again_isr_1(host):
     """As long as it is outside, each of its requests may let it in: the reason may be over."""
     host.leaders = {tp: leader_of(leader.log, state(epoch=EPOCH + 1, isr=(1,))) for tp, leader in host.leaders.items()}
     leader = host.leaders[TopicPartition("t", 0)]
@@ -265,9 +265,7 @@ def crowd(tmp_path: Path) -> Host:
     return host
 
 
-def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_bound_and_all_get_their_turn(
-    crowd: Host,
-) -> None:
+def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_bound_and_all_get_their_turn(crowd):
     """FE-10; and what a request names is looked at with it, however many wait (ST-7)."""
     leader = crowd.leaders[TopicPartition("t", 0)]
     leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
@@ -284,9 +282,7 @@ def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_b
     assert sum(got.values()) < MANY + 2 * MAX_LOOKS, "hardly any twice before all had their turn"
 
 
-def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_that_were_marked_fe_12(
-    crowd: Host, tmp_path: Path
-) -> None:
+def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_that_were_marked_fe_12(crowd, tmp_path):
     answers = len(crowd.sent)
     (crowd.leaders[TopicPartition("t", MANY - 1)],) = leaders_of(tmp_path / "another", 1, EPOCH).values()
     crowd.ask({MANY - 1: 10})
@@ -307,7 +303,7 @@ def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_
     assert steps == MANY / MAX_LOOKS
 
 
-def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_the_bound(crowd: Host) -> None:
+def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_the_bound(crowd):
     crowd.leaders[TopicPartition("t", 0)].log.update_high_watermark(9)
     answers = len(crowd.sent)
     for number in range(MANY):
@@ -321,7 +317,7 @@ def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_th
     assert sorted(pushed) == list(range(MANY))
 
 
-def test_high_watermarks_that_move_together_are_pushed_together_and_once(host: Host) -> None:
+def test_high_watermarks_that_move_together_are_pushed_together_and_once(host):
     """Divergence 6; what was pushed is not told again (FE-17), and nobody looks at it any more."""
     level(host)
     for number in (0, 2):
@@ -341,7 +337,7 @@ def test_high_watermarks_that_move_together_are_pushed_together_and_once(host: H
     assert host.looks == 0
 
 
-def test_what_was_never_told_is_not_pushed(host: Host) -> None:
+def test_what_was_never_told_is_not_pushed(host):
     """A follower takes no high watermark before an answer of the epoch: until then it need not have the records."""
     host.ask({0: 10})
     host.mark(0)
@@ -349,7 +345,7 @@ def test_what_was_never_told_is_not_pushed(host: Host) -> None:
     assert host.sent == []
 
 
-def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host: Host) -> None:
+def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host):
     level(host)
     host.leaders[TopicPartition("t", 1)].delete_records(4)
     host.mark(1)
@@ -374,7 +370,7 @@ def outside(host: Host) -> Host:
     return host
 
 
-def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host: Host) -> None:
+def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host):
     """FE-12, F2 and F3 'unless the follower is throttled': an empty answer would have it ask again at once."""
     outside(host).ask({0: 5})
     log = host.leaders[TopicPartition("t", 0)].log
@@ -390,7 +386,7 @@ def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host: Host) ->
     assert host.answered()[0] > 0
 
 
-def test_a_throttled_partition_still_tells_of_a_truncation(host: Host) -> None:
+def test_a_throttled_partition_still_tells_of_a_truncation(host):
     """R-W-D7."""
     outside(host).ask({0: 5})
     host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
@@ -398,13 +394,13 @@ def test_a_throttled_partition_still_tells_of_a_truncation(host: Host) -> None:
     assert [row.answer.diverging is not None for row in host.sent[-1].rows] == [True]
 
 
-def test_members_of_the_isr_are_not_throttled_and_count_for_the_quota_fe_23(host: Host) -> None:
+def test_members_of_the_isr_are_not_throttled_and_count_for_the_quota_fe_23(host):
     host.quota = Exceeded(0, 1, 1000)
     host.ask({0: 5})
     assert host.quota._total == host.answered()[0] > 0
 
 
-def test_a_second_request_before_the_answer_gets_both(host: Host) -> None:
+def test_a_second_request_before_the_answer_gets_both(host):
     """A follower asks once more when it has partitions to add; the first answer then has nothing to say."""
     level(host)
     answers = len(host.sent)
@@ -415,13 +411,13 @@ def test_a_second_request_before_the_answer_gets_both(host: Host) -> None:
     assert host.answered()[1] > 0
 
 
-def test_a_session_is_one_followers(host: Host) -> None:
+def test_a_session_is_one_followers(host):
     level(host)
     with pytest.raises(ReplogError, match="a fetch session of broker 2 in epoch 102 is continued by 2 in 103"):
         host.session.on_request(SessionRequest(2, 103, 0, 1, 1, {}), host.now_ms)
 
 
-def test_a_session_holds_so_many_partitions_and_no_more(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_holds_so_many_partitions_and_no_more(host, monkeypatch):
     monkeypatch.setattr("leader.fetch_session.MAX_SESSION_PARTITIONS", 2)
     host.ask({0: 10, 1: 10})
     with pytest.raises(ReplogError, match="at most 2 partitions") as refused:
@@ -430,7 +426,7 @@ def test_a_session_holds_so_many_partitions_and_no_more(host: Host, monkeypatch:
     host.ask({2: 10}, 0)
 
 
-def test_a_follower_whose_records_are_on_the_disk_alone_is_heard_and_answered_in_time(host: Host) -> None:
+def test_a_follower_whose_records_are_on_the_disk_alone_is_heard_and_answered_in_time(host):
     """An answer without them goes out when it is due; they follow once they are in memory (divergence 34)."""
     tp = TopicPartition("t", 0)
     log = host.leaders[tp].log

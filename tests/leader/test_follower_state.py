@@ -1,7 +1,5 @@
 """What a leader knows of its followers. The table R-W-R is in tests/scenarios/follower_clock.txt."""
 
-from pathlib import Path
-
 import pytest
 
 from leader.follower_state import FollowerState
@@ -12,7 +10,7 @@ BASE_MS = 1_000_000
 AT_300 = FollowerState(0, 300, 300, BASE_MS + 9500, BASE_MS + 9500, broker_epoch=1)
 
 
-def test_a_leader_that_is_elected_again_keeps_what_it_knows() -> None:
+def test_a_leader_that_is_elected_again_keeps_what_it_knows():
     """R-W-R9."""
     now_ms = BASE_MS + 60_000
     follower = AT_300.after_election(in_isr=True, was_leader=True, epoch_start_offset=300, now_ms=now_ms)
@@ -20,7 +18,7 @@ def test_a_leader_that_is_elected_again_keeps_what_it_knows() -> None:
     assert (follower.log_end_offset, follower.last_fetch_leader_end_offset, follower.broker_epoch) == (300, 300, 1)
 
 
-def test_never_is_before_any_monotonic_time() -> None:
+def test_never_is_before_any_monotonic_time():
     """A machine that has just booted has a monotonic clock below the lag limit."""
     assert not FollowerState().is_caught_up(5, 10, LIMIT_MS)
 
@@ -30,16 +28,14 @@ def test_never_is_before_any_monotonic_time() -> None:
     [(11, 0, {}), (10, 3, {}), (10, 0, {"current_leader_epoch": 9})],
     ids=["diverging", "out of range", "fenced"],
 )
-def test_only_an_accepted_read_is_progress_st_9(
-    tmp_path: Path, offset: int, last_epoch: int, changes: dict[str, int]
-) -> None:
+def test_only_an_accepted_read_is_progress_st_9(tmp_path, offset, last_epoch, changes):
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(epoch=1))
     before = leader.replicas[2]
     fetch(leader, 2, offset, last_epoch, now_ms=NOW_MS + 5, **changes)
     assert leader.replicas[2] is before
 
 
-def test_a_follower_that_truncated_goes_back_st_7(tmp_path: Path) -> None:
+def test_a_follower_that_truncated_goes_back_st_7(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9"), state())
     fetch(leader, 2, 10, 0)
     fetch(leader, 2, 4, 0)

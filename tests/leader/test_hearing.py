@@ -14,7 +14,7 @@ def hearing() -> Hearing:
     return hearing
 
 
-def test_nobody_is_heard_once_controller_and_every_follower_are_silent_for_a_session() -> None:
+def test_nobody_is_heard_once_controller_and_every_follower_are_silent_for_a_session():
     heard = hearing()
     heard.heard(2, 100)
     heard.heard(3, 50)
@@ -24,24 +24,24 @@ def test_nobody_is_heard_once_controller_and_every_follower_are_silent_for_a_ses
     assert heard.nobody((3, 4), LATE_MS + 50), "a broker that was never heard is silent"
 
 
-def test_the_controller_alone_is_company() -> None:
+def test_the_controller_alone_is_company():
     heard = hearing()
     heard.controller_ms = 50
     assert not heard.nobody((2, 3), LATE_MS)
 
 
-def test_whoever_has_no_followers_is_the_only_one_that_can_lead() -> None:
+def test_whoever_has_no_followers_is_the_only_one_that_can_lead():
     assert not hearing().nobody((), 1 << 40)
 
 
-def test_a_session_shorter_than_the_controllers_silence_between_two_signs_of_life_does_not_count() -> None:
+def test_a_session_shorter_than_the_controllers_silence_between_two_signs_of_life_does_not_count():
     heard = hearing()
     heard.session_ms = 200
     assert not heard.nobody((2,), SIGNS_OF_LIFE_MS)
     assert heard.nobody((2,), SIGNS_OF_LIFE_MS + 1)
 
 
-def test_silent_is_who_was_not_heard_for_so_long_or_never() -> None:
+def test_silent_is_who_was_not_heard_for_so_long_or_never():
     heard = hearing()
     heard.heard(2, 100)
     heard.heard(3, 600)
@@ -50,12 +50,12 @@ def test_silent_is_who_was_not_heard_for_so_long_or_never() -> None:
     assert heard.silent({2, 3, 4}, 2000, 2599) == {2, 4}
 
 
-def test_while_the_controller_is_silent_nobody_is_said_to_be() -> None:
+def test_while_the_controller_is_silent_nobody_is_said_to_be():
     assert hearing().silent({2}, 1000, CONTROLLER_HEARD_MS - 1) == {2}
     assert hearing().silent({2}, 1000, CONTROLLER_HEARD_MS) == set()
 
 
-def test_who_was_slow_itself_says_of_nobody_that_it_is_silent_until_it_has_listened_anew() -> None:
+def test_who_was_slow_itself_says_of_nobody_that_it_is_silent_until_it_has_listened_anew():
     heard = hearing()
     for now_ms in range(0, 2001, LISTENING_MS):
         heard.look(now_ms)

@@ -1,7 +1,6 @@
 """Up to where a leader commits. The table R-W-H is in tests/scenarios/high_watermark.txt."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,7 @@ from replog.errors import ErrorCode
 from tests.leader.replicas import LAG_MS, NOW_MS, fetch, leader_of, log_of, produce, state
 
 
-def test_a_dead_joiner_is_let_go_by_the_periodic_check(tmp_path: Path) -> None:
+def test_a_dead_joiner_is_let_go_by_the_periodic_check(tmp_path):
     """Nobody fetches or appends any more, so the clock alone must release what waits for the replica."""
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(isr=(1, 2)))
     fetch(leader, 2, 5, 0)
@@ -26,7 +25,7 @@ def test_a_dead_joiner_is_let_go_by_the_periodic_check(tmp_path: Path) -> None:
     assert leader.high_watermark == 6
 
 
-def test_a_lower_minimum_lets_the_high_watermark_advance_at_once_hw_2(tmp_path: Path) -> None:
+def test_a_lower_minimum_lets_the_high_watermark_advance_at_once_hw_2(tmp_path):
     log = log_of(tmp_path, min_insync_replicas=2)
     leader = leader_of(log, state(isr=(1,)))
     produce(leader, acks=1)
@@ -36,7 +35,7 @@ def test_a_lower_minimum_lets_the_high_watermark_advance_at_once_hw_2(tmp_path: 
     assert leader.high_watermark == 1
 
 
-def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path: Path) -> None:
+def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path):
     """The controller has raised the minimum and this broker has not heard of it: its answer tells all the same."""
     leader = leader_of(log_of(tmp_path, min_insync_replicas=1), state(isr=(1, 2)))
     fetch(leader, 2, 0)
@@ -51,16 +50,14 @@ def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path: Path)
     assert leader.high_watermark == 1
 
 
-def test_metadata_with_eligible_leaders_commits_nothing_either_isr_16(tmp_path: Path) -> None:
+def test_metadata_with_eligible_leaders_commits_nothing_either_isr_16(tmp_path):
     leader = leader_of(log_of(tmp_path, min_insync_replicas=1), replace(state(isr=(1,)), elr=(2,)))
     produce(leader, acks=1)
     assert leader.high_watermark == 0
 
 
 @pytest.mark.parametrize(("flush_messages", "flushed"), [(1 << 62, 0), (1, 1)])
-def test_committed_is_in_memory_and_on_disk_only_if_asked_for(
-    tmp_path: Path, flush_messages: int, flushed: int
-) -> None:
+def test_committed_is_in_memory_and_on_disk_only_if_asked_for(tmp_path, flush_messages, flushed):
     """HW-8."""
     leader = leader_of(log_of(tmp_path, flush_messages=flush_messages), state(isr=(1, 2)))
     produce(leader)

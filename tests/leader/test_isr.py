@@ -6,9 +6,9 @@ import pytest
 
 from leader.alter_partition_queue import MAX_PROPOSALS, AlterPartitionQueue
 from leader.isr import Committed, IsrProposal
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.metadata import NO_BROKER_EPOCH
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, append_record, fetch, leader_of, log_of, produce, state
 
@@ -37,7 +37,7 @@ def expanding(leader: PartitionLeader) -> IsrProposal:
 
 
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 90}], ids=str)
-def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path: Path, changes: dict[str, int]) -> None:
+def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path, changes):
     brokers = Brokers(1, 2, 3)
     brokers.change(2, **changes)
     leader = leader_at_60(tmp_path, brokers)
@@ -45,7 +45,7 @@ def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path: Path, chang
     assert leader.take_proposal() is None
 
 
-def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it_joins_ft_23(tmp_path: Path) -> None:
+def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it_joins_ft_23(tmp_path):
     """Its record 44 may be another one than the leader had there: the leader has deleted its own."""
     log = log_of(tmp_path)
     log.truncate_fully_and_start_at(45)
@@ -59,7 +59,7 @@ def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it
 
 
 @pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_a_proposal_that_was_certainly_not_applied_is_taken_back(leader: PartitionLeader, error: ErrorCode) -> None:
+def test_a_proposal_that_was_certainly_not_applied_is_taken_back(leader, error):
     """R-W-I3."""
     leader.on_alter_partition_result(expanding(leader), error, None, NOW_MS)
     assert leader.state == Committed(frozenset({1}))
@@ -78,7 +78,7 @@ def test_a_proposal_that_was_certainly_not_applied_is_taken_back(leader: Partiti
         ErrorCode.UNKNOWN_TOPIC_ID,
     ],
 )
-def test_a_superseded_proposal_stays_pending(tmp_path: Path, error: ErrorCode) -> None:
+def test_a_superseded_proposal_stays_pending(tmp_path, error):
     """R-W-I4, R-W-I10, R-W-I13."""
     leader = leader_of(log_of(tmp_path, "0:0-59", high_watermark=50), state(isr=(1,), epoch=EPOCH))
     proposal = expanding(leader)
@@ -90,14 +90,14 @@ def test_a_superseded_proposal_stays_pending(tmp_path: Path, error: ErrorCode) -
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
-def test_an_undecided_proposal_is_submitted_again(leader: PartitionLeader, error: ErrorCode) -> None:
+def test_an_undecided_proposal_is_submitted_again(leader, error):
     """R-W-I6, R-W-I11."""
     proposal = expanding(leader)
     leader.on_alter_partition_result(proposal, error, None, NOW_MS)
     assert leader.take_proposal() is proposal
 
 
-def test_a_member_that_is_no_replica_leaves(tmp_path: Path) -> None:
+def test_a_member_that_is_no_replica_leaves(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2, 3), replicas=(1, 2)))
     fetch(leader, 2, 10, 0)
     leader.check_isr(NOW_MS)
@@ -106,7 +106,7 @@ def test_a_member_that_is_no_replica_leaves(tmp_path: Path) -> None:
     assert proposal.isr == ((1, 101), (2, 102))
 
 
-def test_a_member_that_has_not_fetched_yet_is_proposed_without_an_incarnation(tmp_path: Path) -> None:
+def test_a_member_that_has_not_fetched_yet_is_proposed_without_an_incarnation(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2)))
     fetch(leader, 3, 10, 0)
     proposal = leader.take_proposal()
@@ -114,7 +114,7 @@ def test_a_member_that_has_not_fetched_yet_is_proposed_without_an_incarnation(tm
     assert proposal.isr == ((1, 101), (2, NO_BROKER_EPOCH), (3, 103))
 
 
-def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal(tmp_path: Path) -> None:
+def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal(tmp_path):
     """The answer to a proposal and its metadata record come on different ways. Between them the next proposal may
     have been accepted, so that the new member must be waited for although the late record does not name it.
     """
@@ -138,7 +138,7 @@ def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal
 
 
 @pytest.mark.parametrize("answer", [{"epoch": EPOCH + 1, "partition_epoch": 8}, {"partition_epoch": 6}], ids=str)
-def test_an_acceptance_out_of_another_time_stays_pending_isr_9(leader: PartitionLeader, answer: dict[str, int]) -> None:
+def test_an_acceptance_out_of_another_time_stays_pending_isr_9(leader, answer):
     proposal = expanding(leader)
     accepted = state(isr=(1, 2), **{"epoch": EPOCH, **answer})
     assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, accepted, NOW_MS)
@@ -146,7 +146,7 @@ def test_an_acceptance_out_of_another_time_stays_pending_isr_9(leader: Partition
     assert (leader.isr, leader.partition_epoch) == ({1}, 7)
 
 
-def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader: PartitionLeader) -> None:
+def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader):
     proposal = expanding(leader)
     leader.on_alter_partition_result(
         proposal, ErrorCode.NONE, state(isr=(1, 2), epoch=EPOCH, partition_epoch=7), NOW_MS
@@ -161,7 +161,7 @@ def proposal() -> IsrProposal:
     return IsrProposal(EPOCH, 7, ((1, 101),))
 
 
-def test_a_failed_request_is_repeated_with_all_that_came_meanwhile() -> None:
+def test_a_failed_request_is_repeated_with_all_that_came_meanwhile():
     queue = AlterPartitionQueue()
     first, second = proposal(), proposal()
     queue.submit(TP, first)
@@ -171,7 +171,7 @@ def test_a_failed_request_is_repeated_with_all_that_came_meanwhile() -> None:
     assert queue.next_batch() == {TP: first, OTHER: second}
 
 
-def test_what_an_answer_leaves_out_stays_queued() -> None:
+def test_what_an_answer_leaves_out_stays_queued():
     queue = AlterPartitionQueue()
     first, second, late = proposal(), proposal(), proposal()
     queue.submit(TP, first)
@@ -183,7 +183,7 @@ def test_what_an_answer_leaves_out_stays_queued() -> None:
     assert queue.next_batch() == {OTHER: second, unasked: late}
 
 
-def test_a_request_has_a_bounded_number_of_proposals_those_that_came_first() -> None:
+def test_a_request_has_a_bounded_number_of_proposals_those_that_came_first():
     queue = AlterPartitionQueue()
     names = [TopicPartition("t", partition) for partition in range(MAX_PROPOSALS + 1)]
     for tp in names:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
-from leader.partition import LeaderAppend, PartitionLeader
+from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
 from replog.purgatory.purgatory import Purgatory
 from replog.topic import TopicPartition
@@ -49,7 +49,7 @@ def leader(tmp_path: Path) -> PartitionLeader:
     "error",
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
 )
-def test_a_partition_that_is_not_led_here_any_longer_answers_at_once(leader: PartitionLeader, error: ErrorCode) -> None:
+def test_a_partition_that_is_not_led_here_any_longer_answers_at_once(leader, error):
     """R-W-P6."""
     request = Request({TP: leader})
     request.park((TP, produce(leader)))
@@ -58,7 +58,7 @@ def test_a_partition_that_is_not_led_here_any_longer_answers_at_once(leader: Par
     assert request.answers == [{0: error}]
 
 
-def test_one_partition_twice_in_a_request_waits_for_both(leader: PartitionLeader) -> None:
+def test_one_partition_twice_in_a_request_waits_for_both(leader):
     request = Request({TP: leader})
     request.park((TP, produce(leader)), (TP, produce(leader)))
     fetch(leader, 2, 10, 0)

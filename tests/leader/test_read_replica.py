@@ -6,7 +6,7 @@ import pytest
 
 from leader.delayed_fetch import is_enough
 from leader.follower_state import FollowerState
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
@@ -36,7 +36,7 @@ def follower(broker_id: int, rack: str, start: int, end: int, caught_up_ms: int 
         pytest.param("a", [follower(2, "b", 0, 70), follower(3, "b", 0, 70)], 3, id="all alike"),
     ],
 )
-def test_the_choice_by_rack_fe_19(leader_rack: str, followers: list[ReadReplica], chosen: int) -> None:
+def test_the_choice_by_rack_fe_19(leader_rack, followers, chosen):
     for order in (followers, followers[::-1]):
         assert read_replica("b", 50, 1, leader_rack, order) == chosen
 
@@ -66,26 +66,26 @@ def consume(leader: PartitionLeader, rack: str, offset: int = 5, epoch: int | No
     )
 
 
-def test_a_consumer_is_sent_to_its_rack_without_records(leader: PartitionLeader) -> None:
+def test_a_consumer_is_sent_to_its_rack_without_records(leader):
     answer = consume(leader, "b")
     assert (answer.preferred_read_replica, bytes(answer.records), answer.error) == (2, b"", ErrorCode.NONE)
     assert (answer.high_watermark, answer.log_start_offset) == (10, 0)
 
 
 @pytest.mark.parametrize("rack", ["", "a", "z"])
-def test_others_are_served_by_the_leader(leader: PartitionLeader, rack: str) -> None:
+def test_others_are_served_by_the_leader(leader, rack):
     answer = consume(leader, rack)
     assert answer.preferred_read_replica is None
     assert answer.records
 
 
-def test_a_stale_consumer_is_fenced_before_it_is_sent_anywhere_fe_2(leader: PartitionLeader) -> None:
+def test_a_stale_consumer_is_fenced_before_it_is_sent_anywhere_fe_2(leader):
     leader.become_leader(state(epoch=3, partition_epoch=1), 101, NOW_MS)
     answer = consume(leader, "b", epoch=2)
     assert (answer.error, answer.preferred_read_replica) == (ErrorCode.FENCED_LEADER_EPOCH, None)
 
 
-def test_only_members_of_the_committed_isr_are_candidates(leader: PartitionLeader) -> None:
+def test_only_members_of_the_committed_isr_are_candidates(leader):
     """Outside of it a replica may fall behind for ever, and the consumer with it (KAFKA-14372)."""
     leader.become_leader(state(isr=(1, 3), partition_epoch=1), 101, NOW_MS)
     append_record(leader.log, 0)
@@ -98,7 +98,7 @@ def test_only_members_of_the_committed_isr_are_candidates(leader: PartitionLeade
     assert consume(leader, "b").preferred_read_replica == 2
 
 
-def test_a_member_that_is_to_leave_is_a_candidate_until_it_has_left_st_1(leader: PartitionLeader) -> None:
+def test_a_member_that_is_to_leave_is_a_candidate_until_it_has_left_st_1(leader):
     append_record(leader.log, 0)
     leader.check_isr(NOW_MS + LAG_MS + 1)
     assert leader.take_proposal() is not None
@@ -106,12 +106,12 @@ def test_a_member_that_is_to_leave_is_a_candidate_until_it_has_left_st_1(leader:
     assert consume(leader, "b", offset=11).preferred_read_replica is None, "it does not have the offset"
 
 
-def test_nobody_is_sent_to_a_broker_that_is_fenced(leader: PartitionLeader, brokers: Brokers) -> None:
+def test_nobody_is_sent_to_a_broker_that_is_fenced(leader, brokers):
     brokers.change(2, fenced=True)
     assert consume(leader, "b").preferred_read_replica is None
 
 
-def test_the_name_of_a_replica_is_answered_at_once_fe_11(leader: PartitionLeader) -> None:
+def test_the_name_of_a_replica_is_answered_at_once_fe_11(leader):
     answer = consume(leader, "b")
     assert not answer.records
     assert is_enough([answer], min_bytes=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from leader.resignation import should_resign, silence_ms
 from replog.errors import ErrorCode
 from tests.leader.replicas import NOW_MS, fetch, leader_of, log_of, produce, state
@@ -21,17 +21,24 @@ def leader(tmp_path: Path) -> PartitionLeader:
     return leader
 
 
-def test_it_resigns_once_all_who_could_lead_are_silent_isr_20(leader: PartitionLeader) -> None:
+def test_it_resigns_once_all_who_could_lead_are_silent_isr_20(leader):
     assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
     assert not should_resign(leader, OTHERS, OTHERS - {2}, NOW_MS), "2 is heard"
     assert not should_resign(leader, OTHERS - {3}, OTHERS, NOW_MS), "3 is fenced, and 2 alone could commit nothing"
 
 
-def test_at_the_beginning_of_an_epoch_they_have_not_had_the_time_to_speak_isr_20_st_11(leader: PartitionLeader) -> None:
+def test_at_the_beginning_of_an_epoch_they_have_not_had_the_time_to_speak_isr_20_st_11(leader):
     assert not should_resign(leader, OTHERS, OTHERS, NOW_MS - 1)
 
 
-def test_a_follower_that_has_just_had_all_is_not_silent_in_this_partition(leader: PartitionLeader) -> None:
+def test_a_new_partition_is_kept_while_its_other_replicas_are_made_isr_20(tmp_path):
+    leader = leader_of(log_of(tmp_path), state())
+    assert not should_resign(leader, OTHERS, OTHERS, NOW_MS), "there is nothing to commit"
+    produce(leader)
+    assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
+
+
+def test_a_follower_that_has_just_had_all_is_not_silent_in_this_partition(leader):
     fetch(leader, 3, 11, 4, now_ms=LATER_MS)
     assert not should_resign(leader, OTHERS, OTHERS, LATER_MS - 1)
     assert should_resign(leader, OTHERS, OTHERS, LATER_MS)
@@ -40,21 +47,19 @@ def test_a_follower_that_has_just_had_all_is_not_silent_in_this_partition(leader
 @pytest.mark.parametrize(
     ("minimum", "isr", "resigns"), [(1, (1, 2), False), (1, (1, 2, 3), True), (3, (1, 2, 3), False)]
 )
-def test_two_stay_at_least_and_never_fewer_than_the_minimum_isr_20(
-    tmp_path: Path, minimum: int, isr: tuple[int, ...], resigns: bool
-) -> None:
+def test_two_stay_at_least_and_never_fewer_than_the_minimum_isr_20(tmp_path, minimum, isr, resigns):
     leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=minimum), state(isr=isr))
     assert should_resign(leader, OTHERS, OTHERS, NOW_MS) is resigns
 
 
-def test_silence_is_half_of_what_it_takes_to_leave_the_isr_but_no_shorter_than_two_idle_fetches() -> None:
+def test_silence_is_half_of_what_it_takes_to_leave_the_isr_but_no_shorter_than_two_idle_fetches():
     assert silence_ms(30_000, 500) == 2000
     assert silence_ms(3000, 500) == 1500
     assert silence_ms(1500, 500) == 1000
     assert silence_ms(30_000, 5000) == 10_000
 
 
-def test_it_proposes_everybody_else_and_waits_for_them_until_it_is_relieved_isr_7(leader: PartitionLeader) -> None:
+def test_it_proposes_everybody_else_and_waits_for_them_until_it_is_relieved_isr_7(leader):
     leader.resign()
     proposal = leader.take_proposal()
     assert proposal is not None
@@ -65,7 +70,7 @@ def test_it_proposes_everybody_else_and_waits_for_them_until_it_is_relieved_isr_
     assert leader.take_proposal() is None, "that is for the metadata to end"
 
 
-def test_a_proposal_under_way_comes_first_isr_4(leader: PartitionLeader) -> None:
+def test_a_proposal_under_way_comes_first_isr_4(leader):
     leader.check_isr(NOW_MS + 60_000)
     shrink = leader.take_proposal()
     leader.resign()
@@ -73,9 +78,7 @@ def test_a_proposal_under_way_comes_first_isr_4(leader: PartitionLeader) -> None
     assert leader.take_proposal() is None
 
 
-def test_a_member_that_the_controller_took_out_is_not_waited_for_before_it_asks_again_ct_23_st_12(
-    tmp_path: Path,
-) -> None:
+def test_a_member_that_the_controller_took_out_is_not_waited_for_before_it_asks_again_ct_23_st_12(tmp_path):
     """Else it would be, as one that has just kept up (HW-3), for as long as a follower may lag."""
     leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=2), state(epoch=4))
     for follower in (2, 3):

@@ -9,7 +9,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.properties import load_properties
 
 
-def test_defaults_are_kafkas_but_for_the_safe_ones() -> None:
+def test_defaults_are_kafkas_but_for_the_safe_ones():
     config = TopicConfig()
     assert config.segment_bytes == 1_073_741_824
     assert config.index_interval_bytes == 4096
@@ -17,13 +17,13 @@ def test_defaults_are_kafkas_but_for_the_safe_ones() -> None:
     assert config.min_insync_replicas == 2
 
 
-def test_settings_come_under_kafkas_names() -> None:
+def test_settings_come_under_kafkas_names():
     config = TopicConfig.parse({"segment.bytes": "4096", "min.insync.replicas": "1"}, "topic t")
     assert (config.segment_bytes, config.min_insync_replicas) == (4096, 1)
     assert config.properties()["segment.bytes"] == 4096
 
 
-def test_every_bad_setting_is_named_with_its_source() -> None:
+def test_every_bad_setting_is_named_with_its_source():
     with pytest.raises(ReplogError) as raised:
         BrokerConfig.parse({"node.id": "x", "segment.bites": "1", "listeners": "nowhere"}, "broker.properties")
     assert raised.value.code is ErrorCode.INVALID_CONFIG
@@ -37,7 +37,7 @@ def test_every_bad_setting_is_named_with_its_source() -> None:
         assert part in raised.value.message, raised.value.message
 
 
-def test_log_dirs_are_one_directory_or_several() -> None:
+def test_log_dirs_are_one_directory_or_several():
     def log_dirs(value: object) -> tuple[Path, ...]:
         return BrokerConfig.parse({"node.id": "1", "log.dirs": value}, "broker.properties").log_dirs
 
@@ -58,19 +58,19 @@ def test_log_dirs_are_one_directory_or_several() -> None:
         (",".join(f"/d{number}" for number in range(101)), "at most 100 items"),
     ],
 )
-def test_log_dirs_that_would_meet_are_refused(value: str, reason: str) -> None:
+def test_log_dirs_that_would_meet_are_refused(value, reason):
     with pytest.raises(ReplogError) as raised:
         BrokerConfig.parse({"node.id": "1", "log.dirs": value}, "broker.properties")
     assert reason in raised.value.message
 
 
 @pytest.mark.parametrize("value", ["host", ":1", "host:", "host:x", "host:65536", "host:-1", "host:１"])
-def test_an_address_is_host_and_port(value: str) -> None:
+def test_an_address_is_host_and_port(value):
     with pytest.raises(ValueError):
         parse_address(value)
 
 
-def test_a_properties_file_is_read_as_java_would(tmp_path: Path) -> None:
+def test_a_properties_file_is_read_as_java_would(tmp_path):
     path = tmp_path / "broker.properties"
     path.write_text("# comment\n\n! another\n node.id = 1 \nlog.dirs=/a=b\n")
     assert load_properties(path) == {"node.id": "1", "log.dirs": "/a=b"}
@@ -80,13 +80,13 @@ def test_a_properties_file_is_read_as_java_would(tmp_path: Path) -> None:
     ("content", "reason"),
     [("node.id\n", ":1: 'node.id' is not name=value"), ("a=1\na=2\n", ":2: a is set twice"), ("\xff", "cannot read")],
 )
-def test_a_malformed_file_is_refused_with_its_line(tmp_path: Path, content: str, reason: str) -> None:
+def test_a_malformed_file_is_refused_with_its_line(tmp_path, content, reason):
     path = tmp_path / "broker.properties"
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(ReplogError, match=reason):
         load_properties(path)
 
 
-def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(ReplogError, match=r"cannot read .*nowhere\.properties"):
         load_properties(tmp_path / "nowhere.properties")

@@ -4,21 +4,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cluster.broker.delayed import DelayedOperations
-from cluster.broker.partition import HostedPartition
-from cluster.broker.replica_manager import ReplicaManager
-from cluster.metadata_image import MetadataImage
-from follower.partition import PartitionFollower
+from follower.partition_follower import PartitionFollower
 from leader.alter_partition_queue import AlterPartitionQueue
 from leader.consumer_session import ConsumerSession
 from leader.fetch_session import FetchSession
 from leader.follower_session import FollowerSession
 from leader.isr import IsrProposal
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.config import BrokerConfig
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
 from replog.log.log import Log
-from replog.metadata import PartitionState
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import PartitionState
+from replog.server.broker.replicas.delayed_operations import DelayedOperations
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB
 
@@ -46,12 +46,12 @@ class WaitingRequests(DelayedOperations):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        return self._purgatory.next_deadline_ms()
+        return self.purgatory.next_deadline_ms()
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Entries in the lists of all keys, and requests that wait (PG-13)."""
-        return self._purgatory.size, self._purgatory.delayed
+        return self.purgatory.size, self.purgatory.delayed
 
     def expire(self) -> None:
         self._expire()
@@ -78,7 +78,7 @@ class Broker(ReplicaManager):
         self.record_deletions = WaitingRequests(clock)
         self.proposals = AlterPartitionQueue()
         self.sent: dict[TopicPartition, IsrProposal] | None = None  # to the controller, not answered yet
-        self.sessions: dict[FetchSession[Any], None] = {}
+        self.open_sessions: dict[FetchSession[Any], None] = {}
         self.hears_metadata = True
         self.alive = True
 
@@ -107,14 +107,14 @@ class Broker(ReplicaManager):
     @property
     def waiting_fetches(self) -> tuple[int, int]:
         """Partitions that are watched for fetches, by each that does, and fetches that wait."""
-        return sum(map(len, self._sessions.values())), sum(s.deadline_ms is not None for s in self.sessions)
+        return sum(map(len, self._sessions.values())), sum(s.deadline_ms is not None for s in self.open_sessions)
 
     @property
     def next_wake_ms(self) -> int | None:
         """When something that waits here is due next."""
         deadlines = [purgatory.next_deadline_ms for purgatory in self.purgatories]
-        deadlines += [session.next_wake_ms for session in self.sessions if isinstance(session, FollowerSession)]
-        deadlines += [session.deadline_ms for session in self.sessions]
+        deadlines += [session.next_wake_ms for session in self.open_sessions if isinstance(session, FollowerSession)]
+        deadlines += [session.deadline_ms for session in self.open_sessions]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def on_time(self) -> None:
@@ -122,7 +122,7 @@ class Broker(ReplicaManager):
         for purgatory in self.purgatories:
             purgatory.expire()
         now_ms = self.clock.monotonic_ms()
-        for session in tuple(self.sessions):
+        for session in tuple(self.open_sessions):
             if isinstance(session, FollowerSession):
                 session.on_time(now_ms)
             elif session.deadline_ms is not None and now_ms >= session.deadline_ms:
@@ -164,7 +164,7 @@ class Broker(ReplicaManager):
         """A follower's fetch, on a stream of its own: answered now, or waiting for data (FE-11). True if it waits."""
 
         def answer(response: SessionResponse) -> None:
-            del self.sessions[session]
+            del self.open_sessions[session]
             session.close()
             respond({row.topic_partition: row.answer for row in response.rows})
 
@@ -173,7 +173,7 @@ class Broker(ReplicaManager):
         session.on_request(
             SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests), now_ms
         )
-        return session in self.sessions
+        return session in self.open_sessions
 
     def answer_consumer(
         self, request: SessionRequest, respond: Callable[[dict[TopicPartition, FetchAnswer]], None]
@@ -182,7 +182,7 @@ class Broker(ReplicaManager):
         config = self.config
 
         def answer(response: SessionResponse) -> None:
-            del self.sessions[session]
+            del self.open_sessions[session]
             session.close()
             respond({row.topic_partition: row.answer for row in response.rows})
 
@@ -192,11 +192,11 @@ class Broker(ReplicaManager):
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
         )
-        self.sessions[session] = None
+        self.open_sessions[session] = None
         response = session.on_request(request, self.clock.monotonic_ms(), config.fetch_max_bytes)
         if response is not None:
             answer(response)
-        return session in self.sessions
+        return session in self.open_sessions
 
     def open_session(self, send: Callable[[SessionResponse], None]) -> FollowerSession:
         session = FollowerSession(
@@ -206,5 +206,5 @@ class Broker(ReplicaManager):
             max_bytes=self.config.fetch_max_bytes,
             max_wait_ms=self.config.request_timeout_ms,
         )
-        self.sessions[session] = None
+        self.open_sessions[session] = None
         return session

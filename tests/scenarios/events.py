@@ -68,8 +68,8 @@ def _perform(world: World, line: str) -> None:
 
 def _options(known: Event, tail: str) -> dict[str, Any]:
     words = tail.split()
-    found = dict(zip(words[::2], words[1::2], strict=True))
-    for name in found:
+    options = dict(zip(words[::2], words[1::2], strict=True))
+    for name in options:
         if name not in known.options:
             raise ScenarioError(f"{name!r} is no option of `{known.usage}`; these are: {', '.join(known.options)}")
-    return {name.replace("-", "_"): value for name, value in found.items()}
+    return {name.replace("-", "_"): value for name, value in options.items()}

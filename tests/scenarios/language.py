@@ -75,15 +75,15 @@ def difference(scenario: Scenario, seen: Sequence[Sequence[str]]) -> str:
 
 def _text(steps: Sequence[Step], seen: Sequence[Sequence[str]]) -> list[str]:
     lines: list[str] = []
-    for step, found in zip(steps, seen, strict=True):
-        lines += [step.event, *(INDENT + line for line in found)]
+    for step, lines_seen in zip(steps, seen, strict=True):
+        lines += [step.event, *(INDENT + line for line in lines_seen)]
     return lines
 
 
 def rewrite(scenario: Scenario, seen: Sequence[Sequence[str]]) -> None:
     """Put what was seen in the place of what was to be seen. The file may have been rewritten since it was read."""
-    current = next(found for found in read_scenarios(scenario.path) if found.name == scenario.name)
+    current = next(candidate for candidate in read_scenarios(scenario.path) if candidate.name == scenario.name)
     lines = scenario.path.read_text(encoding="utf-8").splitlines()
-    for step, found in reversed(list(zip(current.steps, seen, strict=True))):
-        lines[step.line : step.line + len(step.expected)] = [INDENT + line for line in found]
+    for step, lines_seen in reversed(list(zip(current.steps, seen, strict=True))):
+        lines[step.line : step.line + len(step.expected)] = [INDENT + line for line in lines_seen]
     scenario.path.write_text("\n".join(lines) + "\n", encoding="utf-8")

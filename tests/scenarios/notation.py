@@ -7,11 +7,11 @@ from typing import Any
 
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
-from replog.log.batch import iterate_batches
-from replog.log.epoch_cache import EpochEntry
+from replog.log.epochs import EpochEntry
+from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Buffer
-from replog.metadata import NO_LEADER, PartitionState
+from replog.metadata.values import NO_LEADER, PartitionState
 from replog.topic import TopicPartition
 from tests.leader.replicas import bytes_of, log_of
 from tests.scenarios.language import ScenarioError
@@ -114,6 +114,41 @@ def show_fetch(request: FetchPartition, tp: TopicPartition | None = None, partit
 
 def show_set(members: Iterable[int]) -> str:
     return " ".join(str(member) for member in sorted(members)) or NOTHING
+
+
+_FIELDS = ("replicas", "isr", "leader", "epoch", "p", "elr", "last-known", "adding", "removing", "recovering")
+
+
+def parse_partition(text: str, old: PartitionState | None = None, hosts: tuple[int, ...] = ()) -> PartitionState:
+    """What `show_partition` shows; what is not said is as it was in `old`, or as it is at the beginning on `hosts`."""
+    fields: dict[str, list[str]] = {}
+    for word in text.split():
+        if word in _FIELDS:
+            values = fields[word] = []
+        elif not fields or not re.fullmatch(r"\d+|none|∅", word):
+            raise ScenarioError(f"{word!r} is nothing a partition has; fields are {', '.join(_FIELDS)}")
+        else:
+            values.append(word)
+
+    def ids(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(word) for word in fields[name] if word != NOTHING) if name in fields else default
+
+    def one(name: str, default: int) -> int:
+        return NO_LEADER if fields.get(name) == ["none"] else int(fields[name][0]) if name in fields else default
+
+    replicas = ids("replicas", old.replicas if old else hosts)
+    return PartitionState(
+        replicas=replicas,
+        isr=ids("isr", old.isr if old else replicas),
+        leader=one("leader", old.leader if old else replicas[0]),
+        leader_epoch=one("epoch", old.leader_epoch if old else 0),
+        partition_epoch=one("p", old.partition_epoch + 1 if old else 0),
+        elr=ids("elr", ()),
+        last_known_leader=one("last-known", NO_LEADER),
+        recovering="recovering" in fields,
+        adding=ids("adding", ()),
+        removing=ids("removing", ()),
+    )
 
 
 def show_partition(state: PartitionState) -> str:

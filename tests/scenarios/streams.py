@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from follower.fetch_session import FetchSession, Replica
-from follower.partition import FollowerProgress
+from follower.fetch_session_handler import FetchedReplica, FetchSessionHandler
+from follower.partition_follower import FollowerProgress
 from replog.fetch import SessionRequest, SessionResponse
 from replog.topic import TopicPartition
 from tests.scenarios.broker import Broker
@@ -26,7 +26,7 @@ class Stream:
         self.silent = False
         self._say = say
         self._arrived: list[SessionResponse] = []
-        self.asking = FetchSession(
+        self.asking = FetchSessionHandler(
             follower.config,
             broker_epoch,
             follower.follower_quota,
@@ -58,13 +58,13 @@ class Stream:
         return bool(arrived) or request is not None
 
     def close(self) -> None:
-        del self.leader.sessions[self.answering]
+        del self.leader.open_sessions[self.answering]
         self.answering.close()
         for tp in list(self.asking.partitions):
             self.asking.remove(tp)
 
     @staticmethod
-    def _failed(_: Replica, error: Exception) -> None:
+    def _failed(_: FetchedReplica, error: Exception) -> None:
         raise error
 
     def _say_asked(self, request: SessionRequest) -> None:

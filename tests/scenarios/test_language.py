@@ -38,7 +38,7 @@ def good(write) -> Scenario:
     return read_scenarios(write(GOOD))[0]
 
 
-def test_a_file_is_read(good: Scenario) -> None:
+def test_a_file_is_read(good):
     assert (good.name, good.title, good.line) == ("R-W-T1", "a title", 4)
     assert [step.event for step in good.beginning] == ["1: 0:0-4 hw 5"]
     assert [(step.line, step.event, step.expected) for step in good.steps] == [
@@ -58,7 +58,7 @@ def test_a_file_is_read(good: Scenario) -> None:
         ("== R-W-T1: title\n1: ∅\n\n  seen\n", 4, "without a gap"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_with_its_line(write, text: str, line: int, fault: str) -> None:
+def test_a_file_that_cannot_be_read_is_told_with_its_line(write, text, line, fault):
     path = write(text)
     with pytest.raises(ScenarioError, match=rf"^{re.escape(str(path))}:{line}: .*{fault}"):
         read_scenarios(path)
@@ -82,20 +82,20 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line(write, text: str, line
         ("at 5 & at 4", "it is 5 already"),
     ],
 )
-def test_an_event_that_cannot_be_is_told_with_its_line(write, tmp_path: Path, event: str, fault: str) -> None:
+def test_an_event_that_cannot_be_is_told_with_its_line(write, tmp_path, event, fault):
     path = write(f"1: ∅\n== R-W-T1: title\n{event}\n")
     with pytest.raises(ScenarioError, match=rf"^{re.escape(str(path))}:3: .*{re.escape(fault)}"):
         run(read_scenarios(path)[0], tmp_path)
 
 
-def test_what_is_seen_is_compared_in_the_language(good: Scenario, tmp_path: Path) -> None:
+def test_what_is_seen_is_compared_in_the_language(good, tmp_path):
     seen = run(good, tmp_path)
     told = difference(good, seen)
     assert told.startswith(f"{good.path}:4: R-W-T1: a title\n")
     assert "\n-  1: 0:0-5 hw 5 isr 1\n+  1: 0:0-5 hw 6 isr 1" in told
 
 
-def test_a_file_is_rewritten_with_what_is_seen(good: Scenario, tmp_path: Path) -> None:
+def test_a_file_is_rewritten_with_what_is_seen(good, tmp_path):
     rewrite(good, run(good, tmp_path))
     assert good.path.read_text() == GOOD.replace("0:0-5 hw 5", "0:0-5 hw 6")
     rewrite(good, [["one", "two"], []])  # by the file as it is now
@@ -104,7 +104,7 @@ def test_a_file_is_rewritten_with_what_is_seen(good: Scenario, tmp_path: Path) -
     )
 
 
-def test_the_readme_teaches_every_event() -> None:
+def test_the_readme_teaches_every_event():
     text = (Path(__file__).parent / "README.md").read_text()
     missing = [event.usage for event in EVENTS if f"`{event.usage}`" not in text]
     missing += [name for event in EVENTS for name in event.options if f"`{name}`" not in text]

@@ -46,16 +46,16 @@ def see(world: World, scenario: Scenario, step: Step) -> tuple[list[str], dict[s
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.name for scenario in SCENARIOS])
-def test_scenario(scenario: Scenario, tmp_path: Path) -> None:
+def test_scenario(scenario, tmp_path):
     seen = run(scenario, tmp_path)
     if os.environ.get("REPLOG_REWRITE_SCENARIOS"):
         rewrite(scenario, seen)
         return
-    found = difference(scenario, seen)
-    if found:
-        pytest.fail(found, pytrace=False)
+    message = difference(scenario, seen)
+    if message:
+        pytest.fail(message, pytrace=False)
 
 
-def test_a_scenario_is_found_by_one_name() -> None:
+def test_a_scenario_is_found_by_one_name():
     names = [scenario.name for scenario in SCENARIOS]
     assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)

@@ -5,20 +5,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from cluster.controller import broker_events
-from cluster.controller.cluster_state import ClusterState
-from cluster.controller.records import broker_record, cluster_record, numbered, partition_record, topic_record
-from cluster.metadata_image import partition_from_record
-from follower.partition import FetchState, FollowerProgress
+from follower.partition_follower import FetchState, FollowerProgress
 from leader.isr import IsrProposal, PendingExpand, PendingShrink
 from replog.config import BrokerConfig, ControllerConfig, TopicConfig
+from replog.controller import broker_events
+from replog.controller.alter_partition import Proposal
+from replog.controller.cluster_state import ClusterState
+from replog.controller.decision import numbered
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epochs import LeaderEpochCache
 from replog.log.log import Log
-from replog.metadata import NO_BROKER_EPOCH, PartitionState, Topic
-from replog.metadata import Broker as Registration
-from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.metadata.changes import Change
+from replog.metadata.values import NO_BROKER_EPOCH, PartitionState, Topic
+from replog.metadata.values import BrokerRegistration as Registration
 from replog.topic import TopicPartition
 from tests.replog.log.batches import config
 from tests.scenarios.broker import Broker, Requests, ScenarioClock
@@ -74,16 +74,16 @@ class World:
 
     def states(self) -> dict[str, str]:
         """One line for everything that has a state, by its name."""
-        found = {}
+        states = {}
         partitions = self._controller.image.partitions if self._controller is not None else {}
         for tp, state in partitions.items():
-            found[named("controller", tp)] = show_partition(state)
+            states[named("controller", tp)] = show_partition(state)
         for broker in self.brokers.values():
             for tp in broker.hosted:
-                found[named(str(broker.id), tp)] = self.show_replica(broker, tp)
+                states[named(str(broker.id), tp)] = self.show_replica(broker, tp)
         if self.cache is not None:
-            found["cache"] = show_entries(self.cache.entries)
-        return found
+            states["cache"] = show_entries(self.cache.entries)
+        return states
 
     def show_replica(self, broker: Broker, tp: TopicPartition) -> str:
         if not broker.alive:
@@ -241,16 +241,16 @@ class World:
             properties = {"metadata_log_dir": "/nowhere", **self.settings[ControllerConfig]}
             self._controller = ClusterState(ControllerConfig.parse(properties, "scenario"), random.Random(7))
             self._controller.load([], self.clock.monotonic_ms())
-            self.commit([cluster_record("scenario")])
+            self.commit([Change("cluster", None, "scenario")])
         return self._controller
 
     @property
     def rules(self) -> broker_events.Rules:
         return self.controller._rules
 
-    def commit(self, records: Iterable[metadata_pb2.MetadataRecord | None]) -> None:
+    def commit(self, wanted: Iterable[Change | None]) -> None:
         """Make a decision of the controller true, and let the brokers that hear it act on it."""
-        changes = [change for change in numbered(records, self.controller.image.version) if change is not None]
+        changes = [change for change in numbered(wanted, self.controller.image.version) if change is not None]
         self.controller.apply(changes, self.clock.monotonic_ms())
         for change in changes:
             if change.kind == "partition":
@@ -276,16 +276,16 @@ class World:
             self.fetching.pop((broker.id, tp), None)
 
     def register(self, registration: Registration) -> None:
-        self.commit([broker_record(registration)])
+        self.commit([Change("broker", registration.broker_id, registration)])
 
     def put_partition(self, tp: TopicPartition, state: PartitionState) -> None:
         if TOPIC not in self.controller.image.topics:
             self._put_topic()
-        self.commit([partition_record(tp, bytes(16), state)])
+        self.commit([Change("partition", tp, state)])
 
     def _put_topic(self) -> None:
         configs = {name.replace("_", "."): str(value) for name, value in self.settings[TopicConfig].items()}
-        self.commit([topic_record(Topic(TOPIC, bytes(16), configs))])
+        self.commit([Change("topic", TOPIC, Topic(TOPIC, bytes(16), configs))])
 
     def change_setting(self, models: Iterable[type], field: str, value: int) -> None:
         """A topic's settings hold from now on; those of brokers and the controller only if none is there yet."""
@@ -333,20 +333,17 @@ class World:
         if not broker.sent:
             raise ScenarioError(f"{broker.id} has asked the controller for nothing")
         decided: Decided = {}
-        records: Iterable[metadata_pb2.MetadataRecord | None] = []
+        changes: Iterable[Change | None] = []
         if error is not None:
             decided = dict.fromkeys(broker.sent, (error, None))
         else:
             epoch = self.controller.image.brokers[broker.id].broker_epoch
             present = self.controller.image.brokers.keys() - {b.id for b in self.brokers.values() if not b.alive}
             decision = self.controller.alter_partition(
-                broker.id, epoch, self._items(broker.sent), present, self.clock.monotonic_ms()
+                broker.id, epoch, self._proposals(broker), present, self.clock.monotonic_ms()
             )
-            records = decision.records
-            for result in decision.answer:
-                code = ErrorCode(result.error_code)
-                state = partition_from_record(result.state) if code is ErrorCode.NONE else None
-                decided[TopicPartition(result.topic, result.partition)] = (code, state)
+            changes = decision.changes
+            decided = dict(zip(broker.sent, decision.answer, strict=True))
         for tp, (code, _) in decided.items():
             self.say(f"{named('controller', tp)} answers {code.name}{', lost' if lost else ', late' if late else ''}")
         self.decisions[broker.id] = decided
@@ -355,7 +352,7 @@ class World:
             self.send_proposals(broker)
         elif not late:
             self.take_decisions(broker)
-        self.commit(records)
+        self.commit(changes)
 
     def take_decisions(self, broker: Broker) -> None:
         """The controller's answer arrives."""
@@ -367,16 +364,16 @@ class World:
             broker.on_alter_partition_result(tp, proposal, *decided[tp])
         self.send_proposals(broker)
 
-    def _items(self, batch: dict[TopicPartition, IsrProposal]) -> list[controller_pb2.AlterPartitionItem]:
+    def _proposals(self, broker: Broker) -> list[Proposal]:
         return [
-            controller_pb2.AlterPartitionItem(
-                topic=tp.topic,
+            Proposal(
+                topic_partition=tp,
                 topic_id=self.controller.image.topics[tp.topic].topic_id,
-                partition=tp.partition,
+                sender=broker.id,
                 leader_epoch=proposal.leader_epoch,
                 partition_epoch=proposal.partition_epoch,
-                new_isr=[controller_pb2.IsrMember(broker_id=b, broker_epoch=e) for b, e in proposal.isr],
-                recovery_state=metadata_pb2.RECOVERED,
+                isr=proposal.isr,
+                recovering=False,
             )
-            for tp, proposal in batch.items()
+            for tp, proposal in broker.sent.items()
         ]

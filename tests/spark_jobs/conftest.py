@@ -1,9 +1,19 @@
-"""The one thing of Spark that a busy machine cannot do."""
+"""Three replicas of a topic as directories, and the one thing of Spark that a busy machine cannot do."""
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
+
+from tests.spark_jobs.log_directories import Cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    cluster = Cluster(tmp_path / "brokers")
+    cluster.add("orders")
+    return cluster
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,15 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replog.log.batch import HEADER_SIZE
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint, write_entries
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.formats.batch import HEADER_SIZE
+from replog.log.formats.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    OffsetCheckpoint,
+    write_entries,
+)
 from replog.log.log import Log
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.files import ReplicaSegment
 from tests.audit import replica_files
-from tests.audit.replica_files import overwrite, remove_segment
+from tests.audit.replica_files import remove_segment
+from tests.damage.vocabulary import overwrite
 from tests.replog.log.batches import append, client_batch, open_log
 
 BATCHES = 30  # of two records: offsets 0 to 59
@@ -68,6 +74,10 @@ class Cluster:
     def path(self, replica: int, topic: str) -> Path:
         return self.directories[replica] / f"{topic}-0"
 
+    def options(self) -> list[str]:
+        """For a command: where the replicas are."""
+        return [f"--replica={replica}={directory}" for replica, directory in self.directories.items()]
+
     def add(self, topic: str, replicas: tuple[int, ...] = (1, 2, 3)) -> None:
         for replica in replicas:
             self.build(replica, topic)
@@ -84,7 +94,7 @@ class Cluster:
         epochs: Callable[[int], int] = epoch_of,
         **settings: Any,
     ) -> None:
-        """Write one replica, from batch `first` to `batches`, anew."""
+        """Write one replica again, from batch `first` to `batches`."""
         shutil.rmtree(self.path(replica, topic), ignore_errors=True)
         log: Log = open_log(self.path(replica, topic), log_start_offset=2 * first, **{**SETTINGS, **settings})
         for number in range(first, batches):
@@ -226,20 +236,13 @@ def _build_out_of_step(cluster: Cluster) -> None:
     cluster.marks[2][TopicPartition("out-of-step", 0)] = END - 1
 
 
-def segments(cluster: Cluster, replica: int = 1) -> tuple[Segment, ...]:
+def segments(cluster: Cluster, replica: int = 1) -> tuple[ReplicaSegment, ...]:
     """Those of a broker that has one partition."""
     (files,) = DirectoryStore(replica, cluster.directories[replica]).partitions(frozenset())
     assert files.error is None
     return files.segments
 
 
-def path_of(segment: Segment, suffix: str) -> Path:
+def path_of(segment: ReplicaSegment, suffix: str) -> Path:
     assert isinstance(segment.store, DirectoryStore)
     return segment.store.path(segment, suffix)
-
-
-def flip(path: Path, at: int, mask: int = 0x01) -> None:
-    """Change a byte; doing it again undoes it."""
-    data = bytearray(path.read_bytes())
-    data[at] ^= mask
-    path.write_bytes(data)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.local.ports import HOST, free_port
+from replog.local_cluster.ports import HOST, free_port
 from spark_jobs.java import find_java_home, shim_java_home
 from tests.deploy.running import Running, stopped_afterwards
 from tests.docs.tree import ROOT
@@ -76,10 +76,10 @@ class Standalone:
 def standalone(home: Path) -> Iterator[Standalone]:
     """A master and two workers of a core each, under `home`, from the jars of the PySpark wheel."""
     python = interpreter_without_us(home / "venv")
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    spark_home = Path(found.origin).parent
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    spark_home = Path(spec.origin).parent
     environment = {
         "HOME": str(home),
         "JAVA_HOME": str(shim_java_home(find_java_home())),

@@ -3,24 +3,11 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from spark_jobs.audit.findings import EXIT_CODES
 from spark_jobs.audit_replicas import main
-from tests.spark_jobs.log_directories import Cluster
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path / "brokers")
-    cluster.add("orders")
-    return cluster
-
-
-def arguments(cluster: Cluster) -> list[str]:
-    return [f"--replica={replica}={directory}" for replica, directory in cluster.directories.items()]
 
 
 @pytest.mark.parametrize(
@@ -58,17 +45,11 @@ def arguments(cluster: Cluster) -> list[str]:
         (["--replica", "1={dir}/1", "--replica", "2={dir}/../{name}/1"], "given twice, as"),
         (["--replica", "1={dir}/1", "--replica", "2={dir}/link"], "a replica always agrees with itself"),
         (["--replica", "1={dir}/1", "--replica", "9999999999={dir}/2"], "id is at most 2147483647"),
-        (["--bootstrap-server", "localhost"], "'localhost' is not HOST:PORT"),
+        (["--bootstrap-server", "localhost"], "'localhost' is not host:port"),
         ([], "say which replicas"),
     ],
 )
-def test_bad_use_names_the_argument_and_exits_2(
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    given: list[str],
-    message: str,
-) -> None:
+def test_bad_use_names_the_argument_and_exits_2(cluster, capsys, monkeypatch, given, message):
     root = cluster.directories[1].parent
     (root / "meta").write_text("")
     (root / "link").symlink_to(root / "1")
@@ -78,14 +59,14 @@ def test_bad_use_names_the_argument_and_exits_2(
 
 
 @pytest.mark.parametrize("given", [["--replica", "1=/tmp", "--level", "shallow"], ["--unknown"], ["--lev", "deep"]])
-def test_what_cannot_be_parsed_exits_2(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_parsed_exits_2(given, capsys):
     with pytest.raises(SystemExit) as stop:
         main(given)
     assert stop.value.code == 2
     assert "usage" in capsys.readouterr().err
 
 
-def test_help_explains_levels_verdicts_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_levels_verdicts_and_exit_codes(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
     assert stop.value.code == 0
@@ -94,17 +75,17 @@ def test_help_explains_levels_verdicts_and_exit_codes(capsys: pytest.CaptureFixt
         assert word in told
 
 
-def test_exit_codes_are_those_promised() -> None:
+def test_exit_codes_are_those_promised():
     assert EXIT_CODES == {"CONSISTENT": 0, "DIVERGED": 1, "INCONCLUSIVE": 3}
 
 
 @pytest.mark.spark
-def test_the_command_audits_with_a_spark_of_its_own_and_leaves_reports(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_command_audits_with_a_spark_of_its_own_and_leaves_reports(cluster, tmp_path):
     log = min(cluster.path(2, "orders").glob("*.log"))
     log.unlink()
     log.mkdir()
     reports = tmp_path / "reports"
-    command = [sys.executable, "-m", "spark_jobs.audit_replicas", *arguments(cluster), "--format", "json"]
+    command = [sys.executable, "-m", "spark_jobs.audit_replicas", *cluster.options(), "--format", "json"]
     done = subprocess.run(
         [*command, "--master", "local[2]", "--level", "deep", "--report-dir", str(reports)],
         capture_output=True,

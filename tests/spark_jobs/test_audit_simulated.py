@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
@@ -21,12 +20,12 @@ pytestmark = [
 UNTIL_BYTES_DIFFER = """
 import sys, time
 from pathlib import Path
-from cluster.simulation.checks.checker import Checker
-from cluster.simulation.checks.violation import Violation
-from cluster.simulation.ending import Ending
-from cluster.simulation.profiles import PROFILES
-from cluster.simulation.simulation import simulate
-from tests.cluster.simulation.variants import VARIANTS
+from replog.simulator.checks.checker import Checker
+from replog.simulator.checks.violation import Violation
+from replog.simulator.ending import Ending
+from replog.simulator.profiles import PROFILES
+from replog.simulator.simulation import simulate
+from tests.replog.simulator.variants import VARIANTS
 
 compare, differences = Ending._compare, []
 
@@ -63,19 +62,19 @@ def told(result: Audit) -> str:
 
 
 @pytest.mark.parametrize(("profile", "seed"), [("swarm", 1), ("swarm", 2), ("storm", 3)])
-def test_what_a_storm_leaves_behind_is_consistent(spark: SparkSession, tmp_path: Path, profile: str, seed: int) -> None:
+def test_what_a_storm_leaves_behind_is_consistent(spark, tmp_path, profile, seed):
     command = ["sim", "replay", "--profile", profile, "--seed", str(seed), "--keep", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-m", "cluster.cli", *command], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-m", "replog.cli", *command], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:]
-    found = directories(tmp_path / f"{profile}-{seed}")
-    assert len(found) >= 3
+    replicas = directories(tmp_path / f"{profile}-{seed}")
+    assert len(replicas) >= 3
     for level in ("index", "deep"):
-        result = audit(spark, found, level=level)
+        result = audit(spark, replicas, level=level)
         assert result.verdict == CONSISTENT, told(result)
         assert result.compared > 0
 
 
-def test_what_a_wrong_protocol_leaves_behind_is_not(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_wrong_protocol_leaves_behind_is_not(spark, tmp_path):
     """Followers that fetch on after an election without saying their last epoch (FE-5)."""
     files = tmp_path / "files"
     command = [sys.executable, "-c", UNTIL_BYTES_DIFFER, str(files), "no-epoch-validation"]

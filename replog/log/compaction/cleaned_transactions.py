@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.formats.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.formats.control_batch import end_transaction_marker
+from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.offsets import Buffer
-from replog.log.producers.control import end_transaction_marker
-from replog.log.producers.transaction_index import AbortedTxn
 
 
 class CleanedTransactions:

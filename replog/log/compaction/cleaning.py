@@ -7,35 +7,36 @@ a time.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from replog.config import TopicConfig
-from replog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, validate_crc
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.fates import GONE, LATEST, LATEST_TOMBSTONE, Fates
 from replog.log.compaction.offset_map import LOAD_FACTOR, SLOT_BYTES, OffsetMap
-from replog.log.compaction.record_slices import slice_records
 from replog.log.compaction.rewriting import Compaction, ProducerEnd
-from replog.log.compaction.swap import Swap, cleaned_segment, remove_cleaned
-from replog.log.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.errors import CorruptRecord, LogUncleanable
-from replog.log.files import open_fd
-from replog.log.index import MAX_RELATIVE_OFFSET, OffsetIndex, TimeIndex
+from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader
+from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
+from replog.log.formats.record_slices import slice_records
+from replog.log.formats.segment_file import open_file
+from replog.log.formats.walk import Break, LogFile
+from replog.log.indexes.index import MAX_RELATIVE_OFFSET
+from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.transaction_index import AbortedTxn, TransactionIndex
 from replog.log.producers.state import ProducerStateManager
-from replog.log.producers.transaction_index import AbortedTxn, TransactionIndex
-from replog.log.scan import BatchReader
 from replog.log.segment import Segment
+from replog.log.swap import Swap, cleaned_segment, remove_cleaned
 
 WRITE_BYTES = 1 << 20
 MAX_LOG_BYTES = 2**31 - 1
 NOTED_PART = 8  # one part in so many of the memory is for fates
 
 
-class Source(NamedTuple):
+class SourceSegment(NamedTuple):
     """A sealed segment, as it was when the cleaning was planned."""
 
     path: Path
@@ -57,7 +58,7 @@ class CleanTask:
 
     directory: Path
     config: TopicConfig
-    sources: tuple[Source, ...]  # below the first uncleanable offset, oldest first
+    sources: tuple[SourceSegment, ...]  # below the first uncleanable offset, oldest first
     transaction_indexes: tuple[TransactionIndexFile, ...]  # those that have entries, of all segments, oldest first
     producers: Mapping[int, ProducerEnd]
     first_dirty: int
@@ -80,7 +81,7 @@ class CleanTask:
     ) -> "CleanTask":
         """The task for what is cleanable of these segments."""
         sources = [
-            Source(
+            SourceSegment(
                 segment.path,
                 segment.base_offset,
                 segment.next_offset,
@@ -108,10 +109,10 @@ class CleanTask:
             generation,
         )
 
-    def groups(self, end_offset: int) -> list[list[Source]]:
+    def groups(self, end_offset: int) -> list[list[SourceSegment]]:
         """The segments below `end_offset` that become one each: neighbours whose files and offsets fit one segment's
         limits (CL-4)."""
-        groups: list[list[Source]] = []
+        groups: list[list[SourceSegment]] = []
         for source in self.sources:
             if source.base_offset >= end_offset:
                 break
@@ -195,7 +196,7 @@ class Cleaning:
 
     # -- segments
 
-    def rewrite(self, group: Sequence[Source]) -> Swap | None:
+    def rewrite(self, group: Sequence[SourceSegment]) -> Swap | None:
         """Write the segment that is to replace the group, durably; None if the group is as it should be."""
         segment = cleaned_segment(self.task.directory, group[0].base_offset)
         swap = Swap(segment, [source.base_offset for source in group])
@@ -214,7 +215,7 @@ class Cleaning:
         swap.cancel()
         return None
 
-    def _write(self, segment: Segment, group: Sequence[Source]) -> bool:
+    def _write(self, segment: Segment, group: Sequence[SourceSegment]) -> bool:
         """Whether a batch differs from what it was."""
         task = self.task
         compaction = Compaction(
@@ -243,6 +244,7 @@ class Cleaning:
                 pending += cleaned.data
                 if len(pending) >= WRITE_BYTES:
                     segment.write([pending])
+                    segment.write_indexes()
                     pending = bytearray()
         segment.write([pending])
         for transaction in self._retained:
@@ -251,14 +253,20 @@ class Cleaning:
         self._retained.clear()
         return changed
 
-    def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def _batches(self, source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
         """All batches of a segment, checked; the bytes are valid until the next step."""
         position, next_offset = 0, source.base_offset
-        with _reading(source.path) as fd:
-            for at, header, data in BatchReader(fd, source.size).batches(0, MAX_UNCOMPRESSED_BYTES):
-                if header.base_offset < next_offset or not validate_crc(data, 0, header):
+        with open_file(source.path) as file:
+            log = LogFile(file)
+            for step in log.walk(end=source.size):
+                if isinstance(step, Break):
+                    break
+                at, header = step
+                if header.size > MAX_UNCOMPRESSED_BYTES:
+                    raise CorruptRecord(f"{source.path} at {at}: a batch of {header.size} bytes is not cleaned")
+                if header.base_offset < next_offset or log.crc(at, header) != header.crc:
                     raise CorruptRecord(f"{source.path} at {at}: batch {header.base_offset} is damaged")
-                yield header, data
+                yield header, log.read(at, header.size)
                 position, next_offset = at + header.size, header.next_offset
         if (position, next_offset) != (source.size, source.next_offset):
             raise CorruptRecord(
@@ -266,9 +274,9 @@ class Cleaning:
                 f"not up to {source.size} and {source.next_offset}"
             )
 
-    def _aborted_in(self, source: Source) -> list[AbortedTxn]:
+    def _aborted_in(self, source: SourceSegment) -> list[AbortedTxn]:
         """The aborted transactions that may have data in a segment, from its transaction index and those behind it."""
-        found: list[AbortedTxn] = []
+        transactions: list[AbortedTxn] = []
         for path, base_offset in self.task.transaction_indexes:
             if base_offset < source.base_offset:
                 continue
@@ -277,16 +285,7 @@ class Cleaning:
                 entries, complete = index.collect(source.base_offset, source.next_offset)
             finally:
                 index.close()
-            found += entries
+            transactions += entries
             if complete:
                 break
-        return found
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[int]:
-    fd = open_fd(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+        return transactions

@@ -6,7 +6,7 @@ say what the map would say, without a key to hash. What was not noted is 0, and 
 
 from mmap import mmap
 
-from replog.log.batch import BatchHeader
+from replog.log.formats.batch import BatchHeader
 
 UNKNOWN, LATEST, LATEST_TOMBSTONE, GONE = range(4)
 STAYING = bytes.maketrans(bytes([GONE]), bytes(1))  # what stays is not zero
@@ -14,7 +14,7 @@ STAYING_WITHOUT_TOMBSTONES = bytes.maketrans(bytes([GONE, LATEST_TOMBSTONE]), by
 
 
 class Fates:
-    """Of `count` offsets from `first` on: `codes[offset - first]`, for whoever reads the records to write."""
+    """Of `count` offsets from `first` on: `codes[offset - first]`, for the pass that rewrites them."""
 
     def __init__(self, first: int, count: int) -> None:
         self.first = first

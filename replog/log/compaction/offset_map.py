@@ -33,10 +33,10 @@ class OffsetMap:
         high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS
-        while found := table[place + 2]:
+        while stored := table[place + 2]:
             if table[place + 1] == low and table[place] == high:
                 table[place + 2] = offset + 1
-                return int(found) - 1
+                return int(stored) - 1
             place += _WORDS
             if place == len(table):
                 place = 0
@@ -51,9 +51,9 @@ class OffsetMap:
         high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS
-        while found := table[place + 2]:
+        while stored := table[place + 2]:
             if table[place + 1] == low and table[place] == high:
-                return int(found) - 1
+                return int(stored) - 1
             place += _WORDS
             if place == len(table):
                 place = 0

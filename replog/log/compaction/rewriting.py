@@ -4,7 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replog.log.batch import (
+from replog.log.compaction.cleaned_transactions import CleanedTransactions
+from replog.log.compaction.fates import LATEST_TOMBSTONE, STAYING, STAYING_WITHOUT_TOMBSTONES, Fates
+from replog.log.compaction.offset_map import OffsetMap
+from replog.log.errors import InvalidRecord
+from replog.log.formats.batch import (
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
@@ -15,12 +19,8 @@ from replog.log.batch import (
     BatchHeader,
     with_crc,
 )
-from replog.log.compaction.cleaned_transactions import CleanedTransactions
-from replog.log.compaction.fates import LATEST_TOMBSTONE, STAYING, STAYING_WITHOUT_TOMBSTONES, Fates
-from replog.log.compaction.offset_map import OffsetMap
-from replog.log.compaction.record_slices import RecordSlice, slice_records, with_timestamp
-from replog.log.compression import compress, decompress
-from replog.log.errors import InvalidRecord
+from replog.log.formats.compression import compress, decompress
+from replog.log.formats.record_slices import RecordSlice, slice_records, with_timestamp
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 
 MAX_TIMESTAMP = 2**63 - 1

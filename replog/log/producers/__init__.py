@@ -1,1 +1,1 @@
-"""What a log knows of the producers that write to it: sequences, duplicates, transactions (section 7)."""
+"""What a log knows about its producers: sequences, duplicates, transactions (section 7)."""

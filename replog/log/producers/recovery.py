@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from replog.log.batch import CONTROL, BatchHeader
 from replog.log.errors import CorruptRecord, CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, fsync_directory, fsync_path, make_file, segment_file_name
-from replog.log.producers.control import EndTransactionMarker, marker_or_none
+from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
+from replog.log.files.replacing import fsync_directory, fsync_path, make_file
+from replog.log.formats.batch import CONTROL, BatchHeader
+from replog.log.formats.control_batch import EndTransactionMarker, marker_or_none
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets
 from replog.log.producers.state import ProducerStateManager
 from replog.log.segment import Segment
@@ -219,8 +220,8 @@ def replay(segment: Segment, producers: ProducerStateManager, start_offset: int,
     What lies behind damage that loading has not found cannot be followed; it ends the walk.
     """
     try:
-        found = segment.translate(start_offset)
-        for position, header in segment.batches_from(found[0] if found else segment.size):
+        batch = segment.translate(start_offset)
+        for position, header in segment.batches_from(batch[0] if batch else segment.size):
             if header.base_offset >= end_offset:
                 return
             if header.producer_id >= 0:

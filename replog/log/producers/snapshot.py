@@ -8,7 +8,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from replog.log.errors import CorruptSnapshot
-from replog.log.files import SNAPSHOT_SUFFIX, files_by_offset, read_regular
+from replog.log.files.names import SNAPSHOT_SUFFIX
+from replog.log.files.opening import files_by_offset, read_regular
 
 HEADER = Struct(">hIi")  # version, CRC of all that follows it, number of entries
 ENTRY = Struct(">qhiqiqiq")

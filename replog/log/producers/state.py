@@ -4,17 +4,17 @@ and their transactions, which bound what READ_COMMITTED consumers may see. In me
 
 from typing import NamedTuple
 
-from replog.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from replog.log.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from replog.log.formats.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from replog.log.formats.control_batch import EndTransactionMarker
+from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, AppendOrigin
-from replog.log.producers.control import EndTransactionMarker
 from replog.log.producers.snapshot import ProducerSnapshotEntry
-from replog.log.producers.transaction_index import AbortedTxn
 
 NO_SEQUENCE = -1
 NO_PRODUCER = -1
@@ -279,7 +279,7 @@ class ProducerStateManager:
         return cut
 
     def clear(self, end_offset: int = 0) -> None:
-        """Forget everything, but for the transactions whose unreplicated end lies below `end_offset`."""
+        """Forget everything except the transactions whose unreplicated end lies below `end_offset`."""
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated = {first: marker for first, marker in self._unreplicated.items() if marker < end_offset}

@@ -1,5 +1,5 @@
 """The clients against a real controller and real brokers, in this process, over gRPC on loopback."""
 
-from tests.cluster.broker.conftest import InProcessCluster, cluster
+from tests.replog.server.broker.conftest import InProcessCluster, cluster
 
 __all__ = ["InProcessCluster", "cluster"]

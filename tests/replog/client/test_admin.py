@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from cluster.broker.role_changes import RoleChanges
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcChannel, GrpcTransport
 from replog.rpc.methods import Controller, Method
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.broker.control.role_changes import RoleChanges
 from replog.topic import TopicPartition
-from tests.cluster.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 
 TP = TopicPartition("t", 0)
 
@@ -23,7 +23,7 @@ def bootstrap(cluster: InProcessCluster) -> str:
     return ",".join(broker.address for broker in cluster.brokers.values())
 
 
-async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster: InProcessCluster) -> None:
+async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster):
     await cluster.start_brokers(1, 2, 3)
     async with Admin(bootstrap(cluster)) as admin:
         await admin.create_topic("t", partitions=2, configs={"segment.bytes": "4096"})
@@ -36,7 +36,7 @@ async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster: In
         assert await admin.list_topics() == ["t"]
 
 
-async def test_replicas_can_be_placed_by_hand(cluster: InProcessCluster) -> None:
+async def test_replicas_can_be_placed_by_hand(cluster):
     await cluster.start_brokers(1, 2, 3)
     async with Admin(bootstrap(cluster)) as admin:
         await admin.create_topic("t", assignment=[[3, 1], [2, 3]])
@@ -44,7 +44,7 @@ async def test_replicas_can_be_placed_by_hand(cluster: InProcessCluster) -> None
     assert [(partition.leader, partition.replicas) for partition in partitions] == [(3, (3, 1)), (2, (2, 3))]
 
 
-async def test_what_cannot_be_created_is_refused_at_once(cluster: InProcessCluster) -> None:
+async def test_what_cannot_be_created_is_refused_at_once(cluster):
     await cluster.start_broker(1)
     async with Admin(bootstrap(cluster)) as admin:
         await admin.create_topic("t", replication_factor=1)
@@ -61,9 +61,7 @@ async def test_what_cannot_be_created_is_refused_at_once(cluster: InProcessClust
         assert await admin.list_topics() == ["t"]
 
 
-async def test_a_topic_that_brokers_do_not_know_in_time_is_said_to_be_created(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_topic_that_brokers_do_not_know_in_time_is_said_to_be_created(cluster, monkeypatch):
     """Who reads that there is no such topic would create it again."""
     await cluster.start_broker(1)
     held = asyncio.Event()
@@ -103,7 +101,7 @@ class LosesAnAnswer(GrpcTransport):
         return Losing(address)
 
 
-async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster: InProcessCluster) -> None:
+async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster):
     """The request comes again, and its topic is not taken for somebody else's."""
     await cluster.start_broker(1)
     transport = LosesAnAnswer(Controller["create_topic"])
@@ -115,7 +113,7 @@ async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster:
     assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster: InProcessCluster) -> None:
+async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster):
     """CT-19: that it is not there when the request comes again is what was wanted."""
     await cluster.start_broker(1)
     transport = LosesAnAnswer(Controller["delete_topic"])
@@ -126,7 +124,7 @@ async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster:
         assert await admin.list_topics() == []
 
 
-async def test_a_deletion_that_is_sent_again_spares_a_new_topic_of_the_same_name(cluster: InProcessCluster) -> None:
+async def test_a_deletion_that_is_sent_again_spares_a_new_topic_of_the_same_name(cluster):
     """CT-19."""
     await cluster.start_broker(1)
     async with Admin(bootstrap(cluster)) as other:
@@ -142,7 +140,7 @@ async def test_a_deletion_that_is_sent_again_spares_a_new_topic_of_the_same_name
         assert len((await other.describe_topic("t")).partitions) == 2
 
 
-async def test_a_deleted_topic_is_gone(cluster: InProcessCluster) -> None:
+async def test_a_deleted_topic_is_gone(cluster):
     await cluster.start_broker(1)
     async with Admin(bootstrap(cluster)) as admin:
         await admin.create_topic("t", replication_factor=1)
@@ -154,7 +152,7 @@ async def test_a_deleted_topic_is_gone(cluster: InProcessCluster) -> None:
             assert unknown.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_the_cluster_describes_itself(cluster: InProcessCluster) -> None:
+async def test_the_cluster_describes_itself(cluster):
     await cluster.start_brokers(1, 2)
     async with Admin(bootstrap(cluster)) as admin:
         description = await admin.describe_cluster()
@@ -164,7 +162,7 @@ async def test_the_cluster_describes_itself(cluster: InProcessCluster) -> None:
     assert known == [(i, cluster.brokers[i].address, False) for i in (1, 2)]
 
 
-async def test_offsets_are_listed_and_records_deleted(cluster: InProcessCluster) -> None:
+async def test_offsets_are_listed_and_records_deleted(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
     for i in range(4):
@@ -179,7 +177,7 @@ async def test_offsets_are_listed_and_records_deleted(cluster: InProcessCluster)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster: InProcessCluster) -> None:
+async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster):
     await cluster.start_brokers(1, 2)
     address = bootstrap(cluster)
     async with Admin(address) as admin:
@@ -189,13 +187,13 @@ async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster: InPro
         assert [broker.fenced for broker in (await admin.describe_cluster()).brokers] == [True, False]
 
 
-async def test_a_cluster_that_is_away_is_an_error_at_the_deadline() -> None:
+async def test_a_cluster_that_is_away_is_an_error_at_the_deadline():
     async with Admin("127.0.0.1:1", timeout_ms=400) as admin:
         with pytest.raises(ReplogError, match=r"no broker answers.*127\.0\.0\.1:1"):
             await admin.list_topics()
 
 
-async def test_who_does_not_answer_is_named(cluster: InProcessCluster) -> None:
+async def test_who_does_not_answer_is_named(cluster):
     await cluster.start_brokers(1, 2)
     address = cluster.brokers[1].address
     await cluster.crash_broker(2)

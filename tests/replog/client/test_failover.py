@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Consumer, Producer
+from replog.local_cluster.local_cluster import LocalCluster
 from replog.topic import TopicPartition
 
 pytestmark = pytest.mark.processes
@@ -27,7 +27,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=lambda fault: fault.name)
-async def test_clients_follow_to_the_new_leader_within_seconds(local: LocalCluster, fault: signal.Signals) -> None:
+async def test_clients_follow_to_the_new_leader_within_seconds(local, fault):
     """A killed leader resets its connections; a stopped one just says nothing, long after another leads."""
     topic = TopicPartition(f"t-{fault.name}", 0)
     address = local.bootstrap

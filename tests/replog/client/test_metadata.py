@@ -4,16 +4,16 @@ import random
 
 import pytest
 
-from cluster.broker.broker import Broker
-from cluster.clock import SystemClock
 from replog.client import Admin, Producer
 from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcTransport
 from replog.rpc.v1 import common_pb2, log_pb2
+from replog.server.broker.broker import Broker
+from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
-from tests.cluster.broker.conftest import InProcessCluster, eventually
-from tests.cluster.proxy import proxy_to
+from tests.replog.processes.proxy import proxy_to
+from tests.replog.server.broker.conftest import eventually
 
 TP = TopicPartition("t", 0)
 
@@ -36,7 +36,7 @@ def answer(
     )
 
 
-def test_a_leader_is_known_with_its_address_and_epoch() -> None:
+def test_a_leader_is_known_with_its_address_and_epoch():
     view = ClusterView()
     assert view.leader(TP) is None
     view.apply(answer(leader=2, epoch=5))
@@ -44,7 +44,7 @@ def test_a_leader_is_known_with_its_address_and_epoch() -> None:
     assert view.leader(TopicPartition("t", 1)) is None
 
 
-def test_an_older_answer_does_not_bring_the_old_leader_back() -> None:
+def test_an_older_answer_does_not_bring_the_old_leader_back():
     view = ClusterView()
     view.apply(answer(leader=2, epoch=5, version=20))
     view.apply(answer(leader=1, epoch=4, version=19))
@@ -53,7 +53,7 @@ def test_an_older_answer_does_not_bring_the_old_leader_back() -> None:
     assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 6)
 
 
-def test_an_older_answer_does_not_take_away_a_topic_that_was_made_since() -> None:
+def test_an_older_answer_does_not_take_away_a_topic_that_was_made_since():
     view = ClusterView()
     view.apply(answer(leader=2, epoch=5, version=20))
     unknown = log_pb2.TopicMetadata(topic="t", error_code=common_pb2.UNKNOWN_TOPIC_OR_PARTITION)
@@ -61,14 +61,14 @@ def test_an_older_answer_does_not_take_away_a_topic_that_was_made_since() -> Non
     assert view.leader(TP) == Leader(2, "127.0.0.1:9002", 5)
 
 
-def test_a_topic_created_anew_starts_with_its_own_epochs() -> None:
+def test_a_topic_created_anew_starts_with_its_own_epochs():
     view = ClusterView()
     view.apply(answer(leader=2, epoch=5))
     view.apply(answer(leader=1, epoch=0, topic_id=b"B" * 16))
     assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 0)
 
 
-def test_another_cluster_begins_with_its_own_versions_and_has_none_of_the_topics() -> None:
+def test_another_cluster_begins_with_its_own_versions_and_has_none_of_the_topics():
     view = ClusterView()
     view.apply(answer(leader=2, epoch=5, version=20))
     view.apply(log_pb2.GetMetadataResponse(cluster_id="another", metadata_version=3))
@@ -77,7 +77,7 @@ def test_another_cluster_begins_with_its_own_versions_and_has_none_of_the_topics
     assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 0)
 
 
-def test_no_leader_is_none_and_so_is_one_without_an_address() -> None:
+def test_no_leader_is_none_and_so_is_one_without_an_address():
     view = ClusterView()
     view.apply(answer(leader=-1, epoch=5))
     assert view.leader(TP) is None
@@ -85,7 +85,7 @@ def test_no_leader_is_none_and_so_is_one_without_an_address() -> None:
     assert view.leader(TP) is None
 
 
-def test_a_topic_that_is_gone_is_forgotten() -> None:
+def test_a_topic_that_is_gone_is_forgotten():
     view = ClusterView()
     view.apply(answer(leader=1, epoch=1))
     gone = log_pb2.TopicMetadata(topic="t", error_code=common_pb2.UNKNOWN_TOPIC_OR_PARTITION)
@@ -93,21 +93,19 @@ def test_a_topic_that_is_gone_is_forgotten() -> None:
     assert view.topics == {}
 
 
-def test_bootstrap_addresses_are_read_once_each_from_text_or_list() -> None:
+def test_bootstrap_addresses_are_read_once_each_from_text_or_list():
     assert parse_bootstrap("a:1, b:2,a:1,") == ("a:1", "b:2")
     assert parse_bootstrap(["a:1", "[::1]:2"]) == ("a:1", "[::1]:2")
 
 
 @pytest.mark.parametrize("bad", ["", " , ", "host", "host:port", "host:70000", [":1"]])
-def test_a_bootstrap_that_is_no_address_is_refused(bad: str | list[str]) -> None:
+def test_a_bootstrap_that_is_no_address_is_refused(bad):
     with pytest.raises(ReplogError) as refused:
         parse_bootstrap(bad)
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_the_cluster(
-    cluster: InProcessCluster,
-) -> None:
+async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_the_cluster(cluster):
     """It knows nothing of what was made since, nor who leads now, and is the only one that they were given."""
     await cluster.start_broker(1)
     async with proxy_to(cluster.controller_address) as link:
@@ -124,7 +122,7 @@ async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_
         await cluster.crash_broker(2)
 
 
-async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster: InProcessCluster) -> None:
+async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster):
     """The first one has heard its controller just now, so that nothing tells that it knows old things."""
     knowing = await cluster.start_broker(1)
     async with proxy_to(cluster.controller_address) as link:
@@ -146,7 +144,7 @@ def silent_ms(broker: Broker) -> int:
     return SystemClock().monotonic_ms() - broker.manager.hearing.controller_ms
 
 
-async def test_a_broker_that_hangs_is_asked_last_for_a_while(cluster: InProcessCluster) -> None:
+async def test_a_broker_that_hangs_is_asked_last_for_a_while(cluster):
     """Each time that it is asked costs seconds, and a client in trouble asks one broker after the other."""
     brokers = [await cluster.start_broker(1), await cluster.start_broker(2)]
     async with proxy_to(brokers[0].address) as hangs:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from replog.client.records import BatchBuilder, codec_id, decode, decode_fetched, encode_batch, largest_batch_of
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import parse_header, validate_crc
-from replog.log.records import iterate_records
+from replog.log.formats.batch import parse_header, validate_crc
+from replog.log.formats.records import iterate_records
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 Given = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
@@ -42,21 +42,21 @@ def control(data: bytes) -> bytes:
 
 @given(RECORDS, st.sampled_from(CODECS))
 @settings(deadline=None)
-def test_records_come_back_as_they_went_in(records: list[Given], codec: str) -> None:
-    found = list(decode(encode_batch(records, codec), "t", 3))
-    assert [(r.timestamp, r.key, r.value, r.headers) for r in found] == [(t, k, v, list(h)) for t, k, v, h in records]
-    assert [r.offset for r in found] == list(range(len(records)))
-    assert {(r.topic, r.partition, r.timestamp_type) for r in found} == {("t", 3, 0)}
+def test_records_come_back_as_they_went_in(records, codec):
+    decoded = list(decode(encode_batch(records, codec), "t", 3))
+    assert [(r.timestamp, r.key, r.value, r.headers) for r in decoded] == [(t, k, v, list(h)) for t, k, v, h in records]
+    assert [r.offset for r in decoded] == list(range(len(records)))
+    assert {(r.topic, r.partition, r.timestamp_type) for r in decoded} == {("t", 3, 0)}
 
 
 @settings(deadline=None)
 @given(RECORDS)
-def test_no_record_takes_more_than_its_upper_bound(records: list[Given]) -> None:
+def test_no_record_takes_more_than_its_upper_bound(records):
     for record in records:
         assert len(encode_batch([record])) <= largest_batch_of(*record[1:])
 
 
-def test_a_client_batch_starts_at_offset_zero_without_epoch_or_producer() -> None:
+def test_a_client_batch_starts_at_offset_zero_without_epoch_or_producer():
     data = encode_batch([(1000, None, b"x", ()), (1010, None, b"y", ())])
     header = parse_header(data)
     assert (header.base_offset, header.leader_epoch, header.last_offset_delta, header.records_count) == (0, -1, 1, 2)
@@ -65,14 +65,14 @@ def test_a_client_batch_starts_at_offset_zero_without_epoch_or_producer() -> Non
     assert validate_crc(data, 0, header)
 
 
-def test_sizes_are_those_of_rb_6() -> None:
+def test_sizes_are_those_of_rb_6():
     assert len(encode_batch([(0, None, b"x", ())])) == 69
     assert len(encode_batch([(0, None, b"test", ())])) == 72
     assert len(encode_batch([(0, None, b"x", ()), (0, None, b"y", ())])) == 77
 
 
 @pytest.mark.parametrize("name", CODECS[1:])
-def test_compressed_batches_come_back(name: str) -> None:
+def test_compressed_batches_come_back(name):
     """2.4, and by the log's own decoder, which shares nothing with the client's but the decompression."""
     records: list[Given] = [(i, b"k", b"same value " * 50, ()) for i in range(20)]
     data = encode_batch(records, name)
@@ -84,7 +84,7 @@ def test_compressed_batches_come_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CODECS[1:])
-def test_damaged_compression_under_a_right_crc_is_a_corrupt_message(name: str) -> None:
+def test_damaged_compression_under_a_right_crc_is_a_corrupt_message(name):
     """2.4: the CRC covers the compressed bytes, so a writer's mistake comes through it."""
     data = at(encode_batch([(i, b"k", b"same value " * 50, ()) for i in range(20)], name), 5)[:-9]
     whole = bytearray(data)
@@ -95,44 +95,44 @@ def test_damaged_compression_under_a_right_crc_is_a_corrupt_message(name: str) -
     assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_an_unknown_codec_is_refused_by_name() -> None:
+def test_an_unknown_codec_is_refused_by_name():
     with pytest.raises(ReplogError, match="compression 'brotli' is not a codec; choose one of none, gzip"):
         codec_id("brotli")
 
 
-def test_a_full_batch_takes_no_more_but_its_first_record_always_fits() -> None:
+def test_a_full_batch_takes_no_more_but_its_first_record_always_fits():
     builder = BatchBuilder(100)
     assert builder.append(0, None, b"x" * 500, ()) > 500
     assert builder.append(0, None, b"x", ()) == 0
     assert [record.value for record in decode(builder.build())] == [b"x" * 500]
 
 
-def test_records_below_the_fetch_offset_and_a_cut_off_batch_are_skipped() -> None:
+def test_records_below_the_fetch_offset_and_a_cut_off_batch_are_skipped():
     three = encode_batch([(i, None, b"%d" % i, ()) for i in range(3)])
     buffer = at(three, 10, 4) + at(three, 13, 5) + at(three, 16, 6)[:-1]
-    found = decode_fetched(buffer, "t", 0, 12)
-    assert [(r.offset, r.value, r.leader_epoch) for r in found.records] == [
+    decoded = decode_fetched(buffer, "t", 0, 12)
+    assert [(r.offset, r.value, r.leader_epoch) for r in decoded.records] == [
         (12, b"2", 4),
         (13, b"0", 5),
         (14, b"1", 5),
         (15, b"2", 5),
     ]
-    assert (found.next_offset, found.last_epoch) == (16, 5)
+    assert (decoded.next_offset, decoded.last_epoch) == (16, 5)
 
 
-def test_control_batches_are_passed_over_but_move_the_position() -> None:
+def test_control_batches_are_passed_over_but_move_the_position():
     one = encode_batch([(0, None, b"x", ())])
-    found = decode_fetched(at(one, 7) + at(control(one), 8), "t", 0, 7)
-    assert [r.offset for r in found.records] == [7]
-    assert found.next_offset == 9
+    decoded = decode_fetched(at(one, 7) + at(control(one), 8), "t", 0, 7)
+    assert [r.offset for r in decoded.records] == [7]
+    assert decoded.next_offset == 9
 
 
-def test_nothing_fetched_leaves_the_position() -> None:
+def test_nothing_fetched_leaves_the_position():
     assert decode_fetched(b"", "t", 0, 42) == ([], 42, -1)
 
 
 @pytest.mark.parametrize("position", [17, 21, 60, 61, 65, -1])
-def test_a_flipped_bit_is_a_corrupt_message_that_names_the_batch(position: int) -> None:
+def test_a_flipped_bit_is_a_corrupt_message_that_names_the_batch(position):
     data = bytearray(at(encode_batch([(0, None, b"value", ())]), 5))
     data[position] ^= 1
     with pytest.raises(ReplogError, match="t-0: the batch at offset 5") as corrupt:
@@ -140,7 +140,7 @@ def test_a_flipped_bit_is_a_corrupt_message_that_names_the_batch(position: int) 
     assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_records_that_do_not_fill_their_batch_are_a_corrupt_message() -> None:
+def test_records_that_do_not_fill_their_batch_are_a_corrupt_message():
     data = bytearray(encode_batch([(0, None, b"v", ()), (0, None, b"w", ())]))
     struct.pack_into(">i", data, 57, 1)
     struct.pack_into(">I", data, 17, crc32c(data[21:]))
@@ -149,6 +149,6 @@ def test_records_that_do_not_fill_their_batch_are_a_corrupt_message() -> None:
     assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_an_empty_batch_is_refused() -> None:
+def test_an_empty_batch_is_refused():
     with pytest.raises(ReplogError, match="at least one record"):
         encode_batch([])

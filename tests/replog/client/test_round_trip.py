@@ -4,7 +4,7 @@ import asyncio
 
 from replog.client import Admin, Consumer, Producer
 from replog.topic import TopicPartition
-from tests.cluster.broker.conftest import InProcessCluster
+from tests.replog.server.broker.conftest import InProcessCluster
 
 
 def bootstrap(cluster: InProcessCluster) -> str:
@@ -19,7 +19,7 @@ async def drain(consumer: Consumer, count: int, timeout_s: float = 60) -> list[b
     return values
 
 
-async def test_what_is_produced_is_consumed_in_order_with_its_offsets(cluster: InProcessCluster) -> None:
+async def test_what_is_produced_is_consumed_in_order_with_its_offsets(cluster):
     await cluster.start_brokers(1, 2, 3)
     address = bootstrap(cluster)
     async with Admin(address) as admin, Producer(address) as producer, Consumer(address) as consumer:

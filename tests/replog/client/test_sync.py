@@ -6,12 +6,11 @@ import threading
 from replog.client import ElectionType, SyncAdmin, SyncConsumer, SyncProducer
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
-from tests.cluster.broker.conftest import InProcessCluster
 
 TP = TopicPartition("t", 0)
 
 
-async def test_a_script_creates_writes_and_reads(cluster: InProcessCluster) -> None:
+async def test_a_script_creates_writes_and_reads(cluster):
     await cluster.start_broker(1)
     address = cluster.brokers[1].address
 
@@ -32,7 +31,7 @@ async def test_a_script_creates_writes_and_reads(cluster: InProcessCluster) -> N
     assert await asyncio.to_thread(script) == [b"one", b"two", b"three"]
 
 
-async def test_a_script_moves_a_partition_and_elects_its_leader(cluster: InProcessCluster) -> None:
+async def test_a_script_moves_a_partition_and_elects_its_leader(cluster):
     """CT-11, CT-14, CT-16."""
     await cluster.start_brokers(1, 2)
     address = cluster.brokers[1].address
@@ -52,7 +51,7 @@ async def test_a_script_moves_a_partition_and_elects_its_leader(cluster: InProce
     assert await asyncio.to_thread(script) == 2
 
 
-def test_closing_ends_the_thread_and_can_be_repeated() -> None:
+def test_closing_ends_the_thread_and_can_be_repeated():
     before = threading.active_count()
     admin = SyncAdmin("127.0.0.1:1")
     assert threading.active_count() == before + 1

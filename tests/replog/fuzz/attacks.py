@@ -11,7 +11,7 @@ from pathlib import Path
 import cramjam
 from crc32c import crc32c
 
-from replog.log.compression import compress
+from replog.log.formats.compression import compress
 from tests.replog.fuzz.targets import TARGETS, with_crc, with_payload
 from tests.replog.log.batches import client_batch
 

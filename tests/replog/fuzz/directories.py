@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 
 from replog.config import TopicConfig
 from replog.errors import ReplogError
-from replog.log.batch import iterate_batches
-from replog.log.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
-from replog.log.dump import dump_file
+from replog.log.directories.log_directory import LogDirectory
+from replog.log.formats.batch import iterate_batches
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.records import iterate_records
 from replog.log.log import Log
-from replog.log.manager import LogManager
 from replog.log.offsets import AppendOrigin, Isolation
-from replog.log.records import iterate_records
 from replog.log.timestamps import offset_for_timestamp
-from replog.log.verify.partition import Options
-from replog.log.verify.paths import verify
-from replog.log.verify.segment import Totals
+from replog.log.tools.dump import dump_file
+from replog.log.tools.verify.partition import Options
+from replog.log.tools.verify.paths import verify
+from replog.log.tools.verify.segment import VerifiedTotals
 from replog.topic import TopicPartition
 from tests.replog.fuzz.mutations import mutated
 from tests.replog.fuzz.targets import scratch
 from tests.replog.log.batches import client_batch, config
 from tests.replog.log.compaction.compacting import clean
-from tests.replog.log.moving import created
+from tests.replog.log.directories.moving import created
 from tests.replog.log.producers.writes import batch, marker
 
 Files = dict[str, bytes]
@@ -45,8 +45,8 @@ def config_of(tp: TopicPartition) -> TopicConfig:
 
 
 @contextmanager
-def manager(directory: Path) -> Iterator[LogManager]:
-    opened = LogManager(directory, cluster_id="c", node_id=3, randbytes=os.urandom)
+def manager(directory: Path) -> Iterator[LogDirectory]:
+    opened = LogDirectory(directory, cluster_id="c", node_id=3, randbytes=os.urandom)
     try:
         yield opened
     finally:
@@ -137,7 +137,7 @@ def read_everything(changes: Changes) -> None:
     """Verify, dump, load, read and go on: what does not work is refused with a typed error."""
     files = with_changes(changes)
     directory = write(files)
-    list(verify([directory], Options(deep=True), Totals()))
+    list(verify([directory], Options(deep=True), VerifiedTotals()))
     for path in sorted(directory.rglob("*")):
         with suppress(ReplogError):
             list(dump_file(path, records=True))
@@ -153,9 +153,9 @@ def read_everything(changes: Changes) -> None:
 def use(log: Log) -> None:
     with suppress(ReplogError):
         assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset
-        log.snapshot()
     for isolation in Isolation:
         with suppress(ReplogError):
+            log.bound(isolation)
             read_all(log, isolation)
     for timestamp in (0, 1010, 1500, 10**6):
         with suppress(ReplogError):
@@ -178,11 +178,11 @@ def use(log: Log) -> None:
 def read_all(log: Log, isolation: Isolation) -> None:
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        found = log.read(offset, 300, isolation, min_one_message=True)
+        data = log.read(offset, 300, isolation, min_one_message=True)
         following = offset
-        for position, header in iterate_batches(found.records):
+        for position, header in iterate_batches(data.records):
             with suppress(ReplogError):
-                list(iterate_records(found.records, header, position))
+                list(iterate_records(data.records, header, position))
             following = header.next_offset
         if following <= offset:
             return
@@ -223,6 +223,6 @@ def served_by(log: Log) -> list[object]:
     ]
     for isolation in Isolation:
         for offset in range(log.log_start_offset, log.log_end_offset):
-            found = log.read(offset, 300, isolation, min_one_message=True)
-            answers.append((bytes(found.records), found.metadata.offset))
+            data = log.read(offset, 300, isolation, min_one_message=True)
+            answers.append((bytes(data.records), data.metadata.offset))
     return answers

@@ -18,27 +18,30 @@ from google.protobuf.message import DecodeError
 from replog.client.records import decode_fetched
 from replog.config import TopicConfig
 from replog.errors import ReplogError
-from replog.log.batch import iterate_batches, parse_header, validate_crc
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.fates import Fates
 from replog.log.compaction.offset_map import OffsetMap
 from replog.log.compaction.rewriting import Compaction
-from replog.log.compression import compress, decompress
-from replog.log.dump import dump_file
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, take_marker
+from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
+from replog.log.directories.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
+from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptIndex
-from replog.log.files import base_offset_of, segment_file_name
-from replog.log.index import DigestIndex, Index, OffsetIndex, TimeIndex
-from replog.log.meta_properties import META_PROPERTIES, verify_or_create
+from replog.log.files.names import base_offset_of, segment_file_name
+from replog.log.formats.batch import iterate_batches, parse_header, validate_crc
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LEADER_EPOCH_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.compression import compress, decompress
+from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
+from replog.log.formats.records import iterate_records
+from replog.log.formats.validation import check_leader_batch, check_replicated_batches
+from replog.log.indexes.digest_index import DigestIndex
+from replog.log.indexes.index import Index
+from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
-from replog.log.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
-from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
-from replog.log.producers.transaction_index import TransactionIndex
-from replog.log.records import iterate_records
-from replog.log.validation import check_leader_batch, check_replicated_batches
+from replog.log.tools.dump import dump_file
 from replog.properties import load_properties
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.v1 import log_pb2
@@ -118,8 +121,8 @@ def walk_batches(data: bytes) -> None:
             with suppress(ReplogError):
                 check_leader_batch(fixed, TopicConfig(), origin)
         for holes in (False, True):
-            found = check_replicated_batches(fixed, BASE, 0, holes=holes)
-            assert found.fault is None or isinstance(found.fault, ReplogError)
+            checked = check_replicated_batches(fixed, BASE, 0, holes=holes)
+            assert checked.fault is None or isinstance(checked.fault, ReplogError)
 
 
 def decode_records(data: bytes) -> None:

@@ -2,11 +2,11 @@
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.replog.fuzz.directories import Changes, changed, derived_changed, read_everything, what_is_served, whole
+from tests.replog.fuzz.directories import changed, derived_changed, read_everything, what_is_served, whole
 from tests.replog.fuzz.test_parsers import SOAK
 
 
-def test_the_whole_directory_is_read() -> None:
+def test_the_whole_directory_is_read():
     files = whole()
     assert {name.partition(".")[2] for name in files if name.startswith("t-0/")} >= {"log", "txnindex", "snapshot"}
     read_everything({})
@@ -20,7 +20,7 @@ def test_the_whole_directory_is_read() -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(changed())
-def test_any_directory_is_loaded_or_refused(changes: Changes) -> None:
+def test_any_directory_is_loaded_or_refused(changes):
     read_everything(changes)
 
 
@@ -32,9 +32,9 @@ def test_any_directory_is_loaded_or_refused(changes: Changes) -> None:
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(derived_changed())
-def test_damage_to_what_follows_from_the_log_changes_no_answer(changes: Changes) -> None:
+def test_damage_to_what_follows_from_the_log_changes_no_answer(changes):
     """Divergence 4: an index or an epoch file in doubt is rebuilt; an entry that nobody checked is not trusted."""
     for partition, answers in what_is_served({}).items():
-        found = what_is_served(changes)[partition]
-        wrong = [(a, b) for a, b in zip(found, answers, strict=True) if a != b]
+        served = what_is_served(changes)[partition]
+        wrong = [(a, b) for a, b in zip(served, answers, strict=True) if a != b]
         assert not wrong, f"{partition}: {wrong[0]}"

@@ -1,17 +1,16 @@
 """What fuzzing has found, one test for each: bytes that were once answered with the wrong error, or none."""
 
 import struct
-from pathlib import Path
 
 import pytest
 
-from replog.log.batch import parse_header
-from replog.log.checkpoint import DamagedCheckpoint, OffsetCheckpoint
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN, take_marker
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, take_marker
+from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptRecord, InvalidRecord
-from replog.log.files import base_offset_of
-from replog.log.records import iterate_records
+from replog.log.files.names import base_offset_of
+from replog.log.formats.batch import parse_header
+from replog.log.formats.checkpoint import DamagedCheckpoint, OffsetCheckpoint
+from replog.log.formats.records import iterate_records
 from replog.topic import parse_directory_name
 from tests.replog.fuzz.targets import with_crc
 from tests.replog.log.batches import append, client_batch, open_log, stamped
@@ -19,7 +18,7 @@ from tests.replog.log.compaction.compacting import clean, offsets_of
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "9" * 19, "-1", "0x1", "²"])
-def test_a_checkpoint_may_announce_any_number_of_entries(tmp_path: Path, count: str) -> None:
+def test_a_checkpoint_may_announce_any_number_of_entries(tmp_path, count):
     """5000 digits are more than Python turns into a number."""
     path = tmp_path / "checkpoint"
     path.write_text(f"0\n{count}\nt 0 5\n")
@@ -28,7 +27,7 @@ def test_a_checkpoint_may_announce_any_number_of_entries(tmp_path: Path, count: 
 
 
 @pytest.mark.parametrize("entry", ["t -1 5", "t 0 -5"])
-def test_no_offset_or_partition_in_a_checkpoint_is_negative(tmp_path: Path, entry: str) -> None:
+def test_no_offset_or_partition_in_a_checkpoint_is_negative(tmp_path, entry):
     """A negative log start would have named the first segment's files."""
     path = tmp_path / "checkpoint"
     path.write_text(f"0\n1\n{entry}\n")
@@ -36,7 +35,7 @@ def test_no_offset_or_partition_in_a_checkpoint_is_negative(tmp_path: Path, entr
         OffsetCheckpoint(path).read()
 
 
-def test_a_leader_epoch_has_31_bits(tmp_path: Path) -> None:
+def test_a_leader_epoch_has_31_bits(tmp_path):
     """EP-1: a larger one would not fit the messages that carry it."""
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_text("0\n1\n2147483648 0\n")
@@ -45,32 +44,32 @@ def test_a_leader_epoch_has_31_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["[" * 4096, '{"brokerEpoch":' * 200, "9" * 4096, '{"brokerEpoch":true}'])
-def test_a_clean_shutdown_marker_may_hold_anything(tmp_path: Path, content: str) -> None:
+def test_a_clean_shutdown_marker_may_hold_anything(tmp_path, content):
     """1.4: only that it is there counts. Brackets nested this deep are more than the JSON reader takes."""
     (tmp_path / CLEAN_SHUTDOWN).write_text(content)
     assert take_marker(tmp_path, 1) == (True, -1)
 
 
-def test_a_base_offset_has_63_bits() -> None:
+def test_a_base_offset_has_63_bits():
     assert base_offset_of("09223372036854775807.log") == 2**63 - 1
     assert base_offset_of("09223372036854775808.log") is None
     assert base_offset_of("99999999999999999999.log") is None
 
 
-def test_a_partition_has_31_bits() -> None:
+def test_a_partition_has_31_bits():
     assert parse_directory_name("t-2147483647").partition == 2**31 - 1
     with pytest.raises(ValueError, match="is not <topic>-<partition>"):
         parse_directory_name("t-2147483648")
 
 
-def test_a_batch_at_the_end_of_all_offsets_is_corrupt() -> None:
+def test_a_batch_at_the_end_of_all_offsets_is_corrupt():
     """Its last offset, or the one after it, would not fit 64 bits: digests and indexes cannot hold it."""
     with pytest.raises(CorruptRecord, match="no room for offsets after it"):
         parse_header(stamped(client_batch(b"x"), 2**63 - 1, 0))
 
 
 @pytest.mark.parametrize(("field", "value"), [(27, 2**63 - 1), (27, -(2**63))])
-def test_no_record_has_a_timestamp_of_more_than_64_bits(field: int, value: int) -> None:
+def test_no_record_has_a_timestamp_of_more_than_64_bits(field, value):
     """RB-3: base timestamp and delta add up."""
     data = bytearray(client_batch(b"x", b"y", timestamps=[1000, 1001 if value > 0 else 999]))
     struct.pack_into(">q", data, field, value)
@@ -79,7 +78,7 @@ def test_no_record_has_a_timestamp_of_more_than_64_bits(field: int, value: int) 
         list(iterate_records(batch, parse_header(batch)))
 
 
-def test_no_record_has_an_offset_outside_of_its_batch() -> None:
+def test_no_record_has_an_offset_outside_of_its_batch():
     """RB-3: the first record's offset delta is the fourth byte of the record."""
     data = bytearray(client_batch(b"x"))
     data[61 + 3] = 2  # zigzag of 1
@@ -88,7 +87,7 @@ def test_no_record_has_an_offset_outside_of_its_batch() -> None:
         list(iterate_records(batch, parse_header(batch)))
 
 
-def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path: Path) -> None:
+def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path):
     """CL-7: a cleaned batch's greatest timestamp is that of its records. So a leader does not take such a batch."""
     data = bytearray(client_batch((b"k", b"a"), (b"l", b"b"), (b"m", b"c"), timestamps=[1, 2, 3]))
     struct.pack_into(">q", data, 27, 2**63 - 2)
@@ -104,7 +103,7 @@ def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path: Path
         clean(log)
 
 
-def test_a_timestamp_below_none_cannot_stop_the_cleaner_either(tmp_path: Path) -> None:
+def test_a_timestamp_below_none_cannot_stop_the_cleaner_either(tmp_path):
     """CL-6: from a delete horizon without end back to -7 there is no delta of 64 bits."""
     data = bytearray(client_batch((b"k", None)))
     struct.pack_into(">qq", data, 27, -7, -7)
@@ -119,7 +118,7 @@ def test_a_timestamp_below_none_cannot_stop_the_cleaner_either(tmp_path: Path) -
         clean(log)
 
 
-def test_a_delete_retention_without_end_keeps_tombstones(tmp_path: Path) -> None:
+def test_a_delete_retention_without_end_keeps_tombstones(tmp_path):
     """CL-6: the time until which they stay would not fit 64 bits."""
     log = open_log(tmp_path, cleanup_policy="compact", delete_retention_ms=2**63 - 1)
     append(log, client_batch((b"k", b"a"), (b"k", None)))

@@ -15,13 +15,13 @@ SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_seeds_are_read(name: str) -> None:
+def test_seeds_are_read(name):
     for seed in TARGETS[name].seeds():
         TARGETS[name].run(seed)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_any_bytes_are_read_or_refused(name: str) -> None:
+def test_any_bytes_are_read_or_refused(name):
     target = TARGETS[name]
 
     @settings(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replog.config import TopicConfig
-from replog.log.batch import BatchHeader, parse_header
-from replog.log.digest import add_digests, batch_digest
+from replog.log.formats.batch import BatchHeader, parse_header
+from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.offsets import EpochEndOffset, TimestampAndOffset
 
 

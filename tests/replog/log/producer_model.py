@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from replog.log.batch import CONTROL, TRANSACTIONAL
+from replog.log.formats.batch import CONTROL, TRANSACTIONAL
+from replog.log.formats.control_batch import end_transaction_marker
 from replog.log.offsets import AbortedTransaction
-from replog.log.producers.control import end_transaction_marker
 from tests.replog.log.log_model import Batch
 
 

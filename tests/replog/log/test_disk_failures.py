@@ -3,7 +3,6 @@
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +33,7 @@ def fill(log: Log) -> int:
     return log.log_end_offset
 
 
-def test_a_failed_append_ends_the_logs_work(tmp_path: Path) -> None:
+def test_a_failed_append_ends_the_logs_work(tmp_path):
     log = open_log(tmp_path)
     end = fill(log)
     assert end == 5000 // len(BATCH)
@@ -46,14 +45,14 @@ def test_a_failed_append_ends_the_logs_work(tmp_path: Path) -> None:
         lambda: log.truncate_to(1),
         log.roll,
         log.flush,
-        log.snapshot,
+        lambda: log.bound(Isolation.HIGH_WATERMARK),
     ):
         with pytest.raises(LogStorageError, match="File too large"):
             attempt()
     log.close()  # lets go of the files, writes nothing
 
 
-def test_what_was_whole_is_there_after_the_next_start(tmp_path: Path) -> None:
+def test_what_was_whole_is_there_after_the_next_start(tmp_path):
     log = open_log(tmp_path)
     end = fill(log)
     log.abandon()
@@ -63,7 +62,7 @@ def test_what_was_whole_is_there_after_the_next_start(tmp_path: Path) -> None:
     assert append(again, BATCH).log_end_offset == end + 1
 
 
-def test_a_leader_epoch_without_data_is_forgotten_by_a_restart(tmp_path: Path) -> None:
+def test_a_leader_epoch_without_data_is_forgotten_by_a_restart(tmp_path):
     """LD-10: an entry at the log end is cut; the next election writes its own."""
     log = append(open_log(tmp_path), BATCH, epoch=3)
     log.assign_epoch_start(8)
@@ -71,7 +70,7 @@ def test_a_leader_epoch_without_data_is_forgotten_by_a_restart(tmp_path: Path) -
     assert open_log(tmp_path).epochs.entries == ((3, 0),)
 
 
-def test_a_segment_that_the_disk_has_lost_is_told_and_not_made_again_empty(tmp_path: Path) -> None:
+def test_a_segment_that_the_disk_has_lost_is_told_and_not_made_again_empty(tmp_path):
     log = open_log(tmp_path, segment_bytes=1024)
     for _ in range(40):
         append(log, client_batch(b"x" * 40))

@@ -82,13 +82,13 @@ def leader(tmp_path: Path) -> Log:
 
 
 @pytest.mark.parametrize("chunk", [1, 150, 333, 1000, 10**6])
-def test_a_follower_ends_with_its_leaders_files(tmp_path: Path, leader: Log, chunk: int) -> None:
+def test_a_follower_ends_with_its_leaders_files(tmp_path, leader, chunk):
     follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), lambda: chunk)
     assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
 
 
 @pytest.mark.parametrize("chunk", [1, 333, 10**6])
-def test_a_follower_ends_with_its_leaders_transaction_indexes_and_snapshots(tmp_path: Path, chunk: int) -> None:
+def test_a_follower_ends_with_its_leaders_transaction_indexes_and_snapshots(tmp_path, chunk):
     """IX-19, PS-6, PS-7."""
     leader = lead_transactions(tmp_path / "leader", BATCHES, **SETTINGS)
     follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), lambda: chunk)
@@ -100,7 +100,7 @@ def test_a_follower_ends_with_its_leaders_transaction_indexes_and_snapshots(tmp_
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_reopening_before_every_append_leaves_no_trace(tmp_path: Path, leader: Log, clean: bool) -> None:
+def test_reopening_before_every_append_leaves_no_trace(tmp_path, leader, clean):
     """A clean stop, or a crash that tore nothing: final time and digest entries are written when a segment rolls."""
 
     def reopen(log: Log) -> Log:
@@ -111,7 +111,7 @@ def test_reopening_before_every_append_leaves_no_trace(tmp_path: Path, leader: L
     assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
 
 
-def test_a_clean_stop_changes_no_file(tmp_path: Path, leader: Log) -> None:
+def test_a_clean_stop_changes_no_file(tmp_path, leader):
     before = files_of(tmp_path / "leader")
     for _ in range(3):
         leader.close()
@@ -123,7 +123,7 @@ def test_a_clean_stop_changes_no_file(tmp_path: Path, leader: Log) -> None:
 
 
 @pytest.mark.parametrize("led", [lead, lead_transactions])
-def test_recovery_rebuilds_the_same_files_from_the_logs_alone(tmp_path: Path, led: Callable[..., Log]) -> None:
+def test_recovery_rebuilds_the_same_files_from_the_logs_alone(tmp_path, led):
     """SG-8: all four indexes are a function of the log's bytes."""
     leader = led(tmp_path / "leader", BATCHES, **SETTINGS)
     expected = files_of(tmp_path / "leader")
@@ -133,7 +133,7 @@ def test_recovery_rebuilds_the_same_files_from_the_logs_alone(tmp_path: Path, le
     assert recovered.epochs.entries == tuple((epoch, leader.epochs.entries[epoch][1]) for epoch in range(9))
 
 
-def test_a_log_that_starts_later_shares_the_files_from_the_next_common_segment_on(tmp_path: Path, leader: Log) -> None:
+def test_a_log_that_starts_later_shares_the_files_from_the_next_common_segment_on(tmp_path, leader):
     start = leader.segments[2].base_offset
     late = open_log(tmp_path / "late", **SETTINGS)
     late.truncate_fully_and_start_at(start)
@@ -142,7 +142,7 @@ def test_a_log_that_starts_later_shares_the_files_from_the_next_common_segment_o
     assert files_of(tmp_path / "late") == {name: data for name, data in theirs.items() if int(name[:20]) >= start}
 
 
-def test_digests_of_common_intervals_compare_across_different_segments(tmp_path: Path) -> None:
+def test_digests_of_common_intervals_compare_across_different_segments(tmp_path):
     """Sums can be subtracted: one log in segments of 900 bytes, one in one segment, same batches."""
     small = lead(tmp_path / "small", BATCHES, **SETTINGS)
     large = lead(tmp_path / "large", BATCHES, index_interval_bytes=150)
@@ -160,17 +160,17 @@ def test_digests_of_common_intervals_compare_across_different_segments(tmp_path:
     assert compared > 3
 
 
-def test_an_independent_reader_decodes_the_log_to_its_end(leader: Log) -> None:
+def test_an_independent_reader_decodes_the_log_to_its_end(leader):
     expected = [(b"v" * size, time) for count, size, time in BATCHES for _ in range(count)]
-    found = []
+    decoded = []
     for segment in leader.segments:
         records = MemoryRecords(segment.path.read_bytes())
         while records.has_next():
             batch = records.next_batch()
             assert batch.validate_crc()
-            found += [(record.value, record.timestamp, record.offset) for record in batch]
-    assert [(value, time) for value, time, _ in found] == expected
-    assert [offset for _, _, offset in found] == list(range(leader.log_end_offset))
+            decoded += [(record.value, record.timestamp, record.offset) for record in batch]
+    assert [(value, time) for value, time, _ in decoded] == expected
+    assert [offset for _, _, offset in decoded] == list(range(leader.log_end_offset))
 
 
 actions = st.one_of(
@@ -190,9 +190,7 @@ actions = st.one_of(
     segment_bytes=st.sampled_from([700, 1500, 10**6]),
     transactions=st.booleans(),
 )
-def test_no_history_shows_in_the_files(
-    batches: list[Batch], steps: list[tuple[str, int]], interval: int, segment_bytes: int, transactions: bool
-) -> None:
+def test_no_history_shows_in_the_files(batches, steps, interval, segment_bytes, transactions):
     """A follower fetches, restarts, is truncated, loses unflushed bytes, then catches up: the leader's files, and those
     that recovery makes of the logs alone.
     """

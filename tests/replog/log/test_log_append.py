@@ -1,7 +1,6 @@
 """What leaders and followers refuse to append, and what stays in the log then (2.7, 2.8)."""
 
 import struct
-from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -48,7 +47,7 @@ GOOD = client_batch(b"a", b"b")
         (client_batch(b"x" * 250), ErrorCode.RECORD_LIST_TOO_LARGE),
     ],
 )
-def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path: Path, records: bytes, code: ErrorCode) -> None:
+def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path, records, code):
     """LG-2; unlike Kafka's, which notes the epoch first."""
     log = append(open_log(tmp_path, max_message_bytes=400, segment_bytes=300), GOOD)
     before = files_of(tmp_path)
@@ -59,7 +58,7 @@ def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path: Path, record
     assert (log.log_end_offset, log.epochs.entries) == (2, ((0, 0),)), "a refused append leaves no epoch behind"
 
 
-def test_nothing_is_appended_for_no_bytes(tmp_path: Path) -> None:
+def test_nothing_is_appended_for_no_bytes(tmp_path):
     log = open_log(tmp_path)
     assert log.append_as_leader(b"", leader_epoch=0, now_ms=0).last_offset == -1
     assert log.append_as_follower(b"").first_offset == -1
@@ -67,7 +66,7 @@ def test_nothing_is_appended_for_no_bytes(tmp_path: Path) -> None:
     assert (log.log_end_offset, log.epochs.entries) == (0, ())
 
 
-def test_a_leader_epoch_never_goes_back(tmp_path: Path) -> None:
+def test_a_leader_epoch_never_goes_back(tmp_path):
     """EP-3."""
     log = append(open_log(tmp_path), GOOD, epoch=4)
     with pytest.raises(ValueError, match="leader epoch 3 is below 4"):
@@ -77,7 +76,7 @@ def test_a_leader_epoch_never_goes_back(tmp_path: Path) -> None:
     assert log.end_offset_for_epoch(4) == (4, 2)
 
 
-def test_buffers_of_every_kind_are_taken(tmp_path: Path) -> None:
+def test_buffers_of_every_kind_are_taken(tmp_path):
     log = open_log(tmp_path)
     for kind in (bytes, bytearray, memoryview):
         info = log.append_as_leader(kind(GOOD), leader_epoch=0, now_ms=0)
@@ -101,9 +100,7 @@ BATCHES = [leader_batch(0, 1, b"a", b"b"), leader_batch(2, 1, b"c"), leader_batc
         (leader_batch(4, -1, b"e"), OffsetsOutOfOrder),
     ],
 )
-def test_a_follower_appends_what_precedes_the_first_bad_batch(
-    tmp_path: Path, bad: bytes, error: type[ReplogError]
-) -> None:
+def test_a_follower_appends_what_precedes_the_first_bad_batch(tmp_path, bad, error):
     """FT-11: nothing from that batch on; the log end says from where to go on."""
     log = open_log(tmp_path)
     with pytest.raises(error):
@@ -113,7 +110,7 @@ def test_a_follower_appends_what_precedes_the_first_bad_batch(
     assert log.log_end_offset == 5
 
 
-def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path: Path) -> None:
+def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path):
     """2.8, LG-3."""
     log = open_log(tmp_path)
     log.append_as_follower(b"".join(BATCHES))
@@ -124,7 +121,7 @@ def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path: Path) -> None:
     assert log.log_end_offset == 4
 
 
-def test_a_follower_takes_no_holes(tmp_path: Path) -> None:
+def test_a_follower_takes_no_holes(tmp_path):
     """S-W-U8, changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
     log = open_log(tmp_path)
     log.truncate_fully_and_start_at(40)
@@ -134,7 +131,7 @@ def test_a_follower_takes_no_holes(tmp_path: Path) -> None:
     assert (log.log_end_offset, log.epochs.entries) == (41, ((1, 40),))
 
 
-def test_offsets_past_31_bits_roll(tmp_path: Path) -> None:
+def test_offsets_past_31_bits_roll(tmp_path):
     """S-W-U9, changed: one batch spans the offsets that the table leaves out."""
     log = open_log(tmp_path)
     wide = changed(leader_batch(0, 2, b"a"), 23, ">i", 2**31 - 2)
@@ -142,21 +139,21 @@ def test_offsets_past_31_bits_roll(tmp_path: Path) -> None:
     assert layout(log) == [(0, 138), (2147483648, 69)]
 
 
-def test_each_epoch_of_an_append_is_noted(tmp_path: Path) -> None:
+def test_each_epoch_of_an_append_is_noted(tmp_path):
     """S-W-U10, EP-3."""
     log = open_log(tmp_path)
     log.append_as_follower(b"".join(leader_batch(i, epoch, b"x") for i, epoch in enumerate((1, 1, 3, 5))))
     assert log.epochs.entries == ((1, 0), (3, 2), (5, 3))
 
 
-def test_a_follower_takes_a_batch_larger_than_its_segments(tmp_path: Path) -> None:
+def test_a_follower_takes_a_batch_larger_than_its_segments(tmp_path):
     """`segment.bytes` may have been lowered since the leader took it; Kafka's followers stop there."""
     log = open_log(tmp_path, segment_bytes=100)
     log.append_as_follower(leader_batch(0, 0, b"a") + leader_batch(1, 0, b"x" * 200) + leader_batch(2, 0, b"b"))
     assert [base for base, _ in layout(log)] == [0, 1, 2]
 
 
-def test_flush_messages_makes_appends_durable_before_they_return(tmp_path: Path) -> None:
+def test_flush_messages_makes_appends_durable_before_they_return(tmp_path):
     """LG-2 (10), LG-18."""
     log = open_log(tmp_path, flush_messages=3)
     append(log, GOOD)

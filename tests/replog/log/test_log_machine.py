@@ -321,13 +321,13 @@ class Histories(RuleBasedStateMachine):
     def bounds_agree(self) -> None:
         """Invariant 1."""
         log, model = self.log, self.model
-        found = (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point)
-        assert found == (model.log_start, model.high_watermark, model.log_end, model.recovery_point)
+        bounds = (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point)
+        assert bounds == (model.log_start, model.high_watermark, model.log_end, model.recovery_point)
         assert log.log_start_offset <= log.last_stable_offset <= log.high_watermark <= log.log_end_offset
         assert log.recovery_point <= log.log_end_offset
         active = log.segments[-1]
         assert active.base_offset <= log.log_end_offset
-        assert log.snapshot().log_end_offset == (log.log_end_offset, active.base_offset, active.size)
+        assert log.bound(Isolation.LOG_END) == (log.log_end_offset, active.base_offset, active.size)
 
     @invariant()
     def files_are_a_function_of_the_batches(self) -> None:
@@ -377,15 +377,15 @@ class Histories(RuleBasedStateMachine):
             with pytest.raises(OffsetOutOfRange):
                 self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
             return
-        found = self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
-        assert found.metadata.offset == offset
+        data = self.log.read(offset, max_bytes, isolation, min_one_message=min_one)
+        assert data.metadata.offset == offset
         bound = {
             Isolation.LOG_END: self.model.log_end,
             Isolation.HIGH_WATERMARK: self.model.high_watermark,
             Isolation.TXN_COMMITTED: self.log.last_stable_offset,
         }[isolation]
         expected = self.model.read(offset, max_bytes, bound, self.bases, min_one)
-        assert bytes(found.records) == expected
+        assert bytes(data.records) == expected
 
     @rule(timestamp=st.integers(0, 3100))
     def look_up_a_timestamp(self, timestamp: int) -> None:

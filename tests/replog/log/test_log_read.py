@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from replog.log.batch import parse_header
 from replog.log.errors import OffsetOutOfRange
+from replog.log.formats.batch import parse_header
 from replog.log.log import Log
 from replog.log.offsets import FetchData, Isolation, OffsetMetadata, TimestampAndOffset
 from replog.log.timestamps import offset_for_timestamp
@@ -25,9 +25,9 @@ def read(log: Log, offset: int, max_bytes: int = 1000, *, min_one: bool = False,
     return log.read(offset, max_bytes, isolation, min_one_message=min_one)
 
 
-def test_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
+def test_reads_begin_at_the_batch_that_holds_the_offset(log):
     """S-W-R1, SG-5, LG-7."""
-    assert log.snapshot().log_end_offset == (6, 0, 231)
+    assert log.bound(Isolation.LOG_END) == (6, 0, 231)
     for offset, position, size in ((0, 0, 231), (1, 0, 231), (2, 77, 154), (3, 146, 85), (5, 146, 85), (6, 231, 0)):
         data = read(log, offset)
         assert data.metadata == (offset, 0, position)
@@ -39,20 +39,20 @@ def test_reads_begin_at_the_batch_that_holds_the_offset(log: Log) -> None:
     ("max_bytes", "min_one", "size", "incomplete"),
     [(1, True, 77, False), (1, False, 1, True), (0, True, 77, False), (0, False, 0, False), (100, True, 100, False)],
 )
-def test_min_one_message(log: Log, max_bytes: int, min_one: bool, size: int, incomplete: bool) -> None:
+def test_min_one_message(log, max_bytes, min_one, size, incomplete):
     """S-W-R2, SG-4."""
     data = read(log, 0, max_bytes, min_one=min_one)
     assert (len(data.records), data.first_entry_incomplete) == (size, incomplete)
 
 
 @pytest.mark.parametrize("offset", [7, -1])
-def test_outside_of_the_log(log: Log, offset: int) -> None:
+def test_outside_of_the_log(log, offset):
     """S-W-R3, LG-7."""
     with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in 0 to 6"):
         read(log, offset)
 
 
-def test_bounded_by_the_high_watermark(log: Log) -> None:
+def test_bounded_by_the_high_watermark(log):
     """S-W-R4, LG-8: at and past the bound empty, past the log end refused."""
     log.update_high_watermark(2)
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 1)] == [77, 77]
@@ -62,14 +62,14 @@ def test_bounded_by_the_high_watermark(log: Log) -> None:
         read(log, 7, bounded=True)
 
 
-def test_a_high_watermark_inside_of_a_batch_hides_the_batch(log: Log) -> None:
+def test_a_high_watermark_inside_of_a_batch_hides_the_batch(log):
     """S-W-R5, LG-6."""
     log.update_high_watermark(4)
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 2, 3, 4, 5)] == [146, 69, 0, 0, 0]
-    assert log.snapshot().high_watermark == (4, 0, 146)  # LG-6
+    assert log.bound(Isolation.HIGH_WATERMARK) == (4, 0, 146)  # LG-6
 
 
-def test_high_watermark_updates(log: Log) -> None:
+def test_high_watermark_updates(log):
     """S-W-R6."""
     assert [log.update_high_watermark(offset) for offset in (99, 1, -1)] == [6, 1, 0]
     log.update_high_watermark(1)
@@ -80,7 +80,7 @@ def test_high_watermark_updates(log: Log) -> None:
     assert [log.update_high_watermark(offset) for offset in (6, 4, 4, 100)] == [6, 4, 4, 6]
 
 
-def test_log_start_increments(log: Log) -> None:
+def test_log_start_increments(log):
     """S-W-R7, LG-16."""
     log.update_high_watermark(6)
     with pytest.raises(OffsetOutOfRange):
@@ -96,17 +96,16 @@ def test_log_start_increments(log: Log) -> None:
     assert log.epochs.entries == ((0, 4),)
 
 
-def test_rolling_moves_the_log_end_and_a_high_watermark_there(log: Log) -> None:
+def test_rolling_moves_the_log_end_and_a_high_watermark_there(log):
     """S-W-R8, LG-0, LG-5: the second roll finds an empty segment and leaves it."""
     log.update_high_watermark(6)
     for _ in range(2):
         log.roll()
-        snapshot = log.snapshot()
-        assert snapshot.log_end_offset == snapshot.high_watermark == (6, 6, 0)
+        assert {log.bound(isolation) for isolation in Isolation} == {(6, 6, 0)}
         assert layout(log) == [(0, 231), (6, 0)]
 
 
-def test_a_read_goes_on_in_the_next_segment_but_never_spans_two(log: Log) -> None:
+def test_a_read_goes_on_in_the_next_segment_but_never_spans_two(log):
     """LG-8, 5.7."""
     log.roll()
     append(log, client_batch(b"g"))
@@ -115,7 +114,7 @@ def test_a_read_goes_on_in_the_next_segment_but_never_spans_two(log: Log) -> Non
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_segments_that_kafkas_cleaner_left_empty_are_passed_over(tmp_path: Path, clean: bool) -> None:
+def test_segments_that_kafkas_cleaner_left_empty_are_passed_over(tmp_path, clean):
     """CL-8: holes between segments, and segments without a batch in the middle of the log and at its beginning."""
     log = open_log(tmp_path, segment_bytes=150, cleanup_policy="compact")
     for number in range(10):
@@ -135,16 +134,16 @@ def test_segments_that_kafkas_cleaner_left_empty_are_passed_over(tmp_path: Path,
         for bounded in (False, True):
             data = read(log, offset, bounded=bounded)
             assert parse_header(data.records).base_offset == min(base for base in left if base + 1 >= offset)
-    found = offset_for_timestamp(log, 0)
-    assert found is not None
-    assert found.offset == left[0]
+    earliest = offset_for_timestamp(log, 0)
+    assert earliest is not None
+    assert earliest.offset == left[0]
     log.truncate_to(bases[3] + 1)
     assert log.log_end_offset <= bases[3] + 1
     append(log, client_batch((b"k", b"x")))
     log.close()
 
 
-def test_every_offset_is_found_in_every_segment_with_every_bound(tmp_path: Path) -> None:
+def test_every_offset_is_found_in_every_segment_with_every_bound(tmp_path):
     log = open_log(tmp_path, segment_bytes=700, index_interval_bytes=150)
     batches = []
     for count in [1, 3, 2, 5, 1, 1, 4] * 8:
@@ -161,7 +160,7 @@ def test_every_offset_is_found_in_every_segment_with_every_bound(tmp_path: Path)
                     assert int.from_bytes(data.records[:8], "big") == base
 
 
-def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path: Path) -> None:
+def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path):
     """SG-7."""
     log = open_log(tmp_path, segment_bytes=150, index_interval_bytes=1)
     for epoch, times in enumerate(([100, 300], [200, 150], [400, 350], [50, 500])):
@@ -177,12 +176,12 @@ def test_offset_for_timestamp_goes_by_offset_over_all_segments(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_offset_for_timestamp_reads_compressed_records(tmp_path: Path, codec: int) -> None:
+def test_offset_for_timestamp_reads_compressed_records(tmp_path, codec):
     log = append(open_log(tmp_path), client_batch(b"a" * 500, b"b" * 500, timestamps=[5, 9], codec=codec))
     assert offset_for_timestamp(log, 6) == TimestampAndOffset(9, 1, 0)
 
 
-def test_a_batch_that_is_too_large_to_look_through_or_lies_stands_for_its_first_record(tmp_path: Path) -> None:
+def test_a_batch_that_is_too_large_to_look_through_or_lies_stands_for_its_first_record(tmp_path):
     """A lookup reads records where a broker does everything else too: nobody can make it one of seconds."""
     log = open_log(tmp_path)
     append(log, client_batch(b"a", timestamps=[5]))

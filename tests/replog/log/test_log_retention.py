@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.deletion import remove
 from replog.log.errors import RecordBatchTooLarge
+from replog.log.files.deletion import remove
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
 
 PAIR = client_batch(b"a", b"b")  # 77 bytes
@@ -25,14 +25,12 @@ def single(timestamp: int) -> bytes:
         (77, [(2 * slot, 77) for slot in range(7)]),
     ],
 )
-def test_segments_hold_whole_batches_up_to_their_size(
-    tmp_path: Path, segment_bytes: int, expected: list[tuple[int, int]]
-) -> None:
+def test_segments_hold_whole_batches_up_to_their_size(tmp_path, segment_bytes, expected):
     """S-W-L1, LG-4."""
     assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
 
 
-def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
+def test_a_batch_larger_than_a_segment_is_refused(tmp_path):
     """S-W-L1, LG-2."""
     with pytest.raises(RecordBatchTooLarge):
         append(open_log(tmp_path, segment_bytes=76), PAIR)
@@ -42,7 +40,7 @@ def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     ("times", "bases"),
     [((0, 1000, 1001), [0, 2]), ((5000, 3000, 6000, 6001), [0, 3]), ((-1, -1, -1), [0]), ((-1, 5000), [0])],
 )
-def test_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int, ...], bases: list[int]) -> None:
+def test_time_rolls_go_by_batch_timestamps(tmp_path, times, bases):
     """S-W-L2, changed: without timestamps nothing rolls by time, whatever the clock says."""
     log = open_log(tmp_path, segment_ms=1000)
     for number, time in enumerate(times):
@@ -50,7 +48,7 @@ def test_time_rolls_go_by_batch_timestamps(tmp_path: Path, times: tuple[int, ...
     assert [base for base, _ in layout(log)] == bases
 
 
-def test_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
+def test_a_follower_rolls_where_its_leader_rolled(tmp_path):
     """S-W-L3, changed: Kafka's follower ends with one segment if it fetched both batches at once."""
     leader = append(open_log(tmp_path / "leader", segment_ms=1000), *map(single, (0, 600, 1100, 1500)))
     assert layout(leader) == [(0, 138), (2, 138)]
@@ -59,7 +57,7 @@ def test_a_follower_rolls_where_its_leader_rolled(tmp_path: Path) -> None:
     assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
 
 
-def test_a_full_time_index_rolls(tmp_path: Path) -> None:
+def test_a_full_time_index_rolls(tmp_path):
     """S-W-L4, IX-14."""
     log = append(
         open_log(tmp_path, segment_index_bytes=24, index_interval_bytes=1), *(single(1000 + i) for i in range(7))
@@ -81,7 +79,7 @@ def test_a_full_time_index_rolls(tmp_path: Path) -> None:
         (0, 17, 4),
     ],
 )
-def test_retention_by_size(tmp_path: Path, retention_bytes: int, high_watermark: int, deleted: int) -> None:
+def test_retention_by_size(tmp_path, retention_bytes, high_watermark, deleted):
     """S-W-L5, LG-13 (b), LG-14: HW holds back."""
     log = append(open_log(tmp_path, segment_bytes=154, retention_bytes=retention_bytes, retention_ms=-1), *[PAIR] * 9)
     before = layout(log)
@@ -97,7 +95,7 @@ def test_retention_by_size(tmp_path: Path, retention_bytes: int, high_watermark:
     ("times", "now", "deleted"),
     [((100, 200, 300), 1200, 1), ((100, 200, 300), 1201, 2), ((100, 200, 300), 1301, 3), ((500, 100, 100), 1400, 0)],
 )
-def test_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int, deleted: int) -> None:
+def test_retention_by_time(tmp_path, times, now, deleted):
     """S-W-L6, LG-13 (c), LG-14: the oldest blocks."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), *map(single, times))
     log.update_high_watermark(3)
@@ -105,7 +103,7 @@ def test_retention_by_time(tmp_path: Path, times: tuple[int, ...], now: int, del
     assert layout(log) == ([(0, 69), (1, 69), (2, 69)][deleted:] or [(3, 0)])
 
 
-def test_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
+def test_deleted_files_stay_for_their_delay(tmp_path):
     """S-W-L7, LG-15."""
     log = open_log(tmp_path, segment_bytes=154, retention_bytes=539, file_delete_delay_ms=1000, retention_ms=-1)
     append(log, *[PAIR] * 9).update_high_watermark(18)
@@ -118,7 +116,7 @@ def test_deleted_files_stay_for_their_delay(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.deleted"))
 
 
-def test_segments_below_the_log_start_go_first(tmp_path: Path) -> None:
+def test_segments_below_the_log_start_go_first(tmp_path):
     """LG-13 (a); the segment that the log start lies in stays."""
     log = append(open_log(tmp_path, segment_bytes=154, retention_ms=-1), *[PAIR] * 9)
     log.update_high_watermark(18)
@@ -128,9 +126,7 @@ def test_segments_below_the_log_start_go_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "deleted"), [("delete", 5), ("compact", 2), ("compact,delete", 5)])
-def test_a_topic_that_is_only_compacted_keeps_all_above_its_log_start(
-    tmp_path: Path, policy: str, deleted: int
-) -> None:
+def test_a_topic_that_is_only_compacted_keeps_all_above_its_log_start(tmp_path, policy, deleted):
     """LG-13: without `delete` in the policy only (a) applies, whatever the sizes and ages."""
     log = open_log(tmp_path, segment_bytes=154, retention_bytes=0, retention_ms=0, cleanup_policy=policy)
     append(log, *[client_batch((b"k", b""), (b"k", b""))] * 9).update_high_watermark(18)
@@ -138,7 +134,7 @@ def test_a_topic_that_is_only_compacted_keeps_all_above_its_log_start(
     assert log.delete_old_segments(10**15) == deleted
 
 
-def test_deletion_is_first_by_log_start_then_by_size_then_by_age(tmp_path: Path) -> None:
+def test_deletion_is_first_by_log_start_then_by_size_then_by_age(tmp_path):
     """LG-13: what (a) removed does not count for (b); here (a) takes one segment, (b) one, (c) one."""
     log = open_log(tmp_path, segment_bytes=69, retention_bytes=3 * 69, retention_ms=1000)
     append(log, *map(single, (100, 100, 100, 5000, 5000))).update_high_watermark(5)
@@ -147,7 +143,7 @@ def test_deletion_is_first_by_log_start_then_by_size_then_by_age(tmp_path: Path)
     assert layout(log) == [(3, 69), (4, 69)]
 
 
-def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
+def test_without_timestamps_a_segment_ages_by_its_file(tmp_path):
     """SG-7: its largest timestamp is then the time of its last write."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), single(-1), single(-1))
     log.update_high_watermark(2)
@@ -156,12 +152,12 @@ def test_without_timestamps_a_segment_ages_by_its_file(tmp_path: Path) -> None:
     assert log.delete_old_segments(written + 60_000) == 2
 
 
-def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tmp_path: Path) -> None:
+def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tmp_path):
     """LG-16, S-W-R7 (divergence 4): a hidden segment that a crash tears would end the log there, durable or not."""
     log = fixture_t(tmp_path)
     log.update_high_watermark(20)
     assert log.maybe_increment_log_start_offset(13)
     assert log.recovery_point == 0
-    task = log.durability.task()
+    task = log.flush_task()
     assert task is not None
     assert {Path(file.path).name for file in task.files} >= {path.name for path in tmp_path.glob("*.log")}

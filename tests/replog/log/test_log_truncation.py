@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.deletion import remove
-from replog.log.epoch_cache import EpochEntry
+from replog.log.files.deletion import remove
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
@@ -19,18 +18,18 @@ def log(tmp_path: Path) -> Log:
     return fixture_t(tmp_path)
 
 
-def test_fixture_t(log: Log) -> None:
+def test_fixture_t(log):
     assert (layout(log), log.log_end_offset, log.high_watermark, log.epochs.entries) == (FULL, 20, 14, ALL)
 
 
 @pytest.mark.parametrize("offset", [25, 20])
-def test_nothing_to_cut(log: Log, offset: int) -> None:
+def test_nothing_to_cut(log, offset):
     """S-W-U1, LG-10."""
     assert not log.truncate_to(offset)
     assert (layout(log), log.log_end_offset) == (FULL, 20)
 
 
-def test_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
+def test_an_epoch_at_the_end_is_forgotten_all_the_same(log):
     """S-W-U1, LG-10, EP-4."""
     log.assign_epoch_start(5)
     assert not log.truncate_to(20)
@@ -50,15 +49,7 @@ def test_an_epoch_at_the_end_is_forgotten_all_the_same(log: Log) -> None:
         ("S-W-U6", 0, [(0, 0)], 0, 0, ()),
     ],
 )
-def test_truncation(
-    log: Log,
-    rule: str,
-    offset: int,
-    segments: list[tuple[int, int]],
-    end: int,
-    high_watermark: int,
-    epochs: tuple[EpochEntry, ...],
-) -> None:
+def test_truncation(log, rule, offset, segments, end, high_watermark, epochs):
     """S-W-U2, S-W-U3, S-W-U4, S-W-U5, S-W-U6; LG-10, and LG-11: the log ends where the batch of the offset began."""
     log.flush()
     lowered = []
@@ -72,7 +63,7 @@ def test_truncation(
 
 
 @pytest.mark.parametrize(("start", "log_start"), [(5, None), (50, 30)])
-def test_full_truncation(log: Log, start: int, log_start: int | None) -> None:
+def test_full_truncation(log, start, log_start):
     """S-W-U7, LG-12."""
     log.truncate_fully_and_start_at(start, log_start)
     assert layout(log) == [(start, 0)]
@@ -80,7 +71,7 @@ def test_full_truncation(log: Log, start: int, log_start: int | None) -> None:
     assert log.epochs.entries == ()
 
 
-def test_truncation_below_the_first_segment_is_a_full_one(log: Log) -> None:
+def test_truncation_below_the_first_segment_is_a_full_one(log):
     """LG-10, LG-12."""
     log.truncate_fully_and_start_at(50)
     assert log.truncate_to(40)
@@ -90,7 +81,7 @@ def test_truncation_below_the_first_segment_is_a_full_one(log: Log) -> None:
 
 
 @pytest.mark.parametrize("interval", [1, 50, 100, 4096])
-def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(tmp_path: Path, interval: int) -> None:
+def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(tmp_path, interval):
     """SG-10. Every index entry, sealed ones included, is a function of the bytes."""
     batches = [
         client_batch(*[b"x" * (i % 5)] * (1 + i % 3), timestamps=[(i * 7) % 50] * (1 + i % 3)) for i in range(40)
@@ -106,7 +97,7 @@ def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(
         assert files_of(tmp_path / "cut") == expected, f"cut to {kept} batches"
 
 
-def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
+def test_cut_files_wait_for_their_deletion(log, tmp_path):
     """LG-10, LG-15, SG-14, PS-8: four files and the snapshot of each of two segments."""
     log.truncate_to(6)
     waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
@@ -118,14 +109,14 @@ def test_cut_files_wait_for_their_deletion(log: Log, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.deleted"))
 
 
-def test_a_flush_that_a_truncation_overtook_does_not_count(log: Log) -> None:
+def test_a_flush_that_a_truncation_overtook_does_not_count(log):
     """LG-18."""
-    task = log.durability.task()
+    task = log.flush_task()
     assert task is not None
     log.truncate_to(6)
     log.append_as_follower(b"".join(leader_batch(6 + i, 5, b"x") for i in range(20)))
     task.run()
-    log.durability.done(task)
+    log.flushed(task)
     assert log.recovery_point == 6
     log.flush(8)
     assert log.recovery_point == 8

@@ -20,7 +20,7 @@ def written(directory: Path) -> Log:
     return log
 
 
-def test_an_active_log_costs_at_most_16_kib(tmp_path: Path) -> None:
+def test_an_active_log_costs_at_most_16_kib(tmp_path):
     """Besides the bytes of its files, which are the system's."""
     written(tmp_path / "first").close()  # what all logs share is there then
     gc.collect()

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from replog.log.batch import CONTROL, parse_header
 from replog.log.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence
+from replog.log.formats.batch import CONTROL, parse_header
+from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.producers.state import ProducerState
-from replog.log.producers.transaction_index import AbortedTxn
 from tests.replog.log.batches import stamped
 from tests.replog.log.log_model import Batch
 from tests.replog.log.producer_model import committed, walk
@@ -132,10 +132,10 @@ class ProducerHistories(Histories):
     def producers_agree(self) -> None:
         """PS-1, PS-2, PS-10."""
         expected, _ = walk([*self.model.removed, *self.model.batches])
-        found = self.log.producers._producers
-        assert found.keys() <= expected.keys()
+        states = self.log.producers._producers
+        assert states.keys() <= expected.keys()
         for pid, producer in expected.items():
-            state = found.get(pid)
+            state = states.get(pid)
             if min(producer.last_seen, producer.last_offset % 2**63) >= self.forgotten:  # -1: markers alone
                 assert state is not None
                 assert state.epoch == producer.epoch
@@ -170,18 +170,18 @@ class ProducerHistories(Histories):
         """IX-19, PS-6: every aborted transaction in the segment that holds its marker, and nothing else."""
         _, transactions = walk([*self.model.removed, *self.model.batches])
         aborted = {one.end: one for one in transactions if one.end is not None and not one.committed}
-        found: dict[int, AbortedTxn] = {}
+        by_marker: dict[int, AbortedTxn] = {}
         for segment, end in zip(self.log._segments, [*self.bases[1:], self.model.log_end], strict=True):
             for entry in segment.transaction_index.entries():
                 assert segment.base_offset <= entry.last_offset < end
-                found[entry.last_offset] = entry
+                by_marker[entry.last_offset] = entry
                 one = aborted[entry.last_offset]
                 assert entry.producer_id == one.producer_id
                 assert entry.first_offset in [batch.base for batch in one.batches]
                 assert self.forgotten or entry.last_stable_offset == one.stable
         for marker, one in aborted.items():
             if marker >= self.model.first_base and one.first_from(self.forgotten) is not None:
-                assert marker in found
+                assert marker in by_marker
 
     @rule(place=places, max_bytes=st.sampled_from([0, 100, 300, 1000, 10**6]))
     def read_committed(self, place: tuple[str, float], max_bytes: int) -> None:
@@ -189,9 +189,9 @@ class ProducerHistories(Histories):
         offset = self.offset(place)
         if not self.model.log_start <= offset <= self.model.log_end:
             return
-        found = self.log.read(offset, max_bytes, Isolation.TXN_COMMITTED, min_one_message=True)
+        read = self.log.read(offset, max_bytes, Isolation.TXN_COMMITTED, min_one_message=True)
         bound = self.log.last_stable_offset
-        data = bytes(found.records)
+        data = bytes(read.records)
         assert data == self.model.read(offset, max_bytes, bound, self.bases, True)
         whole = []
         for batch in self.model.batches:
@@ -202,7 +202,7 @@ class ProducerHistories(Histories):
         aborted = [one for one in transactions if one.end is not None and not one.committed]
         void = {batch.base for one in aborted for batch in one.batches}
         expected = [b.base for b in whole if not b.header.attributes & CONTROL and b.base not in void]
-        kept = committed(whole, found.aborted)
+        kept = committed(whole, read.aborted)
         known = self.forgotten
         assert [base for base in kept if base >= known] == [base for base in expected if base >= known]
 

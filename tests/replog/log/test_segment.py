@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from replog.log.batch import BatchHeader, iterate_batches, parse_header
-from replog.log.digest import batch_digest
 from replog.log.errors import IndexOffsetOverflow
+from replog.log.formats.batch import BatchHeader, iterate_batches, parse_header
+from replog.log.formats.digest import batch_digest
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
 from replog.log.segment import Segment
@@ -23,6 +23,7 @@ def segment_of(directory: Path, base: int, *batches: bytes, interval: int) -> Se
     for batch in batches:
         segment.add(parse_header(batch), interval)
         segment.write([batch])
+        segment.write_indexes()
     return segment
 
 
@@ -42,7 +43,7 @@ def numbered(count: int) -> list[bytes]:
     return [leader_batch(i, 0, b"test", timestamps=[1000 + i]) for i in range(count)]
 
 
-def test_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path: Path) -> None:
+def test_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path):
     """S-W-S1, SG-1, SG-2, SG-8, SG-11. Changed for followers: chunks of 2, 4 or 20 give the leader's entries."""
     batches = numbered(20)
     expected = [(2, 144), (4, 288), (6, 432), (8, 576), (10, 720), (12, 864), (14, 1008), (16, 1152), (18, 1296)]
@@ -64,7 +65,7 @@ def test_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_pa
         assert time_entries(sealed)[-1] == (1019, 19), "recovery as an inactive segment"
 
 
-def test_the_default_interval(tmp_path: Path) -> None:
+def test_the_default_interval(tmp_path):
     """S-W-S2."""
     assert offset_entries(segment_of(tmp_path, 0, *numbered(200), interval=4096)) == [
         (57, 4104),
@@ -73,7 +74,7 @@ def test_the_default_interval(tmp_path: Path) -> None:
     ]
 
 
-def test_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> None:
+def test_only_growing_timestamps_enter_the_time_index(tmp_path):
     """S-W-S3."""
     times = (10, 30, 20, 25, 40, 40, 5)
     batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate(times)]
@@ -82,7 +83,7 @@ def test_only_growing_timestamps_enter_the_time_index(tmp_path: Path) -> None:
     assert time_entries(segment) == [(30, 1), (40, 4)]
 
 
-def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path: Path) -> None:
+def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path):
     """SG-1 (4): 30 comes at offset 1 and again at 2; the entry beside offset 3 names offset 1."""
     batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate((10, 30, 30, 20))]
     segment = segment_of(tmp_path, 0, *batches, interval=2 * 72)
@@ -90,7 +91,7 @@ def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path: 
     assert time_entries(segment) == [(30, 1)]
 
 
-def test_without_timestamps_the_time_index_stays_empty(tmp_path: Path) -> None:
+def test_without_timestamps_the_time_index_stays_empty(tmp_path):
     """S-W-S4, SG-11: nor is there a final entry."""
     batches = [leader_batch(i, 0, b"test", timestamps=[-1]) for i in range(4)]
     segment = segment_of(tmp_path, 0, *batches, interval=1)
@@ -112,20 +113,20 @@ def w_s5(tmp_path: Path) -> Segment:
     )
 
 
-def test_lookups(w_s5: Segment) -> None:
+def test_lookups(w_s5):
     """S-W-S5, SG-3, SG-15."""
     assert offset_entries(w_s5) == [(61, 85), (62, 169)]
     assert time_entries(w_s5) == [(120, 61)]
     assert (w_s5.size, w_s5.next_offset) == (238, 63)
     for position, offsets in ((0, (40, 50, 51)), (85, (52, 60, 61)), (169, (62,))):
         for offset in offsets:
-            found = w_s5.translate(offset)
-            assert found is not None
-            assert found[0] == position, offset
+            batch = w_s5.translate(offset)
+            assert batch is not None
+            assert batch[0] == position, offset
     assert w_s5.translate(63) is None
 
 
-def test_time_lookups(w_s5: Segment) -> None:
+def test_time_lookups(w_s5):
     """S-W-S5, SG-7."""
     expected = {
         (0, 0): (100, 50),
@@ -149,8 +150,8 @@ def test_time_lookups(w_s5: Segment) -> None:
             return find_in_segment(w_s5, timestamp, max(start_offset, self.start), 1 << 20)
 
     for (timestamp, start), answer in expected.items():
-        found = offset_for_timestamp(From(start), timestamp)
-        assert (found and (found.timestamp, found.offset)) == answer, (timestamp, start)
+        record = offset_for_timestamp(From(start), timestamp)
+        assert (record and (record.timestamp, record.offset)) == answer, (timestamp, start)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_time_lookups(w_s5: Segment) -> None:
         (40, 238, 40, -1),
     ],
 )
-def test_truncation(w_s5: Segment, offset: int, removed: int, next_offset: int, max_timestamp: int) -> None:
+def test_truncation(w_s5, offset, removed, next_offset, max_timestamp):
     """S-W-S5, SG-10."""
     assert w_s5.truncate_to(offset) == removed
     assert (w_s5.next_offset, w_s5.max_timestamp) == (next_offset, max_timestamp)
@@ -181,7 +182,7 @@ def with_offsets(base: int, last: int) -> BatchHeader:
 @pytest.mark.parametrize(
     ("base", "last", "fits"), [(0, -1, False), (100, 10, False), (0, 2**31, False), (0, 2**31 - 1, True), (5, 5, True)]
 )
-def test_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fits: bool) -> None:
+def test_offsets_must_fit_31_bits(tmp_path, base, last, fits):
     """S-W-S6, IX-4."""
     segment = segment_of(tmp_path, base, interval=4096)
     if fits:
@@ -203,14 +204,14 @@ def test_offsets_must_fit_31_bits(tmp_path: Path, base: int, last: int, fits: bo
         ({"base_offset": 2**31}, 10**6, True),
     ],
 )
-def test_should_roll(tmp_path: Path, changes: dict[str, int], segment_bytes: int, rolls: bool) -> None:
+def test_should_roll(tmp_path, changes, segment_bytes, rolls):
     """SG-6, LG-4: a first batch of 69 bytes and timestamp 500, 1000 ms; decided before the write."""
     segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[500]), interval=4096)
     header = parse_header(leader_batch(1, 0, b"x", timestamps=[500]))._replace(**changes)
     assert segment.should_roll(header, config(segment_bytes=segment_bytes, segment_ms=1000)) is rolls
 
 
-def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path: Path) -> None:
+def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path):
     """SG-6."""
     segment = segment_of(tmp_path, 0, interval=4096)
     header = parse_header(leader_batch(1, 0, b"x", timestamps=[10**15]))
@@ -230,14 +231,7 @@ def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path: Path) -> No
         (63, 1000, 238, True, None),
     ],
 )
-def test_a_read_is_bounded_by_size_and_position(
-    w_s5: Segment,
-    offset: int,
-    max_bytes: int,
-    max_position: int | None,
-    min_one: bool,
-    expected: tuple[int, ...] | None,
-) -> None:
+def test_a_read_is_bounded_by_size_and_position(w_s5, offset, max_bytes, max_position, min_one, expected):
     """SG-4, SG-5, on fixture S-W-S5: position, bytes, and whether the first batch is incomplete."""
     data = w_s5.read(offset, max_bytes, max_position, min_one_message=min_one)
     if expected is None:
@@ -249,7 +243,7 @@ def test_a_read_is_bounded_by_size_and_position(
     assert data.records == w_s5.path.read_bytes()[expected[0] : expected[0] + expected[1]]
 
 
-def test_the_next_offset_of_an_empty_segment_is_its_base(tmp_path: Path) -> None:
+def test_the_next_offset_of_an_empty_segment_is_its_base(tmp_path):
     """SG-15."""
     segment = segment_of(tmp_path, 40, interval=10)
     segment.close()
@@ -258,7 +252,7 @@ def test_the_next_offset_of_an_empty_segment_is_its_base(tmp_path: Path) -> None
     assert (again.next_offset, again.size) == (40, 0)
 
 
-def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path: Path) -> None:
+def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path):
     """LD-4, changed: Kafka splits such a segment, which only its releases before 1.1 could write."""
     wide = bytearray(leader_batch(0, 0, b"a"))
     struct.pack_into(">i", wide, 23, 2**31 - 1)
@@ -269,7 +263,7 @@ def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path: Path
     assert (segment.size, segment.next_offset) == (69, 2**31)
 
 
-def test_the_largest_timestamp_is_that_of_the_file_where_batches_have_none(tmp_path: Path) -> None:
+def test_the_largest_timestamp_is_that_of_the_file_where_batches_have_none(tmp_path):
     """SG-7."""
     segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[-1]), interval=1)
     assert segment.largest_timestamp() == segment.path.stat().st_mtime_ns // 1_000_000
@@ -278,7 +272,7 @@ def test_the_largest_timestamp_is_that_of_the_file_where_batches_have_none(tmp_p
     assert segment.largest_timestamp() == 7
 
 
-def test_closing_adds_nothing_to_the_files(tmp_path: Path) -> None:
+def test_closing_adds_nothing_to_the_files(tmp_path):
     """SG-12, changed: Kafka adds the last time entry at every close, so that restarts show in the files."""
     segment = segment_of(tmp_path, 0, *numbered(20), interval=100)
     before = files_of(tmp_path)
@@ -286,7 +280,7 @@ def test_closing_adds_nothing_to_the_files(tmp_path: Path) -> None:
     assert files_of(tmp_path) == before
 
 
-def test_a_flush_syncs_the_log_before_its_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_syncs_the_log_before_its_indexes(tmp_path, monkeypatch):
     """SG-13: log, offset index, time index, then ours, for a segment and for the task of a log, which goes on with the
     producer snapshots of the segments that were begun (LG-5), and ends with its directory."""
     synced: list[Path] = []
@@ -305,13 +299,13 @@ def test_a_flush_syncs_the_log_before_its_indexes(tmp_path: Path, monkeypatch: p
     synced.clear()
     log.flush()
     whole = [f"{base:020d}{suffix}" for base in (0, 2) for suffix in order]
-    active = [f"{4:020d}.log"]  # a recovery makes its indexes anew
+    active = [f"{4:020d}.log"]  # a recovery rebuilds its indexes
     snapshots = [f"{base:020d}.snapshot" for base in (2, 4)]
     assert [path.name for path in synced] == [*whole, *active, *snapshots, "log"]
     assert log.recovery_point == 6
 
 
-def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path: Path) -> None:
+def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path):
     log = append(open_log(tmp_path, index_interval_bytes=100), *(client_batch(b"x" * (i % 40)) for i in range(30)))
     log.roll()
     segment = log._segments.first
@@ -328,7 +322,7 @@ def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("base_offset", [0, 1])
-def test_a_roll_does_not_go_back(tmp_path: Path, base_offset: int) -> None:
+def test_a_roll_does_not_go_back(tmp_path, base_offset):
     """LG-5: nor does it replace a segment that has data."""
     log = open_log(tmp_path)
     append(log, client_batch(b"a", b"b"))

@@ -38,7 +38,7 @@ class Fails(Waits):
         raise ValueError("the response cannot be written")
 
 
-def test_an_operation_completed_through_one_key_leaves_the_others() -> None:
+def test_an_operation_completed_through_one_key_leaves_the_others():
     """R-W-G1, where Kafka's stays (PG-10, divergence 28); the size counts entries, two for an
     operation on two keys (PG-13)."""
     purgatory: Purgatory[str] = Purgatory()
@@ -53,7 +53,7 @@ def test_an_operation_completed_through_one_key_leaves_the_others() -> None:
 
 
 @pytest.mark.parametrize("how", ["check", "expire", "force"])
-def test_a_thousand_that_came_and_went_leave_nothing_behind(how: str) -> None:
+def test_a_thousand_that_came_and_went_leave_nothing_behind(how):
     """R-W-G2: there is nothing to sweep (PG-11, divergence 28), neither under their keys nor among the deadlines."""
     purgatory: Purgatory[str] = Purgatory()
     for number in range(1000):
@@ -70,7 +70,7 @@ def test_a_thousand_that_came_and_went_leave_nothing_behind(how: str) -> None:
     assert not purgatory._watchers, "an emptied list is not kept"
 
 
-def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved() -> None:
+def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved():
     """PG-9; it is told which of them did."""
     purgatory: Purgatory[str] = Purgatory()
     both, second = Waits(), Waits()
@@ -81,7 +81,7 @@ def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved() -> Non
     assert second.moved == [["b"], ["b"]]
 
 
-def test_an_event_between_the_check_and_the_watching_is_not_lost() -> None:
+def test_an_event_between_the_check_and_the_watching_is_not_lost():
     """R-W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 28)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
@@ -96,7 +96,7 @@ def test_an_event_between_the_check_and_the_watching_is_not_lost() -> None:
     assert (operation.checks, operation.completions, purgatory.delayed) == (2, 1, 0)
 
 
-def test_completing_may_check_the_same_key_again_and_still_runs_once() -> None:
+def test_completing_may_check_the_same_key_again_and_still_runs_once():
     """R-W-G4, of which one event loop leaves this: a check may set off another one of the very operation (PG-4)."""
     purgatory: Purgatory[str] = Purgatory()
     operations = [Waits() for _ in range(3)]
@@ -120,7 +120,7 @@ def test_completing_may_check_the_same_key_again_and_still_runs_once() -> None:
 
 
 @pytest.mark.parametrize(("event_first", "expirations"), [(True, 0), (False, 1)])
-def test_either_the_event_or_the_deadline_wins(event_first: bool, expirations: int) -> None:
+def test_either_the_event_or_the_deadline_wins(event_first, expirations):
     """R-W-G5: the other one finds nothing to do (PG-1, PG-3)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(timeout_ms=100)
@@ -133,7 +133,7 @@ def test_either_the_event_or_the_deadline_wins(event_first: bool, expirations: i
     assert (operation.completions, operation.expirations) == (1, expirations)
 
 
-def test_a_satisfied_operation_does_not_wait() -> None:
+def test_a_satisfied_operation_does_not_wait():
     """R-W-G6."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits(ready=True)
@@ -141,7 +141,7 @@ def test_a_satisfied_operation_does_not_wait() -> None:
     assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
 
 
-def test_a_hundred_checks_of_one_key_complete_an_operation_once() -> None:
+def test_a_hundred_checks_of_one_key_complete_an_operation_once():
     """R-W-G4: a hundred events come one after the other, and half of them from inside of its own check."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
@@ -159,7 +159,7 @@ def test_a_hundred_checks_of_one_key_complete_an_operation_once() -> None:
     assert (left[0], operation.completions, purgatory.size, purgatory.delayed) == (0, 1, 0, 0)
 
 
-def test_only_the_first_to_complete_an_operation_does() -> None:
+def test_only_the_first_to_complete_an_operation_does():
     """PG-2: The winner stops the deadline and answers."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
@@ -168,7 +168,7 @@ def test_only_the_first_to_complete_an_operation_does() -> None:
     assert (operation.completions, purgatory.delayed, purgatory.expire(1000)) == (1, 0, 0)
 
 
-def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3() -> None:
+def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3():
     purgatory: Purgatory[str] = Purgatory()
     order: list[str] = []
 
@@ -184,7 +184,7 @@ def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3() -> 
     assert order == ["completed", "expired"]
 
 
-def test_an_operation_is_watched_under_every_key_and_checked_pg_5() -> None:
+def test_an_operation_is_watched_under_every_key_and_checked_pg_5():
     purgatory: Purgatory[str] = Purgatory()
     for key in ("a", "b", "c"):
         operation = Waits()
@@ -194,7 +194,7 @@ def test_an_operation_is_watched_under_every_key_and_checked_pg_5() -> None:
         assert purgatory.check([key]) == 1
 
 
-def test_the_check_of_one_operation_may_check_others_pg_7() -> None:
+def test_the_check_of_one_operation_may_check_others_pg_7():
     """Kafka's would each hold a lock that the other's check wants; here there is none to hold."""
     purgatory: Purgatory[str] = Purgatory()
     first, second = Waits(), Waits()
@@ -212,7 +212,7 @@ def test_the_check_of_one_operation_may_check_others_pg_7() -> None:
     assert (first.completions, second.completions, purgatory.size) == (1, 1, 0)
 
 
-def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8() -> None:
+def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8():
     """What the check has found by then does not answer a second time (KAFKA-19312)."""
     purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
@@ -227,7 +227,7 @@ def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8() -> None:
     assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
 
 
-def test_a_walk_drops_what_is_complete_and_counts_what_it_completed() -> None:
+def test_a_walk_drops_what_is_complete_and_counts_what_it_completed():
     """PG-9."""
     purgatory: Purgatory[str] = Purgatory()
     done_before, ready, waits = Waits(), Waits(), Waits()
@@ -243,7 +243,7 @@ def test_a_walk_drops_what_is_complete_and_counts_what_it_completed() -> None:
     assert not purgatory._watchers, "an emptied list is not kept"
 
 
-def test_purgatories_of_different_kinds_do_not_know_each_other() -> None:
+def test_purgatories_of_different_kinds_do_not_know_each_other():
     """PG-14."""
     produces, fetches = Purgatory[str](), Purgatory[str]()
     produce, fetch = Waits(), Waits()
@@ -254,7 +254,7 @@ def test_purgatories_of_different_kinds_do_not_know_each_other() -> None:
     assert (produce.completed, fetch.completed) == (False, True)
 
 
-def test_nothing_expires_early_and_deadlines_come_in_order_pg_19() -> None:
+def test_nothing_expires_early_and_deadlines_come_in_order_pg_19():
     purgatory: Purgatory[str] = Purgatory()
     late, early = Waits(500), Waits(200)
     purgatory.complete_or_watch(late, ["key"], 1000)
@@ -266,7 +266,7 @@ def test_nothing_expires_early_and_deadlines_come_in_order_pg_19() -> None:
 
 
 @pytest.mark.parametrize("how", ["check", "expire"])
-def test_one_failing_operation_does_not_keep_the_others_from_completing(how: str) -> None:
+def test_one_failing_operation_does_not_keep_the_others_from_completing(how):
     purgatory: Purgatory[str] = Purgatory()
     operations = [Waits(), Fails(), Waits(), Fails()]
     for operation in operations:
@@ -282,7 +282,7 @@ def test_one_failing_operation_does_not_keep_the_others_from_completing(how: str
     assert (purgatory.check(["key"]), purgatory.size, purgatory.delayed) == (0, 0, 0)
 
 
-def test_an_operation_under_a_key_named_twice_is_watched_once() -> None:
+def test_an_operation_under_a_key_named_twice_is_watched_once():
     purgatory: Purgatory[str] = Purgatory()
     purgatory.complete_or_watch(Waits(), ["key", "key"], 0)
     assert purgatory.size == 1

@@ -8,7 +8,7 @@ from replog.purgatory.timer import Timer
 
 
 @pytest.mark.parametrize("delay_ms", [0, 19, 20, 399, 450, 8437, 30000])
-def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(delay_ms: int) -> None:
+def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(delay_ms):
     """The delays lie on both sides of where a hierarchy of wheels changes levels (PG-17)."""
     timer: Timer[str] = Timer()
     timer.add(delay_ms, "item")
@@ -20,7 +20,7 @@ def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(delay_ms: int) ->
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_random_history_hands_out_what_was_not_cancelled_in_order_pg_17(seed: int) -> None:
+def test_a_random_history_hands_out_what_was_not_cancelled_in_order_pg_17(seed):
     chance = random.Random(seed)
     timer: Timer[int] = Timer()
     pending: dict[int, tuple[int, object]] = {}
@@ -42,14 +42,14 @@ def test_a_random_history_hands_out_what_was_not_cancelled_in_order_pg_17(seed: 
             assert all(deadline_ms > now_ms for deadline_ms, _ in pending.values())
 
 
-def test_equal_deadlines_are_handed_out_in_the_order_of_their_adding() -> None:
+def test_equal_deadlines_are_handed_out_in_the_order_of_their_adding():
     timer: Timer[int] = Timer()
     for number in range(10):
         timer.add(5, number)
     assert list(timer.due(5)) == list(range(10))
 
 
-def test_what_is_cancelled_never_runs_even_when_it_is_due_already_pg_16() -> None:
+def test_what_is_cancelled_never_runs_even_when_it_is_due_already_pg_16():
     timer: Timer[int] = Timer()
     entries = [timer.add(5, number) for number in range(3)]
     taken = []
@@ -61,7 +61,7 @@ def test_what_is_cancelled_never_runs_even_when_it_is_due_already_pg_16() -> Non
     assert (len(timer), timer.next_deadline_ms()) == (0, None)
 
 
-def test_what_is_added_while_the_due_is_taken_out_has_its_turn_pg_16() -> None:
+def test_what_is_added_while_the_due_is_taken_out_has_its_turn_pg_16():
     timer: Timer[int] = Timer()
     timer.add(5, 0)
     taken = []
@@ -74,7 +74,7 @@ def test_what_is_added_while_the_due_is_taken_out_has_its_turn_pg_16() -> None:
     assert (len(timer), timer.next_deadline_ms()) == (3, 10)
 
 
-def test_cancelled_deadlines_do_not_pile_up_pg_18() -> None:
+def test_cancelled_deadlines_do_not_pile_up_pg_18():
     timer: Timer[int] = Timer()
     keep = timer.add(10_000, -1)
     for number in range(10_000):
@@ -87,7 +87,7 @@ def test_cancelled_deadlines_do_not_pile_up_pg_18() -> None:
     assert (len(timer), timer.next_deadline_ms(), list(timer.due(99_999))) == (0, None, [])
 
 
-def test_what_is_queued_grows_with_the_milliseconds_and_not_with_the_operations_pg_18() -> None:
+def test_what_is_queued_grows_with_the_milliseconds_and_not_with_the_operations_pg_18():
     timer: Timer[int] = Timer()
     entries = [timer.add(number % 500, number) for number in range(20_000)]
     assert (len(timer), len(timer._deadlines)) == (20_000, 500)

@@ -13,7 +13,7 @@ from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.server import GrpcServer
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2
-from tests.cluster.proxy import CHUNK, Proxy, proxy_to
+from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
 
 PATIENCE_S = 40.0  # by itself gRPC waits a minute for the answer to a ping
 
@@ -28,7 +28,7 @@ class Echo:
         return self.produce
 
 
-async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch):
     """TCP still acknowledges what is sent, as for a process that is paused. Ten times as fast as it really is."""
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
@@ -77,14 +77,14 @@ DATA, PING = 0, 6
 
 def frames(passed: bytearray) -> list[int]:
     """Their types."""
-    found, left = [], memoryview(bytes(passed).removeprefix(PREFACE))
+    types, left = [], memoryview(bytes(passed).removeprefix(PREFACE))
     while len(left) >= 9:
-        found.append(left[3])
+        types.append(left[3])
         left = left[9 + int.from_bytes(left[:3], "big") :]
-    return found
+    return types
 
 
-async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive() -> None:
+async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive():
     """Each ping wakes both processes once more, and idle brokers have nothing else to do."""
     server = GrpcServer("127.0.0.1:0")
     server.add(methods.LOG, Echo())

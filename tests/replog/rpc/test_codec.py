@@ -18,7 +18,7 @@ def head(topic: str = "t", sizes: tuple[int, ...] = (3,)) -> log_pb2.ProduceRequ
 
 
 @given(st.text(max_size=20), st.lists(st.binary(max_size=300), max_size=5))
-def test_what_we_encode_is_what_protobuf_encodes(topic: str, pieces: list[bytes]) -> None:
+def test_what_we_encode_is_what_protobuf_encodes(topic, pieces):
     message = head(topic, tuple(map(len, pieces)))
     encoded = encode_with_records(WithRecords(message, pieces))
     whole = log_pb2.ProduceRequest()
@@ -28,21 +28,21 @@ def test_what_we_encode_is_what_protobuf_encodes(topic: str, pieces: list[bytes]
 
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
-def test_decoding_gives_back_head_and_payload(pieces: list[bytes]) -> None:
+def test_decoding_gives_back_head_and_payload(pieces):
     message = head(sizes=tuple(map(len, pieces)))
     decoded = DECODE(encode_with_records(WithRecords(message, pieces)))
     assert decoded.head == message
     assert b"".join(decoded.records) == b"".join(pieces)
 
 
-def test_the_payload_is_a_view_of_the_message_not_a_copy() -> None:
+def test_the_payload_is_a_view_of_the_message_not_a_copy():
     data = encode_with_records(WithRecords(head(), (b"x" * 100_000,)))
     decoded = DECODE(data)
     assert isinstance(decoded.records[0], memoryview)
     assert decoded.records[0].obj is data
 
 
-def test_records_before_other_fields_are_still_read() -> None:
+def test_records_before_other_fields_are_still_read():
     """Legal protobuf, if unusual: another writer may put the field first."""
     message = head()
     data = encode_with_records(WithRecords(log_pb2.ProduceRequest(), (b"abc",))) + message.SerializeToString()
@@ -52,7 +52,7 @@ def test_records_before_other_fields_are_still_read() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_decoded_or_refused_as_protobuf(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused_as_protobuf(data):
     try:
         DECODE(data)
     except DecodeError:
@@ -60,12 +60,12 @@ def test_any_bytes_are_decoded_or_refused_as_protobuf(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x08", b"\x0b\x00", b"\x08" + b"\xff" * 12, b"\x7a\x05ab"])
-def test_malformed_messages_are_refused(data: bytes) -> None:
+def test_malformed_messages_are_refused(data):
     with pytest.raises(DecodeError):
         DECODE(data)
 
 
-def test_every_message_with_records_keeps_them_in_field_15_the_last() -> None:
+def test_every_message_with_records_keeps_them_in_field_15_the_last():
     for module in (log_pb2, replica_pb2):
         for name, descriptor in module.DESCRIPTOR.message_types_by_name.items():
             if "records" in descriptor.fields_by_name:
@@ -73,7 +73,7 @@ def test_every_message_with_records_keeps_them_in_field_15_the_last() -> None:
                 assert descriptor.fields_by_name["records"].number == max(numbers) == 15, name
 
 
-def test_methods_are_named_after_their_rpcs() -> None:
+def test_methods_are_named_after_their_rpcs():
     produce = methods.Log["produce"]
     assert produce.path == "/replog.v1.Log/Produce"
     assert produce.client_streaming

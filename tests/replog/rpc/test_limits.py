@@ -57,14 +57,12 @@ async def served(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncItera
         await running.stop(0)
 
 
-def test_every_method_has_its_limit_and_every_limit_its_method() -> None:
+def test_every_method_has_its_limit_and_every_limit_its_method():
     named = {f"{service.name}/{method.name}" for service in SERVICES for method in service.methods}
     assert named == set(LIMITS)
 
 
-async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(monkeypatch):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
     async with served(monkeypatch) as address:
         idle = [GrpcChannel(address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
@@ -99,16 +97,14 @@ async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_
             await channel.close()
 
 
-async def test_a_place_is_free_again_when_its_call_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_place_is_free_again_when_its_call_is_over(monkeypatch):
     gate = limits.Gate("/x/y", limits.Limit(1, 1))
     for _ in range(3):
         with gate.passed(), pytest.raises(ReplogError, match="/x/y"), gate.passed():
             raise AssertionError("not reached")
 
 
-async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(monkeypatch):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
     async with served(monkeypatch, SERVER_OPTIONS=_options("grpc.max_concurrent_streams", 3)) as address:
         channel = GrpcChannel(address)
@@ -131,7 +127,7 @@ def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
     return tuple((known, value if known == name else usual) for known, usual in server.SERVER_OPTIONS)
 
 
-async def test_a_connection_beyond_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
     options = _options("grpc.max_allowed_incoming_connections", 3)
     async with served(monkeypatch, SERVER_OPTIONS=options) as address:
         host, port = address.split(":")
@@ -143,7 +139,7 @@ async def test_a_connection_beyond_the_limit_is_closed(monkeypatch: pytest.Monke
             writer.close()
 
 
-async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch):
     async with served(monkeypatch, REQUEST_TIMEOUT_S=0.1) as address:
         channel = GrpcChannel(address)
         stream = channel.open(methods.Controller["heartbeat"])
@@ -152,14 +148,14 @@ async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypat
         await channel.close()
 
 
-async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(monkeypatch):
     async with served(monkeypatch) as address:
         channel = GrpcChannel(address)
         for name, limit in LIMITS.items():
             service, method = name.split("/")
             if service == "Controller" and method != "WatchMetadata":
-                found = next(m for m in methods.Controller.values() if m.path.endswith(f"/{method}"))
-                stream = channel.open(_raw(found))
+                described = next(m for m in methods.Controller.values() if m.path.endswith(f"/{method}"))
+                stream = channel.open(_raw(described))
                 await stream.send(b"\x0a\x00" * (limit.request_bytes // 2 + 1))
                 with pytest.raises(ReplogError, match="names too much") as raised:
                     await stream.receive(S)
@@ -172,12 +168,12 @@ def _raw(method: methods.Method) -> methods.Method:
     return replace(method, encode_request=lambda data: data)
 
 
-def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed() -> None:
+def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed():
     decode = methods.Log["produce"].decode_request
     partition = log_pb2.ProducePartition(topic="t", partition=1, records_size=1)
     most = log_pb2.ProduceRequest(partitions=[partition] * MAX_PARTITIONS_PER_REQUEST, acks=-1, timeout_ms=9)
-    found = decode(encode_with_records(WithRecords(most, (b"x" * (60 << 20),))))
-    assert len(found.head.partitions) == MAX_PARTITIONS_PER_REQUEST
+    decoded = decode(encode_with_records(WithRecords(most, (b"x" * (60 << 20),))))
+    assert len(decoded.head.partitions) == MAX_PARTITIONS_PER_REQUEST
     for empty in (b"\x22\x00" * 2_000_000, b"\x22\x00" * 20_000 + b"\x7a\x01x", b"\x7a\x01x" + b"\x22\x00" * 20_000):
         with pytest.raises(ReplogError, match="names too much"):
             decode(empty)
@@ -187,14 +183,14 @@ def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed() -> 
             decode(data)
 
 
-def test_a_refusal_does_not_keep_the_message_that_is_refused() -> None:
+def test_a_refusal_does_not_keep_the_message_that_is_refused():
     message = b"\x22\x00" * 2_000_000
     refusal = server._checked(methods.Log["produce"].decode_request)(message)
     assert "names too much" in str(refusal)
     assert sys.getrefcount(message) == 2, "somebody besides this test has it"  # the name here, and the argument
 
 
-def test_answers_have_no_such_limit() -> None:
+def test_answers_have_no_such_limit():
     partitions = [log_pb2.FetchPartitionResult(partition=number) for number in range(20_000)]
     data = encode_with_records(WithRecords(log_pb2.FetchResponse(partitions=partitions), (b"x",)))
     assert len(RecordsDecoder(log_pb2.FetchResponse)(data).head.partitions) == 20_000

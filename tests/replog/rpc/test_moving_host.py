@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ NAMESPACE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--moun
 FOUND_S = 10.0  # gRPC by itself asks for the address again after 30 s; within a second where nothing else runs
 
 
-def test_a_changed_address_is_found_without_waiting_for_grpcs_half_minute(tmp_path: Path) -> None:
+def test_a_changed_address_is_found_without_waiting_for_grpcs_half_minute(tmp_path):
     hosts = tmp_path / "hosts"
     hosts.touch()
     mount = f"mount --bind {hosts} /etc/hosts"

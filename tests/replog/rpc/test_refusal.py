@@ -19,7 +19,7 @@ def address_of(listener: socket.socket) -> str:
     return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-async def test_an_address_where_nobody_listens_any_more_is_refused() -> None:
+async def test_an_address_where_nobody_listens_any_more_is_refused():
     listener = a_listener()
     address = address_of(listener)
     assert not await is_refused(address, 60)
@@ -28,14 +28,14 @@ async def test_an_address_where_nobody_listens_any_more_is_refused() -> None:
     assert await GrpcTransport().is_refused(address, 60)
 
 
-async def test_a_name_is_refused_if_nobody_listens_at_any_of_its_addresses() -> None:
+async def test_a_name_is_refused_if_nobody_listens_at_any_of_its_addresses():
     with a_listener() as listener:
         port = listener.getsockname()[1]
         assert not await is_refused(f"localhost:{port}", 60)
     assert await is_refused(f"localhost:{port}", 60)
 
 
-async def test_silence_is_no_refusal() -> None:
+async def test_silence_is_no_refusal():
     with a_listener(backlog=0) as full, contextlib.ExitStack() as waiting:
         for _ in range(4):  # more than it takes
             client = waiting.enter_context(socket.socket())
@@ -46,5 +46,5 @@ async def test_silence_is_no_refusal() -> None:
         assert asyncio.get_running_loop().time() - begun >= 0.25, "it gave no answer"
 
 
-async def test_a_name_that_cannot_be_one_is_no_refusal() -> None:
+async def test_a_name_that_cannot_be_one_is_no_refusal():
     assert not await is_refused(f"{'x' * 70}.example:9092", 60)

@@ -1,10 +1,13 @@
 """What the controller decides, and is told."""
 
-from cluster.controller import broker_events
-from cluster.controller.elections import Election
 from leader.isr import IsrProposal
+from replog.controller import broker_events
+from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
+from replog.controller.elections import Election
+from replog.controller.reassignments import Reassignment
+from replog.controller.registration import Registration
+from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.v1 import controller_pb2
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import TOPIC, partition_of
@@ -62,14 +65,10 @@ def returns(world: World, broker_id: str, how: str) -> None:
         raise ScenarioError(f"a broker returns cleanly or uncleanly, not {how}")
     known = world.controller.image.brokers[int(broker_id)]
     world.incarnations += 1
-    request = controller_pb2.RegisterBrokerRequest(
-        broker_id=known.broker_id,
-        incarnation_id=world.incarnations.to_bytes(16, "big"),
-        address=known.address,
-        rack=known.rack,
-        previous_broker_epoch=known.broker_epoch if how == "cleanly" else -1,
-    )
-    world.commit(world.controller.register_broker(request, world.clock.monotonic_ms()).records)
+    incarnation = world.incarnations.to_bytes(16, "big")
+    previous = known.broker_epoch if how == "cleanly" else -1
+    request = Registration("", known.broker_id, incarnation, known.address, known.rack, previous)
+    world.commit(world.controller.register_broker(request, world.clock.monotonic_ms()).changes)
     _heartbeat(world, int(broker_id))
 
 
@@ -84,16 +83,11 @@ def asks_to_stop(world: World, broker_id: str) -> None:
     world.say("stop" if stop else "not yet")
 
 
-def _heartbeat(world: World, broker_id: int, *, want_shutdown: bool = False) -> controller_pb2.HeartbeatResponse:
+def _heartbeat(world: World, broker_id: int, *, want_shutdown: bool = False) -> HeartbeatAnswer:
     image = world.controller.image
-    request = controller_pb2.HeartbeatRequest(
-        broker_id=broker_id,
-        broker_epoch=image.brokers[broker_id].broker_epoch,
-        metadata_version=image.version,
-        want_shutdown=want_shutdown,
-    )
+    request = Heartbeat(broker_id, image.brokers[broker_id].broker_epoch, image.version, want_shutdown=want_shutdown)
     decision = world.controller.heartbeat(request, world.clock.monotonic_ms())
-    world.commit(decision.records)
+    world.commit(decision.changes)
     return decision.answer
 
 
@@ -109,37 +103,34 @@ def unclean_election(world: World) -> None:
 
 def _elect(world: World, election: Election) -> None:
     decision = world.controller.elect_leaders(election, [partition_of("")])
-    world.say(ErrorCode(decision.answer[0].error_code).name)
-    world.commit(decision.records)
+    world.say(decision.answer[0].error.code.name)
+    world.commit(decision.changes)
 
 
 @event("reassign to BROKERS")
 def reassign(world: World, brokers: str) -> None:
-    target = controller_pb2.ReplicaAssignment(broker_ids=[int(broker_id) for broker_id in brokers.split()])
-    for broker_id in target.broker_ids:
+    target = [int(broker_id) for broker_id in brokers.split()]
+    for broker_id in target:
         world.broker(broker_id)
-    _reassign(world, controller_pb2.ReassignablePartition(topic=TOPIC, partition=0, target=target))
+    _reassign(world, target)
 
 
 @event("cancel the reassignment")
 def cancel(world: World) -> None:
-    _reassign(world, controller_pb2.ReassignablePartition(topic=TOPIC, partition=0))
+    _reassign(world, None)
 
 
-def _reassign(world: World, partition: controller_pb2.ReassignablePartition) -> None:
-    decision = world.controller.alter_partition_reassignments([partition])
-    world.say(ErrorCode(decision.answer[0].error_code).name)
-    world.commit(decision.records)
+def _reassign(world: World, target: list[int] | None) -> None:
+    decision = world.controller.alter_partition_reassignments([Reassignment(partition_of(""), target)])
+    world.say(decision.answer[0].code.name)
+    world.commit(decision.changes)
 
 
 @event("create N partitions of N replicas")
 def create(world: World, partitions: str, replicas: str) -> None:
     """The topic of the scenario, which must have no partition yet."""
-    request = controller_pb2.CreateTopicRequest(
-        topic=TOPIC, partitions=int(partitions), replication_factor=int(replicas)
-    )
     try:
-        world.commit(world.controller.create_topic(request).records)
+        world.commit(world.controller.create_topic(NewTopic(TOPIC, int(partitions), int(replicas))).changes)
     except ReplogError as error:
         world.say(error.code.name)
 

@@ -1,6 +1,6 @@
 """An epoch cache by itself."""
 
-from replog.log.epoch_cache import LeaderEpochCache
+from replog.log.epochs import LeaderEpochCache
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import parse_entries
@@ -21,8 +21,8 @@ def _cache(world: World) -> LeaderEpochCache:
 
 @event("end of epochs TEXT")
 def ends(world: World, epochs: str) -> None:
-    found = [_cache(world).end_offset_for(int(epoch), world.cache_end) for epoch in epochs.split()]
-    world.say(" ".join(f"({end.epoch},{end.end_offset})" for end in found))
+    answers = [_cache(world).end_offset_for(int(epoch), world.cache_end) for epoch in epochs.split()]
+    world.say(" ".join(f"({end.epoch},{end.end_offset})" for end in answers))
 
 
 @event("assign TEXT")

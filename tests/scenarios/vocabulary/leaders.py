@@ -2,10 +2,10 @@
 
 import re
 
-from cluster.broker.produce import Produce
 from leader.follower_state import NEVER_MS, FollowerState
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import log_pb2
+from replog.server.broker.clients.produce import Produce
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, record
 from tests.replog.log.batches import client_batch

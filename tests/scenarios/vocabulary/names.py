@@ -2,7 +2,7 @@
 
 import re
 
-from leader.partition import PartitionLeader
+from leader.partition_leader import PartitionLeader
 from replog.topic import TopicPartition
 from tests.scenarios.broker import Broker
 from tests.scenarios.language import ScenarioError

@@ -3,10 +3,9 @@
 import re
 from dataclasses import replace
 
-from replog.metadata import NO_LEADER, PartitionState
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.notation import partition_of
+from tests.scenarios.notation import parse_partition, partition_of
 from tests.scenarios.world import World
 
 
@@ -46,44 +45,13 @@ def registration(world: World, broker_id: str, text: str) -> None:
     world.register(known)
 
 
-_FIELDS = ("replicas", "isr", "leader", "epoch", "p", "elr", "last-known", "adding", "removing", "recovering")
-
-
 @event("controllerPARTITION: TEXT")
 def partition(world: World, letter: str, text: str) -> None:
     tp = partition_of(letter.strip())
-    fields: dict[str, list[str]] = {}
-    for word in text.split():
-        if word in _FIELDS:
-            values = fields.setdefault(word, [])
-        elif not fields or not re.fullmatch(r"\d+|none|∅", word):
-            raise ScenarioError(f"{word!r} is nothing a partition has; fields are {', '.join(_FIELDS)}")
-        else:
-            values.append(word)
-
-    def ids(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(int(word) for word in fields[name] if word != "∅") if name in fields else default
-
-    def one(name: str, default: int) -> int:
-        return NO_LEADER if fields.get(name) == ["none"] else int(fields[name][0]) if name in fields else default
-
     hosts = tuple(sorted(broker.id for broker in world.brokers.values() if tp in broker.hosted))
-    old = world.controller.image.partitions.get(tp)
-    replicas = ids("replicas", old.replicas if old else hosts)
-    for broker_id in replicas:
+    state = parse_partition(text, world.controller.image.partitions.get(tp), hosts)
+    for broker_id in state.replicas:
         world.broker(broker_id)
-    state = PartitionState(
-        replicas=replicas,
-        isr=ids("isr", old.isr if old else replicas),
-        leader=one("leader", old.leader if old else replicas[0]),
-        leader_epoch=one("epoch", old.leader_epoch if old else 0),
-        partition_epoch=one("p", old.partition_epoch + 1 if old else 0),
-        elr=ids("elr", ()),
-        last_known_leader=one("last-known", NO_LEADER),
-        recovering="recovering" in fields,
-        adding=ids("adding", ()),
-        removing=ids("removing", ()),
-    )
     world.put_partition(tp, state)
 
 

@@ -1,6 +1,6 @@
 """What happens to broker processes."""
 
-from replog.log.batch import iterate_batches
+from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from tests.leader.replicas import bytes_of
 from tests.scenarios.events import event

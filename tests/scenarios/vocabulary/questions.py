@@ -1,10 +1,10 @@
-"""What replicas are asked: fetches by whoever, and offsets."""
+"""What replicas are asked: fetches and offsets."""
 
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from replog.errors import ReplogError
 from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
-from replog.metadata import NO_BROKER_EPOCH
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB
 from tests.scenarios.events import event
@@ -80,19 +80,19 @@ def _list_offset(world: World, who: str, name: str, timestamp: int, epoch: str |
     isolation = Isolation.HIGH_WATERMARK if who == "consumer" else Isolation.LOG_END
     _, _, leader = leader_of(world, name)
     try:
-        found = leader.list_offset(timestamp, isolation, None if epoch is None else int(epoch))
+        answer = leader.list_offset(timestamp, isolation, None if epoch is None else int(epoch))
     except ReplogError as error:
         world.say(error.code.name)
     else:
-        world.say(f"{found.offset}, epoch {found.leader_epoch}")
+        world.say(f"{answer.offset}, epoch {answer.leader_epoch}")
 
 
 @event("WHO asks REPLICA the end of epoch N", "epoch")
 def asks_end_of_epoch(world: World, who: str, name: str, asked: str, epoch: str | None = None) -> None:
     _, _, leader = leader_of(world, name)
     try:
-        found = leader.end_offset_for_epoch(None if epoch is None else int(epoch), int(asked))
+        answer = leader.end_offset_for_epoch(None if epoch is None else int(epoch), int(asked))
     except ReplogError as error:
         world.say(error.code.name)
     else:
-        world.say(f"({found.epoch},{found.end_offset})")
+        world.say(f"({answer.epoch},{answer.end_offset})")

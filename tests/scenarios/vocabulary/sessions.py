@@ -8,10 +8,10 @@ from tests.scenarios.world import World
 
 
 def stream_of(world: World, broker_id: str) -> Stream:
-    found = [stream for stream in world.streams if stream.follower.id == int(broker_id)]
-    if not found:
+    streams = [stream for stream in world.streams if stream.follower.id == int(broker_id)]
+    if not streams:
         raise ScenarioError(f"{broker_id} has no stream; write `{broker_id} opens a stream to 1`")
-    return found[0]
+    return streams[0]
 
 
 @event("BROKER opens a stream to BROKER")

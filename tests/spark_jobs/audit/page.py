@@ -17,17 +17,17 @@ class Element:
 
     def all(self, tag: str = "", **wanted: str) -> list["Element"]:
         """Descendants by tag, and by attributes that hold a word."""
-        found = []
+        elements = []
         for child in self.children:
             held = {name: (child.attributes.get(name.rstrip("_").replace("_", "-")) or "").split() for name in wanted}
             if tag in ("", child.tag) and all(word in held[name] for name, word in wanted.items()):
-                found.append(child)
-            found += child.all(tag, **wanted)
-        return found
+                elements.append(child)
+            elements += child.all(tag, **wanted)
+        return elements
 
     def id(self, name: str) -> "Element":
-        (found,) = self.all(id=name)
-        return found
+        (element,) = self.all(id=name)
+        return element
 
     @property
     def text(self) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import MEANINGS, REMEDIES, UNDECIDED, Evidence, Finding, Replica
+from spark_jobs.audit.findings import MEANINGS, REMEDIES, UNDECIDED, AuditFinding, Evidence, Replica
 from spark_jobs.audit.since import TakenOver
 
 END = 1_482_310
@@ -53,9 +53,11 @@ def consistent() -> Audit:
 
 def inconclusive() -> Audit:
     """A log directory that cannot be read."""
-    found = _finding("UNREADABLE", "", -1, 2, None, None, (2,), 1, "")
+    unreadable = _finding("UNREADABLE", "", -1, 2, None, None, (2,), 1, "")
     broken = Replica(2, "", -1, 0, None, 0, 0, 0, "UNREADABLE", "/data/2", "garbage")
-    return Audit("digest", {n: (Path(f"/data/{n}"),) for n in (1, 2)}, [_replica(1, "flights", 0), broken], [found])
+    return Audit(
+        "digest", {n: (Path(f"/data/{n}"),) for n in (1, 2)}, [_replica(1, "flights", 0), broken], [unreadable]
+    )
 
 
 def large(partitions: int = 10_000, findings: int = 1_000) -> Audit:
@@ -64,15 +66,15 @@ def large(partitions: int = 10_000, findings: int = 1_000) -> Audit:
     replicas = [_replica(n, topic, p, end=END - (n == 3 and p % 7 == 0)) for topic, p in names for n in (1, 2, 3)]
     kinds = [kind for kind in MEANINGS if kind != "UNREADABLE"]
     step = max(1, partitions // findings)
-    found = [
+    spread = [
         _finding(
             kinds[i % len(kinds)], *names[i * step % partitions], 1 + i % 3, 1000 * i, 1000 * i + 9, (1, 2, 3), 5, ""
         )
         for i in range(findings)
     ]
-    found.sort(key=lambda finding: (finding.topic, finding.partition))
+    spread.sort(key=lambda finding: (finding.topic, finding.partition))
     epochs = {(topic, p, n): tuple((e, 1000 * e) for e in range(1, 200)) for topic, p in names[:100] for n in (1, 2, 3)}
-    return Audit("deep", {n: (Path(f"/data/{n}"),) for n in (1, 2, 3)}, replicas, found, epochs=epochs)
+    return Audit("deep", {n: (Path(f"/data/{n}"),) for n in (1, 2, 3)}, replicas, spread, epochs=epochs)
 
 
 def _replica(number: int, topic: str, partition: int, end: int = END) -> Replica:
@@ -102,7 +104,7 @@ def _finding(
     replicas: tuple[int, ...],
     batches: int,
     hostile: str,
-) -> Finding:
+) -> AuditFinding:
     directory = f"/var/lib/replog/{wrong or 1}/{topic}-{partition}{hostile}"
     remedy = REMEDIES[kind].format(replica=wrong, directory=directory, file=f"{directory}/00000000000000000000.index")
     evidence = tuple(
@@ -119,4 +121,4 @@ def _finding(
     why = f"replicas {others[0]} and {others[1]} agree, replica {wrong} is alone{hostile}"
     if wrong is None:
         why, remedy = f"the replicas are evenly split and none contradicts itself{hostile}", UNDECIDED
-    return Finding(kind, topic, partition, replicas, first, last, wrong, why, remedy, evidence, batches)
+    return AuditFinding(kind, topic, partition, replicas, first, last, wrong, why, remedy, evidence, batches)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from replog.log.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS, Finding, verdict
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS, AuditFinding, verdict
 from spark_jobs.audit.overview import states
 from spark_jobs.audit.report import html_report
 from spark_jobs.audit.results import summary, write_findings
@@ -81,23 +81,21 @@ def deep(audits: dict[str, Audit]) -> Audit:
     return audits["deep"]
 
 
-def of_topic(result: Audit, topic: str) -> list[Finding]:
+def of_topic(result: Audit, topic: str) -> list[AuditFinding]:
     return [finding for finding in result.findings if finding.topic == topic]
 
 
-def places(findings: list[Finding]) -> list[tuple[Any, ...]]:
+def places(findings: list[AuditFinding]) -> list[tuple[Any, ...]]:
     return [(finding.kind, finding.wrong, finding.first, finding.last) for finding in findings]
 
 
 @pytest.mark.parametrize(("level", "topic"), [(level, topic) for level in EXPECTED for topic in EXPECTED[level]])
-def test_a_level_names_class_replica_and_offsets_of_what_it_sees(
-    audits: dict[str, Audit], level: str, topic: str
-) -> None:
-    found = of_topic(audits[level], topic)
-    assert places(found) == EXPECTED[level][topic], found
+def test_a_level_names_class_replica_and_offsets_of_what_it_sees(audits, level, topic):
+    findings = of_topic(audits[level], topic)
+    assert places(findings) == EXPECTED[level][topic], findings
 
 
-def test_topics_that_nobody_has_written_to_are_consistent(spark: SparkSession, tmp_path: Path) -> None:
+def test_topics_that_nobody_has_written_to_are_consistent(spark, tmp_path):
     cluster = Cluster(tmp_path)
     for replica in (1, 2, 3):
         cluster.build(replica, "empty", batches=0, mark=0)
@@ -105,20 +103,20 @@ def test_topics_that_nobody_has_written_to_are_consistent(spark: SparkSession, t
         assert audit(spark, cluster.directories, level=level).verdict == CONSISTENT
 
 
-def test_digest_level_says_what_to_do_without_digest_indexes(audits: dict[str, Audit]) -> None:
+def test_digest_level_says_what_to_do_without_digest_indexes(audits):
     findings = of_topic(audits["digest"], "gap")
     assert [(finding.kind, finding.wrong) for finding in findings] == [("UNREADABLE", n) for n in (1, 2, 3)], findings
     assert all("--level index" in finding.remedy for finding in findings)
 
 
-def test_what_a_level_reads_is_told(audits: dict[str, Audit]) -> None:
+def test_what_a_level_reads_is_told(audits):
     read = {level: result.bytes_read for level, result in audits.items()}
     assert read["deep"]["batches"] > 0.9 * sum(replica.size for replica in audits["deep"].replicas)
     assert 0 < read["digest"]["digests"] < read["index"]["indexes"] < read["batches"]["batches"]
     assert summary(audits["digest"])["bytes_read"] == read["digest"]
 
 
-def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
+def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep):
     findings = of_topic(deep, "rotten-length")
     assert len(findings) == 1, findings
     (finding,) = findings
@@ -130,9 +128,7 @@ def test_a_wrong_length_is_bit_rot_from_that_batch_on(deep: Audit) -> None:
     ("topic", "replica", "suffix"),
     [("index-lie", 2, ".index"), ("time-lie", 3, ".timeindex"), ("digest-lie", 1, ".digest")],
 )
-def test_a_changed_index_entry_is_an_index_lie_of_that_file(
-    audits: dict[str, Audit], level: str, topic: str, replica: int, suffix: str
-) -> None:
+def test_a_changed_index_entry_is_an_index_lie_of_that_file(audits, level, topic, replica, suffix):
     (finding,) = of_topic(audits[level], topic)
     assert (finding.kind, finding.wrong) == ("INDEX_LIE", replica), finding
     assert finding.evidence[0].file.endswith(suffix), finding
@@ -143,7 +139,7 @@ def test_a_changed_index_entry_is_an_index_lie_of_that_file(
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("topic", ["healthy", "lag", "tail", "retention", "layout", "leftovers", "index-gone", "alone"])
-def test_what_replicas_may_differ_in_is_no_finding(audits: dict[str, Audit], level: str, topic: str) -> None:
+def test_what_replicas_may_differ_in_is_no_finding(audits, level, topic):
     findings = of_topic(audits[level], topic)
     assert findings == []
     assert verdict(findings, compared=1) == CONSISTENT
@@ -151,15 +147,13 @@ def test_what_replicas_may_differ_in_is_no_finding(audits: dict[str, Audit], lev
 
 @pytest.mark.parametrize("level", ["index", "batches", "deep"])
 @pytest.mark.parametrize(("topic", "replica"), [("unreadable", 3), ("unreadable-end", 3), ("no-mark", 2)])
-def test_what_cannot_be_read_or_known_is_inconclusive(
-    audits: dict[str, Audit], level: str, topic: str, replica: int
-) -> None:
+def test_what_cannot_be_read_or_known_is_inconclusive(audits, level, topic, replica):
     findings = of_topic(audits[level], topic)
     assert {(finding.kind, finding.wrong) for finding in findings} == {("UNREADABLE", replica)}, findings
     assert verdict(findings, compared=1) == INCONCLUSIVE
 
 
-def test_every_finding_says_where_why_and_what_to_do(deep: Audit) -> None:
+def test_every_finding_says_where_why_and_what_to_do(deep):
     assert deep.verdict == DIVERGED
     for finding in deep.findings:
         assert finding.why, finding
@@ -168,29 +162,27 @@ def test_every_finding_says_where_why_and_what_to_do(deep: Audit) -> None:
         assert all(evidence.file and evidence.seen for evidence in finding.evidence), finding
 
 
-def test_evidence_shows_the_values_of_every_replica(deep: Audit) -> None:
+def test_evidence_shows_the_values_of_every_replica(deep):
     (finding,) = of_topic(deep, "value")
     assert [evidence.replica for evidence in finding.evidence] == [1, 2, 3]
     assert finding.evidence[0].seen == finding.evidence[1].seen != finding.evidence[2].seen
     assert "replicas 1 and 2 agree" in finding.why or "contradicts" in finding.why
 
 
-def test_the_replica_with_the_older_epoch_is_the_one_that_kept_a_replaced_tail(
-    spark: SparkSession, cluster: Cluster
-) -> None:
+def test_the_replica_with_the_older_epoch_is_the_one_that_kept_a_replaced_tail(spark, cluster):
     pair = {replica: cluster.directories[replica] for replica in (1, 2)}
     (finding,) = audit(spark, pair, ["divergent"], "index").findings
     assert (finding.wrong, finding.first) == (2, 48)
     assert "older leader epoch" in finding.why
 
 
-def test_only_the_topics_asked_for_are_audited(spark: SparkSession, cluster: Cluster) -> None:
+def test_only_the_topics_asked_for_are_audited(spark, cluster):
     result = audit(spark, cluster.directories, ["healthy", "layout"], "index")
     assert {replica.topic for replica in result.replicas} == {"healthy", "layout"}
     assert (result.verdict, result.compared) == (CONSISTENT, 2)
 
 
-def test_an_audit_writes_nothing_into_the_directories(spark: SparkSession, cluster: Cluster) -> None:
+def test_an_audit_writes_nothing_into_the_directories(spark, cluster):
     def files() -> dict[Path, int]:
         root = cluster.directories[1].parent
         return {path: path.stat().st_mtime_ns for path in root.rglob("*")}
@@ -200,7 +192,7 @@ def test_an_audit_writes_nothing_into_the_directories(spark: SparkSession, clust
     assert files() == before
 
 
-def test_reports_hold_the_findings(spark: SparkSession, deep: Audit, tmp_path: Path) -> None:
+def test_reports_hold_the_findings(spark, deep, tmp_path):
     write_findings(deep.findings, tmp_path / "findings.parquet")
     stored = spark.read.parquet(str(tmp_path / "findings.parquet")).collect()
     assert len(stored) == len(deep.findings)
@@ -214,17 +206,15 @@ def test_reports_hold_the_findings(spark: SparkSession, deep: Audit, tmp_path: P
     assert not re.search(r"https?://", page), "the page must not load anything"
 
 
-def test_the_map_tells_lag_from_faults(deep: Audit) -> None:
-    found = states(deep)
-    assert found["lag", 0, 1] == found["healthy", 0, 2] == "ok"
-    assert found["lag", 0, 2] == "lagging"
-    assert (found["bit-rot", 0, 1], found["bit-rot", 0, 2]) == ("ok", "fault")
-    assert found["unreadable-end", 0, 3] == "unreadable"
+def test_the_map_tells_lag_from_faults(deep):
+    state_of = states(deep)
+    assert state_of["lag", 0, 1] == state_of["healthy", 0, 2] == "ok"
+    assert state_of["lag", 0, 2] == "lagging"
+    assert (state_of["bit-rot", 0, 1], state_of["bit-rot", 0, 2]) == ("ok", "fault")
+    assert state_of["unreadable-end", 0, 3] == "unreadable"
 
 
-def test_a_directory_whose_checkpoint_is_damaged_is_inconclusive_as_a_whole(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_directory_whose_checkpoint_is_damaged_is_inconclusive_as_a_whole(spark, tmp_path):
     cluster = Cluster(tmp_path)
     cluster.add("orders")
     (cluster.directories[2] / "replication-offset-checkpoint").write_text("garbage\n")
@@ -235,7 +225,7 @@ def test_a_directory_whose_checkpoint_is_damaged_is_inconclusive_as_a_whole(
     assert "whole log directory" in html_report(result)
 
 
-def test_a_broker_may_have_several_log_directories(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_broker_may_have_several_log_directories(spark, tmp_path):
     """One replica in each, of which the other one's checkpoint also tells, as it moved. And a copy in the making of the
     one in the other: that is no replica yet."""
     cluster = Cluster(tmp_path)

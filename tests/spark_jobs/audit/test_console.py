@@ -7,14 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
+from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.console import Console, Tasks
-from spark_jobs.audit.terminal import Writer, table_of
 from tests.spark_jobs.audit import samples
 
 
-def test_nothing_is_cut_or_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_cut_or_folded_in_a_pipe(capsys):
     Console().table(samples.sample(), Path("/tmp/an audit"))
     told = capsys.readouterr().err
     lines = told.splitlines()
@@ -29,9 +28,7 @@ def test_nothing_is_cut_or_folded_in_a_pipe(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("columns", "wide"), [(100, True), (60, False)])
-def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(
-    columns: int, wide: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(columns, wide, monkeypatch, capsys):
     for name, value in (("TTY_COMPATIBLE", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns)), ("LINES", "50")):
         monkeypatch.setenv(name, value)
     Console().table(samples.sample(), None)
@@ -43,8 +40,8 @@ def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(
     assert ("\n        alone\n" in told) != wide, "what is folded keeps its margin"
 
 
-def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_process() -> None:
-    writer = Writer()
+def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_process():
+    writer = TerminalWriter()
 
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
@@ -58,7 +55,7 @@ def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_proc
 
 
 @pytest.mark.spark
-def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark, tmp_path):
     def allowed(number: int) -> None:
         while not (tmp_path / str(number)).exists():
             time.sleep(0.02)

@@ -20,13 +20,13 @@ def replica(number: int, partition: int, cleaned_to: int, mark: int = 100) -> Re
     return Replica(number, "t", partition, 0, mark, 120, 1000, 2, cleaned_to=cleaned_to)
 
 
-def test_nothing_to_compare_or_more_to_tell_than_was_looked_at_is_inconclusive() -> None:
+def test_nothing_to_compare_or_more_to_tell_than_was_looked_at_is_inconclusive():
     assert verdict([], compared=1) == CONSISTENT
     assert verdict([], compared=0) == INCONCLUSIVE
     assert verdict([], compared=1, complete=False) == INCONCLUSIVE
 
 
-def test_what_a_level_does_not_compare_is_told() -> None:
+def test_what_a_level_does_not_compare_is_told():
     replicas = [replica(1, 0, 30), replica(2, 0, 50), replica(1, 1, 0), replica(2, 1, 0)]
     assert told_of_cleaned("deep", replicas) == [
         "t-0: below offset 50 replicas were cleaned on their own; compared there record by record"
@@ -36,7 +36,7 @@ def test_what_a_level_does_not_compare_is_told() -> None:
         assert f"below offset 50 replicas were cleaned on their own; level {level} compares nothing there" in line
 
 
-def test_a_partition_of_which_a_level_compares_nothing_does_not_count() -> None:
+def test_a_partition_of_which_a_level_compares_nothing_does_not_count():
     cleaned = [replica(1, 0, 30), replica(2, 0, 100)]
     for level in LEVELS:
         assert compared(level, cleaned) == (level == "deep")
@@ -46,7 +46,7 @@ def test_a_partition_of_which_a_level_compares_nothing_does_not_count() -> None:
         assert compared(level, [replica(1, 0, 0)]) == 0
 
 
-def test_replicas_of_different_topics_of_one_name_are_not_compared() -> None:
+def test_replicas_of_different_topics_of_one_name_are_not_compared():
     old, new, unread = (
         replace(replica(2, 0, 0), topic_id="OLD"),
         replace(replica(1, 0, 0), topic_id="NEW"),
@@ -61,7 +61,7 @@ def test_replicas_of_different_topics_of_one_name_are_not_compared() -> None:
     assert change_of(old, gone) == "it was in order, then the broker does not answer"
 
 
-def test_retention_explains_what_it_deleted_if_nothing_else_has_changed() -> None:
+def test_retention_explains_what_it_deleted_if_nothing_else_has_changed():
     before = {("t", partition, number): replica(number, partition, 0) for partition in (0, 1) for number in (1, 2)}
     retention = before | {("t", 0, 1): replace(replica(1, 0, 0), log_start=40)}
     assert deleted_below(before, before) == {}
@@ -69,4 +69,4 @@ def test_retention_explains_what_it_deleted_if_nothing_else_has_changed() -> Non
     assert deleted_below(retention, before) == {}, "a log that starts lower is another one"
     for other in (replica(2, 0, 7), replace(replica(2, 0, 0), log_end=119), replace(replica(2, 0, 0), leader_epoch=3)):
         assert deleted_below(before, retention | {("t", 0, 2): other}) == {}
-    assert deleted_below(before, {place: found for place, found in retention.items() if place != ("t", 0, 2)}) == {}
+    assert deleted_below(before, {place: listed for place, listed in retention.items() if place != ("t", 0, 2)}) == {}

@@ -14,13 +14,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
-from replog.log.batch import HEADER_SIZE
+from replog.log.formats.batch import HEADER_SIZE
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
-from spark_jobs.audit.follow import STATE, Follower, Round, State, read_state
+from spark_jobs.audit.follow import STATE, Follower, FollowState, Round, read_state
 from spark_jobs.audit.results import summary
 from spark_jobs.audit.since import BadSaved, Saved
 from spark_jobs.follow_replicas import main
@@ -33,13 +32,6 @@ spark_test = [
 ]
 
 ORDERS = TopicPartition("orders", 0)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path / "brokers")
-    cluster.add("orders")
-    return cluster
 
 
 def wrong_in_3(replica: int, number: int) -> bytes:
@@ -55,9 +47,7 @@ class TestSince:
     pytestmark = spark_test
 
     @pytest.mark.parametrize("level", ["deep", "index", "digest"])
-    def test_an_audit_since_another_compares_and_reads_what_is_new(
-        self, spark: SparkSession, cluster: Cluster, level: str
-    ) -> None:
+    def test_an_audit_since_another_compares_and_reads_what_is_new(self, spark, cluster, level):
         first = audit(spark, cluster.directories, level=level, save=True)
         assert (first.verdict, verified_to(first.saved)) == (CONSISTENT, END), first.findings
         cluster.extend("orders", BATCHES, 40)
@@ -75,9 +65,7 @@ class TestSince:
         assert [(f.kind, f.wrong, f.first, f.last) for f in third.findings] == [("VALUE_MISMATCH", 3, 80, 89)]
         assert verified_to(third.saved) == 80, "a partition with a finding keeps what was verified before"
 
-    def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(
-        self, spark: SparkSession, cluster: Cluster
-    ) -> None:
+    def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(self, spark, cluster):
         first = audit(spark, cluster.directories, level="deep", save=True)
         cluster.patch(2, "orders", 24, HEADER_SIZE + 5, b"\xff")
         assert audit(spark, cluster.directories, level="deep", since=first.saved).verdict == CONSISTENT
@@ -92,8 +80,8 @@ class TestRounds:
     pytestmark = spark_test
 
     def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut_off_is_done_again(
-        self, spark: SparkSession, cluster: Cluster, tmp_path: Path
-    ) -> None:
+        self, spark, cluster, tmp_path
+    ):
         told: list[Round] = []
         follower = Follower(spark, cluster.directories, [], "deep", tmp_path, told.append)
         follower.round()
@@ -116,9 +104,7 @@ class TestRounds:
         ]
         assert follower.verdict == DIVERGED
 
-    def test_it_ends_at_the_first_divergence_if_asked(
-        self, spark: SparkSession, cluster: Cluster, tmp_path: Path
-    ) -> None:
+    def test_it_ends_at_the_first_divergence_if_asked(self, spark, cluster, tmp_path):
         told: list[Round] = []
 
         def tell(done: Round) -> None:
@@ -135,8 +121,14 @@ class Following:
     """The command, and the JSON lines that it prints."""
 
     def __init__(self, cluster: Cluster, directory: Path, *options: str) -> None:
-        replicas = [f"--replica={replica}={path}" for replica, path in cluster.directories.items()]
-        command = [sys.executable, "-m", "spark_jobs.follow_replicas", *replicas, "--checkpoint-dir", str(directory)]
+        command = [
+            sys.executable,
+            "-m",
+            "spark_jobs.follow_replicas",
+            *cluster.options(),
+            "--checkpoint-dir",
+            str(directory),
+        ]
         more = ["--level", "deep", "--master", "local[2]", "--interval", "1", "--format", "json", *options]
         self.process = subprocess.Popen(
             [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -187,9 +179,7 @@ def following() -> Iterator[list[Following]]:
 class TestCommand:
     pytestmark = spark_test
 
-    def test_it_goes_on_where_it_was_killed_and_ends_in_order_when_interrupted(
-        self, cluster: Cluster, tmp_path: Path, following: list[Following]
-    ) -> None:
+    def test_it_goes_on_where_it_was_killed_and_ends_in_order_when_interrupted(self, cluster, tmp_path, following):
         directory = tmp_path / "follow"
         first = Following(cluster, directory)
         following.append(first)
@@ -202,22 +192,22 @@ class TestCommand:
         cluster.extend("orders", 40, 45, wrong_in_3)
         second = Following(cluster, directory)
         following.append(second)
-        found = second.round_with("new_findings")
-        assert (found["offsets"], found["verdict"]) == (10, DIVERGED), found
-        assert found["round"] > before.round
-        assert [(f["class"], f["first_offset"]) for f in found["new_findings"]] == [("VALUE_MISMATCH", 80)]
+        diverged = second.round_with("new_findings")
+        assert (diverged["offsets"], diverged["verdict"]) == (10, DIVERGED), diverged
+        assert diverged["round"] > before.round
+        assert [(f["class"], f["first_offset"]) for f in diverged["new_findings"]] == [("VALUE_MISMATCH", 80)]
         second.process.send_signal(signal.SIGINT)
         assert second.process.wait(120) == 1
         second.close()
-        (file,) = (directory / "findings" / f"round={found['round']}").iterdir()
+        (file,) = (directory / "findings" / f"round={diverged['round']}").iterdir()
         assert pq.read_table(file).num_rows == 1
 
 
-def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path):
     (tmp_path / "findings").mkdir()
-    with pytest.raises(BadSaved, match=r"move .* aside to verify everything anew"):
+    with pytest.raises(BadSaved, match=r"move .* aside to verify everything again"):
         read_state(tmp_path)
-    assert read_state(tmp_path / "new") == State()
+    assert read_state(tmp_path / "new") == FollowState()
     (tmp_path / "verified.json").write_text("{}")
     with pytest.raises(BadSaved, match=r"move .* aside"):
         read_state(tmp_path)
@@ -231,7 +221,7 @@ def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path: Path) -> 
         (["--level", "shallow"], "invalid choice"),
     ],
 )
-def test_bad_use_of_follow_exits_2(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_use_of_follow_exits_2(given, message, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["--bootstrap-server", "localhost:9092", "--checkpoint-dir", "/tmp/none", *given])
     assert stop.value.code == 2

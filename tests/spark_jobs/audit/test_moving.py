@@ -6,17 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from replog.log.checkpoint import write_entries
-from replog.log.partition_metadata import write_topic_id
+from replog.log.directories.partition_metadata import write_topic_id
+from replog.log.formats.checkpoint import write_entries
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import ATTEMPTS, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE
 from spark_jobs.replicas.checks import ChecksSource
 from spark_jobs.replicas.readers import SegmentPartition
-from tests.cluster.broker.conftest import InProcessCluster, batch
-from tests.cluster.broker.conftest import cluster as running
+from tests.replog.server.broker.conftest import batch
+from tests.replog.server.broker.conftest import cluster as running
 from tests.spark_jobs.log_directories import END, Cluster
 from tests.spark_jobs.log_directories import batch as batch_of
 
@@ -51,7 +50,7 @@ def moving(cluster: Cluster, times: int) -> Callable[[str], None]:
     return at_stage
 
 
-def test_what_is_seen_of_a_partition_that_changed_is_seen_again(spark: SparkSession, cluster: Cluster) -> None:
+def test_what_is_seen_of_a_partition_that_changed_is_seen_again(spark, cluster):
     stages: list[str] = []
     move = moving(cluster, 1)
 
@@ -66,7 +65,7 @@ def test_what_is_seen_of_a_partition_that_changed_is_seen_again(spark: SparkSess
     assert {replica.log_start for replica in result.replicas} == {0, 2}, "told as it was when it was read"
 
 
-def test_a_partition_that_changes_each_time_is_inconclusive(spark: SparkSession, cluster: Cluster) -> None:
+def test_a_partition_that_changes_each_time_is_inconclusive(spark, cluster):
     cluster.add("u")
     result = audit(spark, cluster.directories, level="batches", progress=moving(cluster, ATTEMPTS))
     assert result.verdict == INCONCLUSIVE
@@ -76,20 +75,20 @@ def test_a_partition_that_changes_each_time_is_inconclusive(spark: SparkSession,
     assert "Audit it again" in finding.remedy
 
 
-def test_what_is_left_of_a_topic_that_was_made_anew_is_not_compared(spark: SparkSession, cluster: Cluster) -> None:
+def test_what_is_left_of_a_topic_that_was_made_anew_is_not_compared(spark, cluster):
     """As on the disk of a broker that was down meanwhile; what it has is another history."""
-    cluster.add("anew")
-    cluster.build(2, "anew", changed=lambda number: batch_of(number, b"older"))
+    cluster.add("again")
+    cluster.build(2, "again", changed=lambda number: batch_of(number, b"older"))
     for replica in (1, 2, 3):
-        write_topic_id(cluster.path(replica, "anew"), b"the older topic." if replica == 2 else b"the newer topic.")
+        write_topic_id(cluster.path(replica, "again"), b"the older topic." if replica == 2 else b"the newer topic.")
     for level in ("digest", "deep"):
-        result = audit(spark, cluster.directories, ["anew"], level)
+        result = audit(spark, cluster.directories, ["again"], level)
         (finding,) = result.findings
         assert result.verdict == INCONCLUSIVE
         assert "the replicas belong to different topics of this name: replicas 1 and 3 of topic id" in finding.why
 
 
-def test_nobody_knows_anything_to_be_committed(spark: SparkSession, cluster: Cluster) -> None:
+def test_nobody_knows_anything_to_be_committed(spark, cluster):
     for marks in cluster.marks.values():
         marks.clear()
     cluster.write_checkpoints()
@@ -98,22 +97,20 @@ def test_nobody_knows_anything_to_be_committed(spark: SparkSession, cluster: Clu
         assert {finding.kind for finding in result.findings} >= {"UNREADABLE"}, result.findings
 
 
-def test_a_segment_that_goes_away_under_the_reader_has_vanished(cluster: Cluster) -> None:
+def test_a_segment_that_goes_away_under_the_reader_has_vanished(cluster):
     options = {f"replica.{replica}": str(directory) for replica, directory in cluster.directories.items()}
     bounds = json.dumps([["t", 0, replica, END, END, 0] for replica in (1, 2, 3)])
     reader = ChecksSource({**options, "pass": "blocks", "bounds": bounds}).reader(None)  # type: ignore[arg-type]
     listed = reader.partitions()
     min(cluster.path(2, "t").glob("*.log")).unlink()
-    rows = [row for partition in listed for found in reader.read(partition) for row in found.to_pylist()]
+    rows = [row for partition in listed for batch in reader.read(partition) for row in batch.to_pylist()]
     faults = [(row["replica"], row["fault"]) for row in rows if row["fault"] not in (None, "EPOCH_CACHE_LIE")]
     assert faults == [(2, "VANISHED")]
     segments = sum(len(partition.work) for partition in listed if isinstance(partition, SegmentPartition))
     assert len([row for row in rows if row["read"] is not None]) == segments
 
 
-async def test_a_running_cluster_is_audited_while_it_is_written_to(
-    spark: SparkSession, running: InProcessCluster
-) -> None:
+async def test_a_running_cluster_is_audited_while_it_is_written_to(spark, running):
     await running.start_brokers(1, 2)
     await running.create_topic("t", replication_factor=2, segment_bytes="4000", index_interval_bytes="300")
     for number in range(100):

@@ -43,9 +43,7 @@ def page_of(name: str) -> Element:
         ("inconclusive", INCONCLUSIVE, ["what could not be read", "give those of the other brokers", "Audit again"]),
     ],
 )
-def test_the_verdict_stands_at_the_top_with_what_it_means_and_what_to_do(
-    name: str, verdict: str, steps: list[str]
-) -> None:
+def test_the_verdict_stands_at_the_top_with_what_it_means_and_what_to_do(name, verdict, steps):
     (header,) = page_of(name).all("header")
     (title,) = header.all("h1")
     assert title.text == f"{VERDICT_SYMBOLS[verdict]} {verdict}"
@@ -54,7 +52,7 @@ def test_the_verdict_stands_at_the_top_with_what_it_means_and_what_to_do(
     assert "2026-11-21 14:30 UTC" in header.text
 
 
-def test_the_map_shows_every_replica_of_every_partition_in_its_state_and_leads_to_its_finding() -> None:
+def test_the_map_shows_every_replica_of_every_partition_in_its_state_and_leads_to_its_finding():
     result = samples.sample()
     page = page_of("sample")
     (table,) = page.id("map").all("table")
@@ -76,11 +74,11 @@ def test_the_map_shows_every_replica_of_every_partition_in_its_state_and_leads_t
     assert sum(state.startswith(("fault", "unread")) for row in shown for state in row) == len(table.all("a")) == 7
 
 
-def test_states_are_told_apart_by_symbols_as_well_as_colours() -> None:
+def test_states_are_told_apart_by_symbols_as_well_as_colours():
     assert len(set(SYMBOLS.values())) == len(SYMBOLS) == len(STATES)
 
 
-def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas() -> None:
+def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas():
     result = samples.consistent()
     result.findings = [unsettled("flights", 1, "its log was cut")]
     assert {place[1]: state for place, state in states(result).items()} == {0: "ok", 1: "unreadable"}
@@ -88,14 +86,14 @@ def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas() -> N
     check(html_report(result))
 
 
-def test_what_an_unreadable_directory_may_hold_is_unreadable_not_absent() -> None:
+def test_what_an_unreadable_directory_may_hold_is_unreadable_not_absent():
     (table,) = page_of("inconclusive").id("map").all("table")
     rows = [[cell.text for cell in row.all("td")] for row in table.all("tbody")[0].all("tr")]
     assert rows == [["– absent", "✓ ok"], ["? unreadable", "? unreadable"]]
     assert [link.attributes["href"] for link in table.all("a")] == ["#finding-1", "#finding-1"]
 
 
-def test_the_lag_plot_shows_only_who_is_behind_the_furthest_first() -> None:
+def test_the_lag_plot_shows_only_who_is_behind_the_furthest_first():
     (svg,) = page_of("sample").id("lag").all("svg", role="group")
     names = [text.texts[-1] for text in svg.all("text", class_="name")]
     assert names == ["flights-3", "payments-0", "flights-5"]
@@ -104,7 +102,7 @@ def test_the_lag_plot_shows_only_who_is_behind_the_furthest_first() -> None:
     assert not page_of("consistent").id("lag").all("svg")
 
 
-def test_each_diverged_partition_has_a_plot_of_its_findings_and_a_lineage() -> None:
+def test_each_diverged_partition_has_a_plot_of_its_findings_and_a_lineage():
     articles = page_of("sample").id("divergence").all("article")
     assert [article.all("h3")[0].text for article in articles] == ["flights-1", "flights-2", "flights-4", "payments-0"]
     plot = articles[0].all("svg")[0]
@@ -118,7 +116,7 @@ def test_each_diverged_partition_has_a_plot_of_its_findings_and_a_lineage() -> N
     assert "29 earlier, not shown" in articles[3].text
 
 
-def test_each_finding_has_evidence_reason_remedy_and_the_command_that_shows_the_bytes() -> None:
+def test_each_finding_has_evidence_reason_remedy_and_the_command_that_shows_the_bytes():
     result = samples.sample()
     page = check(html_report(result, Path("/tmp/an audit"), MADE))
     for count, finding in enumerate(result.findings, 1):
@@ -130,7 +128,7 @@ def test_each_finding_has_evidence_reason_remedy_and_the_command_that_shows_the_
         assert command.text == f"replog audit explain --report-dir '/tmp/an audit' {count}"
 
 
-def test_what_was_taken_over_from_a_saved_audit_and_where_it_was_read_is_told() -> None:
+def test_what_was_taken_over_from_a_saved_audit_and_where_it_was_read_is_told():
     page = page_of("sample")
     assert "Only what is new" in page.all("header")[0].text
     assert "flights-0: compared from offset 1000 on" in page.id("made").text
@@ -138,14 +136,14 @@ def test_what_was_taken_over_from_a_saved_audit_and_where_it_was_read_is_told() 
     assert "the running cluster at broker-1:9092" in page.id("replicas").text
 
 
-def test_level_time_and_bytes_read_are_told() -> None:
+def test_level_time_and_bytes_read_are_told():
     made = page_of("sample").id("made").text
     for told in ("Level index.", "indexes 6.31 5.3 MB 0.21 %", "does not see what changed behind the indexes"):
         assert told in made, told
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=["script", "end tags", "attributes", "template", "unprintable", "long"])
-def test_what_is_hostile_is_text(text: str) -> None:
+def test_what_is_hostile_is_text(text):
     page = html_report(samples.sample(hostile=text), Path(f"/tmp/{text[:50]}"), MADE)
     page.encode()
     root = check(page)
@@ -159,7 +157,7 @@ def test_what_is_hostile_is_text(text: str) -> None:
         assert "more characters: see findings.parquet" in shown
 
 
-def test_the_page_loads_nothing_and_runs_nothing_but_its_own() -> None:
+def test_the_page_loads_nothing_and_runs_nothing_but_its_own():
     page = html_report(samples.sample(), Path("/tmp/audit"), MADE)
     root = check(page)
     (policy,) = [meta.attributes["content"] or "" for meta in root.all("meta") if "http-equiv" in meta.attributes]
@@ -174,7 +172,7 @@ def test_the_page_loads_nothing_and_runs_nothing_but_its_own() -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_whatever_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_is_left_out_is_counted(monkeypatch):
     monkeypatch.setattr(overview, "MAX_CELLS", 15)
     for name, bound in [
         ("LISTED", 4),
@@ -201,7 +199,7 @@ def test_whatever_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "in findings.parquet" in (page.id("map").all("td", class_="fault")[-1].attributes["title"] or "")
 
 
-def test_ten_thousand_partitions_and_a_thousand_findings_make_a_page_of_bounded_size() -> None:
+def test_ten_thousand_partitions_and_a_thousand_findings_make_a_page_of_bounded_size():
     page = html_report(samples.large(), Path("/tmp/audit"), MADE)
     assert len(page.encode()) < 8_000_000, len(page.encode())
     assert page.count('<tbody id="finding-') == 1000
@@ -210,7 +208,7 @@ def test_ten_thousand_partitions_and_a_thousand_findings_make_a_page_of_bounded_
     assert "Left out" not in page
 
 
-def test_the_summary_has_the_states_of_all_replicas() -> None:
+def test_the_summary_has_the_states_of_all_replicas():
     told = json.loads(json.dumps(summary(samples.sample())))
     assert told["verdict"] == DIVERGED
     assert len(told["replicas"]) == 26
@@ -244,7 +242,7 @@ def colours() -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
-def test_everything_that_is_written_can_be_read(scheme: int) -> None:
+def test_everything_that_is_written_can_be_read(scheme):
     """WCAG AA: a contrast of 4.5."""
     palette = colours()[scheme]
     pairs = [(f"{state}-ink", state) for state in STATES] + [("unreadable-ink", "unreadable-2")]
@@ -256,19 +254,19 @@ def test_everything_that_is_written_can_be_read(scheme: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
-def test_ok_lagging_and_fault_differ_in_grey(scheme: int) -> None:
+def test_ok_lagging_and_fault_differ_in_grey(scheme):
     palette = colours()[scheme]
     greys = sorted(luminance(palette[state]) for state in ("ok", "lagging", "fault"))
     assert all((b + 0.05) / (a + 0.05) > 1.3 for a, b in itertools.pairwise(greys)), greys
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0"), (999, "999"), (1_234_567, "1\u202f234\u202f567")])
-def test_numbers_are_grouped(count: int, text: str) -> None:
+def test_numbers_are_grouped(count, text):
     assert number(count) == text
 
 
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (12_345, "12.3 kB"), (2 * 10**15, "2000.0 TB")]
 )
-def test_bytes_have_units(count: int, text: str) -> None:
+def test_bytes_have_units(count, text):
     assert bytes_text(count) == text

@@ -67,14 +67,14 @@ def search(browser: Browser, *, words: str = "", kind: str = "", topic: str = ""
 
 def until(browser: Browser, expression: str, wanted: object) -> None:
     deadline = time.monotonic() + 60
-    while (found := browser.js(expression)) != wanted:
-        assert time.monotonic() < deadline, found
+    while (result := browser.js(expression)) != wanted:
+        assert time.monotonic() < deadline, result
         time.sleep(0.05)
 
 
 @pytest.mark.parametrize("name", ["sample", "consistent", "inconclusive"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_is_shown_by_day_and_by_night(browser: Browser, pages: Path, name: str, scheme: str) -> None:
+def test_a_page_is_shown_by_day_and_by_night(browser, pages, name, scheme):
     browser.media("screen", scheme)
     browser.open(pages / f"{name}.html")
     browser.screenshot(ARTIFACTS / f"{name}-{scheme}.png")
@@ -84,14 +84,14 @@ def test_a_page_is_shown_by_day_and_by_night(browser: Browser, pages: Path, name
 
 
 @pytest.mark.parametrize("width", [390, 768, 1200])
-def test_the_page_is_never_wider_than_its_window(browser: Browser, pages: Path, width: int) -> None:
+def test_the_page_is_never_wider_than_its_window(browser, pages, width):
     browser.size(width, 900)
     browser.open(pages / "sample.html")
     assert browser.js("document.documentElement.scrollWidth") <= width
     browser.screenshot(ARTIFACTS / f"sample-{width}.png")
 
 
-def test_search_and_filters_narrow_the_findings(browser: Browser, pages: Path) -> None:
+def test_search_and_filters_narrow_the_findings(browser, pages):
     browser.open(pages / "sample.html")
     assert len(search(browser)) == 9
     assert search(browser, words="bit_rot") == ["4", "5"]
@@ -104,7 +104,7 @@ def test_search_and_filters_narrow_the_findings(browser: Browser, pages: Path) -
     until(browser, f"{VISIBLE}.length", 9)
 
 
-def test_a_cell_of_the_map_leads_to_its_finding_which_opens(browser: Browser, pages: Path) -> None:
+def test_a_cell_of_the_map_leads_to_its_finding_which_opens(browser, pages):
     browser.open(pages / "sample.html")
     assert search(browser, words="nothing has this") == []
     browser.js("document.querySelector('.map a[href=\"#finding-4\"]').click()")
@@ -117,14 +117,14 @@ def test_a_cell_of_the_map_leads_to_its_finding_which_opens(browser: Browser, pa
     )
 
 
-def test_everything_can_be_reached_and_opened(browser: Browser, pages: Path) -> None:
+def test_everything_can_be_reached_and_opened(browser, pages):
     browser.open(pages / "sample.html")
     browser.js("document.getElementById('unfold').click()")
     assert browser.js("[...document.querySelectorAll('details')].every((one) => one.open)")
     assert browser.js("document.getElementById('unfold').getAttribute('aria-expanded')") == "true"
 
 
-def test_print_has_everything_whatever_is_filtered_or_folded(browser: Browser, pages: Path) -> None:
+def test_print_has_everything_whatever_is_filtered_or_folded(browser, pages):
     browser.open(pages / "sample.html")
     assert search(browser, words="bit_rot") == ["4", "5"]
     browser.media("print", "dark")
@@ -135,26 +135,26 @@ def test_print_has_everything_whatever_is_filtered_or_folded(browser: Browser, p
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
 
 
-def test_without_scripts_everything_is_there(browser: Browser, pages: Path) -> None:
+def test_without_scripts_everything_is_there(browser, pages):
     browser("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(pages / "sample.html")
         root = browser("DOM.getDocument")["root"]["nodeId"]
-        found = browser("DOM.querySelectorAll", nodeId=root, selector="#found > tbody:not(.filtered)")["nodeIds"]
+        shown = browser("DOM.querySelectorAll", nodeId=root, selector="#found > tbody:not(.filtered)")["nodeIds"]
         form = browser("DOM.querySelectorAll", nodeId=root, selector="#filter[hidden]")["nodeIds"]
     finally:
         browser("Emulation.setScriptExecutionDisabled", value=False)
-    assert (len(found), len(form)) == (9, 1)
+    assert (len(shown), len(form)) == (9, 1)
 
 
-def test_nothing_hostile_runs(browser: Browser, pages: Path) -> None:
+def test_nothing_hostile_runs(browser, pages):
     browser.open(pages / "hostile.html")
     assert browser.js("document.title").startswith("DIVERGED")
     assert browser.js("document.querySelectorAll('img').length") == 0
     assert browser.js("document.querySelectorAll('script').length") == 1
 
 
-def test_the_largest_page_stays_usable(browser: Browser, pages: Path) -> None:
+def test_the_largest_page_stays_usable(browser, pages):
     (pages / "large.html").write_text(html_report(samples.large()))
     browser.open(pages / "large.html")
     assert browser.js("document.querySelectorAll('.map tbody td').length") == 30_000

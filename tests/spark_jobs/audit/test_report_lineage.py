@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_jobs.audit.lineage import FIRST, LATER, SAME, TAIL, History, lineage
+from spark_jobs.audit.lineage import FIRST, LATER, SAME, TAIL, EpochHistory, lineage
 from spark_jobs.audit.pictures import Lane, Mark, close_up, ticks
 
 Entries = tuple[tuple[int, int], ...]
@@ -10,7 +10,7 @@ Entries = tuple[tuple[int, int], ...]
 
 def states(*histories: tuple[Entries, int, int], mark: int = 100) -> dict[int, str]:
     """Of (entries, log start, log end)."""
-    given = [History(n, start, end, mark, entries) for n, (entries, start, end) in enumerate(histories, 1)]
+    given = [EpochHistory(n, start, end, mark, entries) for n, (entries, start, end) in enumerate(histories, 1)]
     return {row.epoch: row.state for row in lineage(given).rows}
 
 
@@ -28,7 +28,7 @@ LEADER: Entries = ((1, 0), (4, 20), (5, 35))
     ],
     ids=["equal", "lag", "retention", "late retention", "empty"],
 )
-def test_logs_that_begin_later_or_end_earlier_do_not_differ(other: tuple[Entries, int, int]) -> None:
+def test_logs_that_begin_later_or_end_earlier_do_not_differ(other):
     assert set(states((LEADER, 0, 100), other).values()) == {SAME}
 
 
@@ -43,35 +43,35 @@ def test_logs_that_begin_later_or_end_earlier_do_not_differ(other: tuple[Entries
     ],
     ids=["other epoch", "other start", "one missing", "end missing", "too early"],
 )
-def test_the_first_difference_is_marked_and_those_that_follow(
-    other: tuple[Entries, int, int], expected: dict[int, str]
-) -> None:
+def test_the_first_difference_is_marked_and_those_that_follow(other, expected):
     assert states((LEADER, 0, 100), other) == expected
 
 
-def test_what_differs_above_a_high_watermark_is_allowed() -> None:
+def test_what_differs_above_a_high_watermark_is_allowed():
     other: Entries = ((1, 0), (4, 20), (6, 35))
     assert states((LEADER, 0, 100), (other, 0, 40), mark=35) == {1: SAME, 4: SAME, 5: TAIL, 6: TAIL}
 
 
-def test_long_lineages_are_shown_around_the_first_difference() -> None:
+def test_long_lineages_are_shown_around_the_first_difference():
     long: Entries = tuple((epoch, 10 * epoch) for epoch in range(200))
     other = tuple((epoch, start + (epoch == 120)) for epoch, start in long)
-    found = lineage([History(1, 0, 2000, 2000, long), History(2, 0, 2000, 2000, other), History(3, 0, 0, 0, None)])
-    assert found.first is not None
-    assert (found.first.epoch, found.first.starts) == (120, (1200, 1201))
-    assert (found.earlier, len(found.rows), found.after) == (116, 24, 60)
-    assert (found.replicas, found.unknown) == ((1, 2), (3,))
+    compared = lineage(
+        [EpochHistory(1, 0, 2000, 2000, long), EpochHistory(2, 0, 2000, 2000, other), EpochHistory(3, 0, 0, 0, None)]
+    )
+    assert compared.first is not None
+    assert (compared.first.epoch, compared.first.starts) == (120, (1200, 1201))
+    assert (compared.earlier, len(compared.rows), compared.after) == (116, 24, 60)
+    assert (compared.replicas, compared.unknown) == ((1, 2), (3,))
 
 
 @pytest.mark.parametrize("span", [(0, 1), (0, 7), (3, 11), (0, 1_482_310), (10**12, 10**12 + 3)])
-def test_axes_have_a_few_round_ticks(span: tuple[int, int]) -> None:
-    found = ticks(*span)
-    assert 1 <= len(found) <= 9
-    assert span[0] <= found[0] <= found[-1] <= span[1]
+def test_axes_have_a_few_round_ticks(span):
+    places = ticks(*span)
+    assert 1 <= len(places) <= 9
+    assert span[0] <= places[0] <= places[-1] <= span[1]
 
 
-def test_a_close_up_is_shown_only_of_what_would_be_a_line() -> None:
+def test_a_close_up_is_shown_only_of_what_would_be_a_line():
     def lane(first: int, last: int) -> Lane:
         return Lane(1, 0, 1_000_000, 1_000_000, (), (Mark(1, "GAP", first, last, True),))
 

@@ -4,7 +4,6 @@ import json
 import resource
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +23,7 @@ def little_room() -> Iterator[None]:
     signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_findings_are_stored_under_the_names_of_the_summary(tmp_path: Path) -> None:
+def test_findings_are_stored_under_the_names_of_the_summary(tmp_path):
     findings = samples.sample().findings
     write_findings(findings, tmp_path / "findings.parquet")
     stored = pq.read_table(tmp_path / "findings.parquet")
@@ -32,13 +31,13 @@ def test_findings_are_stored_under_the_names_of_the_summary(tmp_path: Path) -> N
     assert stored.to_pylist() == [finding_record(finding) for finding in findings]
 
 
-def test_no_findings_are_an_empty_table(tmp_path: Path) -> None:
+def test_no_findings_are_an_empty_table(tmp_path):
     write_findings([], tmp_path / "findings.parquet")
     stored = pq.read_table(tmp_path / "findings.parquet")
     assert (stored.num_rows, stored.schema) == (0, FINDINGS_SCHEMA)
 
 
-def test_what_does_not_fit_on_the_disk_replaces_nothing(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_what_does_not_fit_on_the_disk_replaces_nothing(tmp_path, request):
     write_report(samples.consistent(), tmp_path)
     before = {name: (tmp_path / name).read_text() for name in ("summary.json", "report.html")}
     request.getfixturevalue("little_room")

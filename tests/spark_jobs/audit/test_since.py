@@ -1,16 +1,14 @@
 """Saved audits: what is taken over, what is not and why; without Spark."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from replog.log.partition_metadata import write_topic_id
+from replog.log.directories.partition_metadata import write_topic_id
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import Replica
-from spark_jobs.audit.landmarks import Listed, list_replicas
+from spark_jobs.audit.landmarks import FilesOfReplicas, list_replicas
 from spark_jobs.audit.since import (
     BadSaved,
     Saved,
@@ -32,15 +30,13 @@ VERIFIED_TO = 50
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
-    cluster = Cluster(tmp_path / "brokers")
+def cluster(cluster: Cluster) -> Cluster:
     for replica in (1, 2, 3):
-        cluster.build(replica, "orders")
         write_topic_id(cluster.path(replica, "orders"), b"0123456789abcdef")
     return cluster
 
 
-def listed(cluster: Cluster) -> Listed:
+def listed(cluster: Cluster) -> FilesOfReplicas:
     return list_replicas([DirectoryStore(n, directory) for n, directory in cluster.directories.items()], [])
 
 
@@ -48,7 +44,7 @@ def saved(cluster: Cluster, level: str = "deep") -> Saved:
     return Saved(level, landmarks(listed(cluster), {ORDERS: VERIFIED_TO}))
 
 
-def test_a_saved_audit_reads_back_as_it_was_written(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_saved_audit_reads_back_as_it_was_written(cluster, tmp_path):
     before = saved(cluster)
     write_json(tmp_path / "saved.json", before.as_json())
     assert read_saved(tmp_path / "saved.json") == before
@@ -81,7 +77,7 @@ def test_a_saved_audit_reads_back_as_it_was_written(cluster: Cluster, tmp_path: 
         ),
     ],
 )
-def test_a_file_that_is_no_saved_audit_is_refused_with_what_to_do(tmp_path: Path, content: str, message: str) -> None:
+def test_a_file_that_is_no_saved_audit_is_refused_with_what_to_do(tmp_path, content, message):
     path = tmp_path / "saved.json"
     path.write_text(content)
     with pytest.raises(BadSaved, match="audit with --save and without --since") as refused:
@@ -93,14 +89,14 @@ def grow(cluster: Cluster) -> None:
     cluster.extend("orders", BATCHES, 40)
 
 
-def test_what_only_grew_is_taken_over(cluster: Cluster) -> None:
+def test_what_only_grew_is_taken_over(cluster):
     before = saved(cluster)
     grow(cluster)
     assert take_over(before, "deep", listed(cluster)) == TakenOver({ORDERS: VERIFIED_TO})
 
 
 def rewrite(cluster: Cluster) -> None:
-    """Truncated below the saved offset, and written anew."""
+    """Truncated below the saved offset, and written again."""
     directory = cluster.path(2, "orders")
     other = Cluster(cluster.directories[1].parent.parent / "other")
     other.build(2, "orders", changed=lambda n: batch(n, b"other" if n >= 20 else b"value"))
@@ -153,9 +149,7 @@ def add_replica(cluster: Cluster) -> None:
         (lambda c: (c.path(2, "orders") / "leader-epoch-checkpoint").write_text("x\n"), "replica 2 has an epoch check"),
     ],
 )
-def test_what_does_not_fit_is_compared_as_a_whole_and_says_why(
-    cluster: Cluster, change: Callable[[Cluster], None], why: str
-) -> None:
+def test_what_does_not_fit_is_compared_as_a_whole_and_says_why(cluster, change, why):
     before = saved(cluster)
     change(cluster)
     taken = take_over(before, "deep", listed(cluster))
@@ -164,7 +158,7 @@ def test_what_does_not_fit_is_compared_as_a_whole_and_says_why(
     assert any(why in line for line in taken.told())
 
 
-def test_a_deeper_audit_than_the_saved_one_takes_nothing_over(cluster: Cluster) -> None:
+def test_a_deeper_audit_than_the_saved_one_takes_nothing_over(cluster):
     before = saved(cluster, "index")
     assert take_over(before, "deep", listed(cluster)).whole == {
         ORDERS: "saved at level index, which sees less than deep"
@@ -172,7 +166,7 @@ def test_a_deeper_audit_than_the_saved_one_takes_nothing_over(cluster: Cluster) 
     assert take_over(before, "digest", listed(cluster)).starts == {ORDERS: VERIFIED_TO}
 
 
-def test_retention_since_then_fits(cluster: Cluster) -> None:
+def test_retention_since_then_fits(cluster):
     before = saved(cluster)
     for path in cluster.path(2, "orders").glob("00000000000000000000.*"):
         path.unlink()
@@ -180,7 +174,7 @@ def test_retention_since_then_fits(cluster: Cluster) -> None:
     assert take_over(before, "deep", listed(cluster)).starts == {ORDERS: VERIFIED_TO}
 
 
-def test_a_topic_that_is_new_says_that_nothing_was_verified(cluster: Cluster) -> None:
+def test_a_topic_that_is_new_says_that_nothing_was_verified(cluster):
     before = saved(cluster)
     cluster.add("flights")
     taken = take_over(before, "deep", listed(cluster))
@@ -188,14 +182,14 @@ def test_a_topic_that_is_new_says_that_nothing_was_verified(cluster: Cluster) ->
     assert taken.starts == {ORDERS: VERIFIED_TO}
 
 
-def test_a_partition_is_verified_up_to_what_every_replica_has_and_knows_committed() -> None:
+def test_a_partition_is_verified_up_to_what_every_replica_has_and_knows_committed():
     replicas = [Replica(1, "t", 0, 0, 90, 100, 1, 1), Replica(2, "t", 0, 0, 95, 80, 1, 1)]
     assert bounds_of(replicas) == {TopicPartition("t", 0): 80}
     unread = Replica(3, "t", 0, 0, 90, 100, 1, 1, fault="UNREADABLE")
     assert bounds_of([*replicas, unread]) == {TopicPartition("t", 0): 0}
 
 
-def test_a_partition_with_a_finding_keeps_what_was_verified_before(cluster: Cluster) -> None:
+def test_a_partition_with_a_finding_keeps_what_was_verified_before(cluster):
     before = saved(cluster)
     grow(cluster)
     taken = take_over(before, "deep", listed(cluster))
@@ -206,14 +200,14 @@ def test_a_partition_with_a_finding_keeps_what_was_verified_before(cluster: Clus
     assert saved_after("deep", verified, {ORDERS}, None, TakenOver()).partitions == {}
 
 
-def test_a_saved_audit_is_as_weak_as_what_it_took_over(cluster: Cluster) -> None:
+def test_a_saved_audit_is_as_weak_as_what_it_took_over(cluster):
     before = saved(cluster, "deep")
     taken = take_over(before, "index", listed(cluster))
     assert saved_after("index", {}, set(), before, taken).level == "index"
 
 
 @pytest.mark.parametrize("crc", [True, False])
-def test_blocks_from_an_offset_on_are_those_of_the_whole_and_are_read_from_there(cluster: Cluster, crc: bool) -> None:
+def test_blocks_from_an_offset_on_are_those_of_the_whole_and_are_read_from_there(cluster, crc):
     cluster.build(1, "long", segment_bytes=1 << 20)
     (files,) = [f for f in DirectoryStore(1, cluster.directories[1]).partitions(frozenset(["long"])) if f.segments]
     (segment,) = files.segments

@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 from replog.client import Producer
-from spark_jobs.records.batch_reader import BatchReader
+from spark_jobs.records.batch_reader import BatchQueryReader
 from spark_jobs.records.options import SourceOptions, source_options
 from spark_jobs.records.planning import OffsetRange
 from spark_jobs.records.stream_reader import StreamReader
-from tests.cluster.broker.conftest import InProcessCluster, cluster
+from tests.replog.server.broker.conftest import InProcessCluster, cluster
 
 __all__ = ["InProcessCluster", "cluster"]
 
@@ -26,15 +26,15 @@ def batch_options(cluster: InProcessCluster, **given: str) -> SourceOptions:
     return source_options(options(cluster, **given), streaming=False)
 
 
-def batch_reader(cluster: InProcessCluster, **given: str) -> BatchReader:
-    return BatchReader(batch_options(cluster, **given))
+def batch_reader(cluster: InProcessCluster, **given: str) -> BatchQueryReader:
+    return BatchQueryReader(batch_options(cluster, **given))
 
 
 def stream_reader(cluster: InProcessCluster, **given: str) -> StreamReader:
     return StreamReader(source_options(options(cluster, **given), streaming=True))
 
 
-def read_all(reader: BatchReader | StreamReader, ranges: list[Any]) -> list[dict[str, Any]]:
+def read_all(reader: BatchQueryReader | StreamReader, ranges: list[Any]) -> list[dict[str, Any]]:
     """The rows of all tasks, in their order."""
     return [row for task in ranges for batch in reader.read(task) for row in batch.to_pylist()]
 
@@ -48,8 +48,8 @@ async def batch_query(cluster: InProcessCluster, **given: str) -> list[dict[str,
 
 
 async def planned(cluster: InProcessCluster, **given: str) -> list[OffsetRange]:
-    found: list[Any] = list(await asyncio.to_thread(batch_reader(cluster, **given).partitions))
-    return found
+    ranges: list[Any] = list(await asyncio.to_thread(batch_reader(cluster, **given).partitions))
+    return ranges
 
 
 def places(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:

@@ -13,8 +13,8 @@ from replog.topic import TopicPartition
 from spark_jobs.records import task
 from spark_jobs.records.cluster import Assigned, ranges
 from spark_jobs.records.planning import OffsetRange
-from tests.cluster.broker.conftest import eventually
-from tests.replog.client.test_read_committed import with_transactions
+from tests.replog.client.consuming.test_read_committed import with_transactions
+from tests.replog.server.broker.conftest import eventually
 from tests.spark_jobs.records.conftest import (
     InProcessCluster,
     batch_options,
@@ -38,14 +38,14 @@ async def two_partitions(cluster: InProcessCluster) -> None:
 
 def spans(rows: list[dict[str, object]]) -> dict[int, tuple[int, int]]:
     """First and last offset of each partition, having checked that none between them is missing."""
-    found: dict[int, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     for _, partition, offset in places(rows):
-        found.setdefault(partition, []).append(offset)
-    assert all(offsets == list(range(offsets[0], offsets[-1] + 1)) for offsets in found.values()), found
-    return {partition: (offsets[0], offsets[-1]) for partition, offsets in found.items()}
+        by_partition.setdefault(partition, []).append(offset)
+    assert all(offsets == list(range(offsets[0], offsets[-1] + 1)) for offsets in by_partition.values()), by_partition
+    return {partition: (offsets[0], offsets[-1]) for partition, offsets in by_partition.items()}
 
 
-async def test_all_records_come_with_all_their_columns(cluster: InProcessCluster) -> None:
+async def test_all_records_come_with_all_their_columns(cluster):
     await two_partitions(cluster)
     async with Producer(cluster.brokers[1].address) as producer:
         await producer.send("t", None, b"key", partition=1, timestamp_ms=2000, headers=[("a", b"1"), ("b", None)])
@@ -67,7 +67,7 @@ async def test_all_records_come_with_all_their_columns(cluster: InProcessCluster
     assert rows[0]["headers"] is None
 
 
-async def test_each_way_to_name_partitions_and_bounds(cluster: InProcessCluster) -> None:
+async def test_each_way_to_name_partitions_and_bounds(cluster):
     await two_partitions(cluster)
     for name in ("other", "t-2"):
         await cluster.create_topic(name, partitions=1, replication_factor=1)
@@ -94,7 +94,7 @@ async def test_each_way_to_name_partitions_and_bounds(cluster: InProcessCluster)
     assert await read(**late, startingOffsetsByTimestampStrategy="latest") == {0: (25, 29)}
 
 
-async def test_what_does_not_exist_is_refused(cluster: InProcessCluster) -> None:
+async def test_what_does_not_exist_is_refused(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
     for given in ({"subscribe": "t,nowhere"}, {"assign": '{"t":[0,7]}'}, {"assign": '{"nowhere":[0]}'}):
@@ -105,10 +105,10 @@ async def test_what_does_not_exist_is_refused(cluster: InProcessCluster) -> None
         await planned(cluster, subscribe="t", startingOffsets='{"t":{"1":0}}')
 
 
-async def test_a_partition_is_split_where_more_tasks_are_wanted(cluster: InProcessCluster) -> None:
+async def test_a_partition_is_split_where_more_tasks_are_wanted(cluster):
     await two_partitions(cluster)
-    found = await planned(cluster, subscribe="t", minPartitions="5")
-    assert [(part.partition, part.start, part.end) for part in found] == [
+    parts = await planned(cluster, subscribe="t", minPartitions="5")
+    assert [(part.partition, part.start, part.end) for part in parts] == [
         (0, 0, 10),
         (0, 10, 20),
         (0, 20, 30),
@@ -119,9 +119,7 @@ async def test_a_partition_is_split_where_more_tasks_are_wanted(cluster: InProce
     assert spans(rows) == {0: (0, 29), 1: (0, 19)}
 
 
-async def test_records_that_are_gone_fail_the_query_or_are_warned_of(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_records_that_are_gone_fail_the_query_or_are_warned_of(cluster, caplog):
     await two_partitions(cluster)
     async with Admin(cluster.brokers[1].address) as admin:
         await admin.delete_records({TopicPartition("t", 0): 15})
@@ -143,9 +141,7 @@ async def test_records_that_are_gone_fail_the_query_or_are_warned_of(
         await planned(cluster, assign='{"t":[0]}', startingOffsets='{"t":{"0":20}}', endingOffsets='{"t":{"0":18}}')
 
 
-async def test_records_that_go_between_planning_and_reading_fail_the_task(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_records_that_go_between_planning_and_reading_fail_the_task(cluster, caplog):
     await two_partitions(cluster)
     strict, lenient = (batch_reader(cluster, assign='{"t":[0]}', failOnDataLoss=fail) for fail in ("true", "false"))
     ranges = list(await asyncio.to_thread(strict.partitions))
@@ -160,15 +156,15 @@ async def test_records_that_go_between_planning_and_reading_fail_the_task(
         await admin.delete_topic("t")
         await admin.create_topic("t", partitions=1, replication_factor=1)
     await produce(cluster, "t", {0: 30})
-    with pytest.raises(ReplogError, match="from offset 0 to before 30 are gone: its topic was deleted and made anew"):
+    with pytest.raises(
+        ReplogError, match="from offset 0 to before 30 are gone: its topic was deleted and created again"
+    ):
         await asyncio.to_thread(read_all, strict, ranges)
     assert await asyncio.to_thread(read_all, lenient, ranges) == []
-    assert "its topic was deleted and made anew" in caplog.text
+    assert "its topic was deleted and created again" in caplog.text
 
 
-async def test_a_log_that_is_truncated_after_the_planning_fails_the_task_in_time(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_log_that_is_truncated_after_the_planning_fails_the_task_in_time(cluster, caplog):
     """What was below the high watermark is lost by an unclean election: the rest of the range will never come."""
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
@@ -195,9 +191,7 @@ async def test_a_log_that_is_truncated_after_the_planning_fails_the_task_in_time
     assert "from offset 10 to before 20 are gone: the log was truncated" in caplog.text
 
 
-async def test_what_is_left_of_a_truncated_log_is_read_however_late_it_comes(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_is_left_of_a_truncated_log_is_read_however_late_it_comes(cluster, caplog):
     await two_partitions(cluster)
     options = batch_options(cluster, subscribe="t", failOnDataLoss="false")
     reading = task._Reading(options, OffsetRange("t", 1, "", 5, 40))
@@ -211,9 +205,7 @@ async def test_what_is_left_of_a_truncated_log_is_read_however_late_it_comes(
     assert ends[-1:] == [20], ends
 
 
-async def test_no_partition_ends_before_it_starts_though_its_log_moves_on_while_it_is_planned(
-    cluster: InProcessCluster,
-) -> None:
+async def test_no_partition_ends_before_it_starts_though_its_log_moves_on_while_it_is_planned(cluster):
     await two_partitions(cluster)
     address = cluster.brokers[1].address
 
@@ -221,17 +213,17 @@ async def test_no_partition_ends_before_it_starts_though_its_log_moves_on_while_
         async def list_offsets(
             self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
         ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-            found = await super().list_offsets(timestamps, read_committed)
+            answers = await super().list_offsets(timestamps, read_committed)
             await produce(cluster, "t", {0: 10})
             await self.delete_records({T0: 35})
-            return found
+            return answers
 
     async with Meanwhile(address) as admin:
         there = await ranges(admin, batch_options(cluster, subscribe="t"), Assigned([T0], {}))
     assert there == {T0: (0, 40)}
 
 
-async def test_a_deleted_topic_fails_the_task(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_topic_fails_the_task(cluster, monkeypatch):
     await two_partitions(cluster)
     monkeypatch.setattr(task, "UNKNOWN_S", 1.5)
     reader = batch_reader(cluster, assign='{"t":[0]}')
@@ -242,7 +234,7 @@ async def test_a_deleted_topic_fails_the_task(cluster: InProcessCluster, monkeyp
         await asyncio.to_thread(read_all, reader, ranges)
 
 
-async def test_the_isolation_level_is_the_bound(cluster: InProcessCluster) -> None:
+async def test_the_isolation_level_is_the_bound(cluster):
     """LG-9, FE-22: read_committed ends at the last stable offset and leaves aborted records out; no marker is seen."""
     await with_transactions(cluster)
     committed = await batch_query(cluster, subscribe="t", kafka_isolation_level="read_committed")
@@ -256,7 +248,7 @@ async def test_the_isolation_level_is_the_bound(cluster: InProcessCluster) -> No
     assert [row["offset"] for row in everything] == [0, 1, 2, 3, 5, 8, 9]
 
 
-async def test_records_above_the_high_watermark_are_not_seen(cluster: InProcessCluster) -> None:
+async def test_records_above_the_high_watermark_are_not_seen(cluster):
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=2, min_insync_replicas="2")
     await produce(cluster, "t", {0: 10})
@@ -270,7 +262,7 @@ async def test_records_above_the_high_watermark_are_not_seen(cluster: InProcessC
     assert spans(rows) == {0: (0, 9)}
 
 
-async def test_a_task_goes_on_with_another_leader(cluster: InProcessCluster) -> None:
+async def test_a_task_goes_on_with_another_leader(cluster):
     await cluster.start_brokers(1, 2, 3)
     await cluster.create_topic("t", replication_factor=3)
     await produce(cluster, "t", {0: 200})
@@ -285,9 +277,7 @@ async def test_a_task_goes_on_with_another_leader(cluster: InProcessCluster) -> 
     assert spans(rows) == {0: (0, 199)}
 
 
-async def test_a_task_that_nobody_answers_says_so_in_time(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_task_that_nobody_answers_says_so_in_time(cluster, monkeypatch):
     await two_partitions(cluster)
     monkeypatch.setattr(task, "ANSWER_S", 0.5)
     reader = batch_reader(cluster, assign='{"t":[0]}', kafkaConsumer_pollTimeoutMs="500")

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import HEADER, HEADER_SIZE, LOG_APPEND_TIME, parse_header, with_crc
 from replog.log.errors import InvalidRecord
+from replog.log.formats.batch import HEADER, HEADER_SIZE, LOG_APPEND_TIME, parse_header, with_crc
+from replog.log.formats.records import iterate_records
 from replog.log.offsets import AbortedTransaction
-from replog.log.records import iterate_records
 from spark_jobs.records import decoding
 from spark_jobs.records.decoding import arrow_batches, checked_batches
-from tests.replog.client.test_read_committed import ONE_OF_EACH
+from tests.replog.client.consuming.test_read_committed import ONE_OF_EACH
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 Given = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
@@ -51,8 +51,8 @@ def placed(batches: Sequence[bytes | bytearray], base_offset: int = 0) -> bytes:
 def rows(
     buffer: bytes, first: int = 0, end: int = END, aborted: Sequence[AbortedTransaction] = (), headers: bool = True
 ) -> list[dict[str, Any]]:
-    found = checked_batches(buffer, "t", 3, first, aborted)
-    batches = (batch.drop_columns(["timestamp"]) for batch in arrow_batches(found, end, headers=headers))
+    checked = checked_batches(buffer, "t", 3, first, aborted)
+    batches = (batch.drop_columns(["timestamp"]) for batch in arrow_batches(checked, end, headers=headers))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -63,24 +63,22 @@ def told(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def milliseconds(buffer: bytes) -> list[int]:
-    found = pa.Table.from_batches(arrow_batches(checked_batches(buffer, "t", 3, 0), END, headers=False))
-    return [micros // 1000 for micros in found["timestamp"].cast(pa.int64()).to_pylist()]
+    table = pa.Table.from_batches(arrow_batches(checked_batches(buffer, "t", 3, 0), END, headers=False))
+    return [micros // 1000 for micros in table["timestamp"].cast(pa.int64()).to_pylist()]
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(RECORDS, st.sampled_from(CODECS)), min_size=1, max_size=4), st.data())
-def test_every_record_comes_as_the_client_decodes_it(
-    batches: list[tuple[list[Given], str]], data: st.DataObject
-) -> None:
+def test_every_record_comes_as_the_client_decodes_it(batches, data):
     log = placed([encode_batch(records, codec) for records, codec in batches], base_offset=7)
     total = sum(len(records) for records, _ in batches)
     first = data.draw(st.integers(0, 7 + total))
     end = data.draw(st.integers(first, 8 + total))
     wanted = [record for record in decode_fetched(log, "t", 3, first).records if record.offset < end]
-    found = rows(log, first, end)
-    assert [told(row) for row in found] == [(r.offset, r.key, r.value, r.headers) for r in wanted]
-    assert [(row["topic"], row["partition"], row["timestampType"]) for row in found] == [("t", 3, 0)] * len(wanted)
-    assert [{**row, "headers": None} for row in found] == [
+    decoded = rows(log, first, end)
+    assert [told(row) for row in decoded] == [(r.offset, r.key, r.value, r.headers) for r in wanted]
+    assert [(row["topic"], row["partition"], row["timestampType"]) for row in decoded] == [("t", 3, 0)] * len(wanted)
+    assert [{**row, "headers": None} for row in decoded] == [
         {**row, "headers": None} for row in rows(log, first, end, headers=False)
     ]
     assert checked_batches(log, "t", 3, first).next_offset == max(first, 7 + total)
@@ -104,30 +102,30 @@ def test_every_record_comes_as_the_client_decodes_it(
     ],
     ids=lambda sizes: f"{len(sizes)} of {sizes[0]}",
 )
-def test_runs_of_records_of_one_size_are_read_as_others_are(sizes: list[int]) -> None:
+def test_runs_of_records_of_one_size_are_read_as_others_are(sizes):
     records = [(n, None, bytes([n % 251]) * size, ()) for n, size in enumerate(sizes)]
     log = placed([encode_batch(records), encode_batch(records)])
-    found = rows(log)
-    assert [row["offset"] for row in found] == list(range(2 * len(sizes)))
-    assert [row["value"] for row in found] == [value for _, _, value, _ in records] * 2
+    decoded = rows(log)
+    assert [row["offset"] for row in decoded] == list(range(2 * len(sizes)))
+    assert [row["value"] for row in decoded] == [value for _, _, value, _ in records] * 2
 
 
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.parametrize("count", [2, 40, 2000])
-def test_a_count_that_does_not_fill_its_batch_is_refused_though_more_records_follow(count: int, change: int) -> None:
+def test_a_count_that_does_not_fill_its_batch_is_refused_though_more_records_follow(count, change):
     one = bytes([14, 0, 0, 0, 1, 2, 120, 0])
     log = placed([spoiled(one * count, count + change), spoiled(one * count, count)])
     with pytest.raises(ReplogError, match=f"{count + change} records do not fill the {8 * count} bytes"):
         rows(log)
 
 
-def test_a_record_without_headers_has_null_not_an_empty_list() -> None:
+def test_a_record_without_headers_has_null_not_an_empty_list():
     log = placed([encode_batch([(0, None, b"a", ()), (0, None, b"b", [("k", None)]), (0, None, None, ())])])
     assert [row["headers"] for row in rows(log)] == [None, [{"key": "k", "value": None}], None]
     assert [row["value"] for row in rows(log)] == [b"a", b"b", None]
 
 
-def test_log_append_time_is_every_records_timestamp() -> None:
+def test_log_append_time_is_every_records_timestamp():
     batch = encode_batch([(1000, None, b"a", ()), (1010, None, b"b", ())])
     header = parse_header(batch)._replace(attributes=LOG_APPEND_TIME, max_timestamp=5000)
     stamped = HEADER.pack(*with_crc(header, batch[HEADER_SIZE:])) + bytes(batch[HEADER_SIZE:])
@@ -137,14 +135,14 @@ def test_log_append_time_is_every_records_timestamp() -> None:
 
 @pytest.mark.parametrize("aborted", [(), (AbortedTransaction(1, 0),)])
 @pytest.mark.parametrize("first", range(9))
-def test_control_batches_and_aborted_records_are_left_out(aborted: Sequence[AbortedTransaction], first: int) -> None:
+def test_control_batches_and_aborted_records_are_left_out(aborted, first):
     """LG-9, as the client."""
     wanted = decode_fetched(ONE_OF_EACH, "t", 3, first, aborted)
     assert [row["offset"] for row in rows(ONE_OF_EACH, first, END, aborted)] == [r.offset for r in wanted.records]
     assert checked_batches(ONE_OF_EACH, "t", 3, first, aborted).next_offset == wanted.next_offset
 
 
-def test_much_comes_in_groups_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_comes_in_groups_of_bounded_size(monkeypatch):
     monkeypatch.setattr(decoding, "GROUP_BYTES", 1000)
     log = placed([encode_batch([(0, None, bytes(300), ())] * 2, codec) for codec in CODECS])
     groups = list(arrow_batches(checked_batches(log, "t", 0, 0), END, headers=False))
@@ -153,7 +151,7 @@ def test_much_comes_in_groups_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -
     assert [group.num_rows for group in arrow_batches(checked_batches(log, "t", 0, 0), END, headers=False)] == [10]
 
 
-def test_a_batch_that_compaction_has_emptied_has_no_rows() -> None:
+def test_a_batch_that_compaction_has_emptied_has_no_rows():
     empty = HEADER.pack(
         *with_crc(parse_header(encode_batch([(0, None, b"x", ())]))._replace(length=49, records_count=0), b"")
     )
@@ -163,7 +161,7 @@ def test_a_batch_that_compaction_has_emptied_has_no_rows() -> None:
     assert checked_batches(log, "t", 0, 0).next_offset == 3
 
 
-def test_a_flipped_bit_is_told_by_partition_and_offset() -> None:
+def test_a_flipped_bit_is_told_by_partition_and_offset():
     log = bytearray(placed([encode_batch([(0, None, b"x", ())]), encode_batch([(0, None, b"y", ())])], 40))
     log[-3] ^= 1
     with pytest.raises(ReplogError, match="t-3: batches from offset 41 on do not decode: the CRC") as caught:
@@ -199,7 +197,7 @@ def spoiled(section: bytes, count: int, last_delta: int | None = None) -> bytes:
         (bytes([14, 0, 0, 0, 1, 2, 120, 0] * 2), 2),  # one offset twice
     ],
 )
-def test_records_that_are_wrong_under_a_right_crc_are_refused(section: bytes, count: int) -> None:
+def test_records_that_are_wrong_under_a_right_crc_are_refused(section, count):
     batch = spoiled(section, count)
     with pytest.raises(ReplogError, match="t-3: batches from offset 0 on do not decode") as caught:
         rows(batch)
@@ -207,7 +205,7 @@ def test_records_that_are_wrong_under_a_right_crc_are_refused(section: bytes, co
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_whatever_is_flipped_is_refused_or_read_as_the_log_reads_it(seed: int) -> None:
+def test_whatever_is_flipped_is_refused_or_read_as_the_log_reads_it(seed):
     chance = random.Random(seed)
     given = [(1000 + n, b"k%d" % n, bytes(chance.randrange(90)), [("h", b"v")] * (n % 3)) for n in range(8)]
     batch = bytearray(encode_batch(given))
@@ -221,7 +219,7 @@ def test_whatever_is_flipped_is_refused_or_read_as_the_log_reads_it(seed: int) -
     if wanted is not None and any(b <= a for (a, *_), (b, *_) in pairwise(wanted)):
         wanted = None  # offsets out of order: nobody but us looks
     try:
-        found = [told(row) for row in rows(bytes(batch))]
+        decoded = [told(row) for row in rows(bytes(batch))]
     except ReplogError:
-        found = None
-    assert found == wanted
+        decoded = None
+    assert decoded == wanted

@@ -5,17 +5,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from cluster.demo.dataset import carrier, load, rows
-from cluster.demo.traffic import read_back
-from cluster.local.supervisor import LocalCluster
 from replog.client import Admin, Producer
+from replog.demo.dataset import carrier, load, rows
+from replog.demo.traffic import read_back
+from replog.local_cluster.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.spark]
 
@@ -54,21 +53,21 @@ def produce(local: LocalCluster, topic: str, first: int, count: int) -> None:
 
 
 def values(local: LocalCluster, topic: str) -> list[int]:
-    found = asyncio.run(read_back(local.bootstrap, topic, 3, lambda _: None))
-    return sorted(int(value) for _, _, value in found)
+    records = asyncio.run(read_back(local.bootstrap, topic, 3, lambda _: None))
+    return sorted(int(value) for _, _, value in records)
 
 
 def options(local: LocalCluster, topic: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": local.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
 
 
-def test_a_batch_query_has_the_columns_and_rows_of_the_topic(spark: SparkSession, local: LocalCluster) -> None:
+def test_a_batch_query_has_the_columns_and_rows_of_the_topic(spark, local):
     create(local, "batch")
     produce(local, "batch", 0, 5000)
     read = spark.read.format("replog").options(**options(local, "batch"))
-    found = read.option("includeHeaders", "true").load()
-    assert found.schema.simpleString() == COLUMNS
-    summary = found.selectExpr(
+    frame = read.option("includeHeaders", "true").load()
+    assert frame.schema.simpleString() == COLUMNS
+    summary = frame.selectExpr(
         "count(*)",
         "count(distinct partition, offset)",
         "sum(cast(value as string))",
@@ -87,7 +86,7 @@ def test_a_batch_query_has_the_columns_and_rows_of_the_topic(spark: SparkSession
         read.option("startingOffset", "earliest").load().count()
 
 
-def test_a_batch_write_reads_back(spark: SparkSession, local: LocalCluster) -> None:
+def test_a_batch_write_reads_back(spark, local):
     create(local, "written")
     frame = spark.range(10_000, numPartitions=3).selectExpr(
         "cast(id as string) as value", "cast(id % 7 as string) as key", "'written' as topic"
@@ -100,9 +99,7 @@ def test_a_batch_write_reads_back(spark: SparkSession, local: LocalCluster) -> N
         ).mode("append").save()
 
 
-def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(
-    spark: SparkSession, local: LocalCluster, tmp_path: Path
-) -> None:
+def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path):
     create(local, "in", "out")
     produce(local, "in", 0, 2500)
     source = spark.readStream.format("replog").options(**options(local, "in")).option("maxOffsetsPerTrigger", 1000)
@@ -146,9 +143,7 @@ def counts_by_carrier(frame: DataFrame) -> DataFrame:
     return frame.selectExpr("split(cast(value as string), ',')[9] as carrier").groupBy("carrier").count()
 
 
-def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(
-    spark: SparkSession, local: LocalCluster, tmp_path: Path
-) -> None:
+def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(spark, local, tmp_path):
     given = rows(load())
     create(local, "flights")
     source = spark.readStream.format("replog").options(**options(local, "flights"))
@@ -172,10 +167,10 @@ def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(
         local.start(2)
     progress = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
     print(f"broker 2 was killed when {seen} of {len(given)} flights had been counted; micro-batches of {progress}")
-    found = {row["carrier"].encode(): row["count"] for row in spark.table("by_carrier").collect()}
-    assert found == Counter(map(carrier, given))
+    counts = {row["carrier"].encode(): row["count"] for row in spark.table("by_carrier").collect()}
+    assert counts == Counter(map(carrier, given))
     assert 0 < seen <= len(given) // 2, "the kill came before or after the work"
     assert max(progress) <= 60_000
     assert len(progress) >= 6
     batch = counts_by_carrier(spark.read.format("replog").options(**options(local, "flights")).load())
-    assert {row["carrier"].encode(): row["count"] for row in batch.collect()} == found
+    assert {row["carrier"].encode(): row["count"] for row in batch.collect()} == counts

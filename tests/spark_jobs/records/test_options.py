@@ -16,7 +16,7 @@ def source(streaming: bool = False, **options: str) -> object:
     return source_options({**SERVERS, "subscribe": "flights", **options}, streaming=streaming)
 
 
-def test_a_batch_query_reads_everything_unless_told_otherwise() -> None:
+def test_a_batch_query_reads_everything_unless_told_otherwise():
     options = source_options({**SERVERS, "subscribe": "flights,more"}, streaming=False)
     assert options.bootstrap == "a:1,b:2"
     assert options.subscription == Subscription(topics=("flights", "more"))
@@ -28,12 +28,12 @@ def test_a_batch_query_reads_everything_unless_told_otherwise() -> None:
     assert options.consumer == {}
 
 
-def test_a_streaming_query_starts_at_the_end_unless_told_otherwise() -> None:
+def test_a_streaming_query_starts_at_the_end_unless_told_otherwise():
     options = source_options({**SERVERS, "subscribe": "flights"}, streaming=True)
     assert options.starting == Bound("startingOffsets", everywhere=LATEST)
 
 
-def test_names_are_taken_without_regard_to_case_and_values_without_space_around_them() -> None:
+def test_names_are_taken_without_regard_to_case_and_values_without_space_around_them():
     options = source_options(
         {
             "KAFKA.Bootstrap.Servers": "a:1",
@@ -57,7 +57,7 @@ def test_names_are_taken_without_regard_to_case_and_values_without_space_around_
     assert options.read_committed
 
 
-def test_partitions_can_be_assigned() -> None:
+def test_partitions_can_be_assigned():
     options = source_options({**SERVERS, "assign": '{"flights":[1,0,1]}'}, streaming=False)
     assert options.subscription == Subscription(partitions=(A, B))
 
@@ -66,12 +66,12 @@ def test_partitions_can_be_assigned() -> None:
     ("pattern", "matched"),
     [("fl.*s", ["flights", "my-flights"]), (" ^fl ", ["flights", "flight"]), ("^flight$", ["flight"])],
 )
-def test_a_pattern_is_found_anywhere_in_a_name(pattern: str, matched: list[str]) -> None:
+def test_a_pattern_is_found_anywhere_in_a_name(pattern, matched):
     wanted = source_options({**SERVERS, "subscribePattern": pattern}, streaming=False).subscription
     assert [topic for topic in ("flights", "flight", "my-flights", "other") if wanted.wants(topic)] == matched
 
 
-def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first() -> None:
+def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first():
     options = source_options(
         {
             **SERVERS,
@@ -103,7 +103,7 @@ def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first() -> None:
     assert options.latest_if_too_young
 
 
-def test_offsets_must_name_every_partition_and_no_other() -> None:
+def test_offsets_must_name_every_partition_and_no_other():
     bound = Bound("startingOffsets", each={A: 5})
     with pytest.raises(ReplogError, match="it names flights-0; there are flights-0 flights-1"):
         bound.of([A, B])
@@ -141,37 +141,37 @@ def test_offsets_must_name_every_partition_and_no_other() -> None:
         ({"kafka.bootstrap.servers": "nowhere"}, "bootstrap address"),
     ],
 )
-def test_what_cannot_be_right_is_refused_by_name(options: dict[str, str], complaint: str) -> None:
+def test_what_cannot_be_right_is_refused_by_name(options, complaint):
     with pytest.raises(ReplogError) as caught:
         source(**options)
     assert complaint in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "complaint"), [(" ", "match every topic"), ("a(", "not a regular expression")])
-def test_a_pattern_that_cannot_be_meant_is_refused(text: str, complaint: str) -> None:
+def test_a_pattern_that_cannot_be_meant_is_refused(text, complaint):
     with pytest.raises(ReplogError, match=complaint):
         source_options({**SERVERS, "subscribePattern": text}, streaming=False)
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", '{"flights":0}', '{"flights":["0"]}', '{"flights":[-1]}', "flights"])
-def test_an_assignment_is_json_of_topics_and_partitions(text: str) -> None:
+def test_an_assignment_is_json_of_topics_and_partitions(text):
     with pytest.raises(ReplogError, match="give JSON such as"):
         source_options({**SERVERS, "assign": text}, streaming=False)
 
 
-def test_a_source_needs_servers_and_a_subscription() -> None:
+def test_a_source_needs_servers_and_a_subscription():
     with pytest.raises(ReplogError, match=r"kafka\.bootstrap\.servers is missing"):
         source_options({"subscribe": "flights"}, streaming=False)
     with pytest.raises(ReplogError, match="give one of assign, subscribe, subscribePattern, not none"):
         source_options(SERVERS, streaming=False)
 
 
-def test_a_streaming_query_has_no_end() -> None:
+def test_a_streaming_query_has_no_end():
     with pytest.raises(ReplogError, match="a streaming query has no end"):
         source(streaming=True, endingOffsets="latest")
 
 
-def test_the_sinks_options_are_the_producers() -> None:
+def test_the_sinks_options_are_the_producers():
     options = sink_options(
         {
             **SERVERS,
@@ -201,20 +201,20 @@ def test_the_sinks_options_are_the_producers() -> None:
         ({"kafka.compression.type": "bzip2"}, "choose one of none, gzip, snappy, lz4, zstd"),
     ],
 )
-def test_a_sink_refuses_what_it_cannot_keep(options: dict[str, str], complaint: str) -> None:
+def test_a_sink_refuses_what_it_cannot_keep(options, complaint):
     with pytest.raises(ReplogError) as caught:
         sink_options({**SERVERS, **options})
     assert complaint in str(caught.value)
 
 
-def test_a_checkpoint_is_what_sparks_kafka_source_writes_and_the_topics_ids() -> None:
+def test_a_checkpoint_is_what_sparks_kafka_source_writes_and_the_topics_ids():
     at = StreamOffset({A: 5, B: 0}, {"flights": "0a"})
     assert at.to_json() == {"flights": {"0": 5, "1": 0}, "@topicIds": {"flights": "0a"}}
     assert StreamOffset.from_json(at.to_json()) == at
     assert StreamOffset.from_json({"flights": {"0": 5}}) == ({A: 5}, {})
 
 
-def test_topics_of_one_name_are_told_apart_by_their_ids_where_both_are_known() -> None:
+def test_topics_of_one_name_are_told_apart_by_their_ids_where_both_are_known():
     at = StreamOffset({A: 5}, {"flights": "0a"})
     assert at.same_topic("flights", StreamOffset({A: 5}, {"flights": "0a"}))
     assert not at.same_topic("flights", StreamOffset({A: 5}, {"flights": "0b"}))
@@ -225,12 +225,12 @@ def test_topics_of_one_name_are_told_apart_by_their_ids_where_both_are_known() -
     "document",
     [{"flights": 5}, {"flights": {"0": -1}}, {"a b": {}}, {"@topicIds": {"flights": "xyz"}}, {"t": {"0": "1"}}],
 )
-def test_a_checkpoint_of_something_else_is_refused(document: dict[str, object]) -> None:
+def test_a_checkpoint_of_something_else_is_refused(document):
     with pytest.raises(ReplogError, match="the checkpoint's offset is not ours") as caught:
         StreamOffset.from_json(document)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_the_offset_of_a_query_can_start_another_one() -> None:
+def test_the_offset_of_a_query_can_start_another_one():
     options = source(startingOffsets='{"flights":{"0":5},"@topicIds":{"flights":"0a"}}')
     assert getattr(options, "starting").of([A]) == {A: 5}  # noqa: B009

@@ -13,7 +13,7 @@ from replog.errors import ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.cluster import is_gone
 from spark_jobs.records.stream_reader import StreamReader
-from tests.replog.client.test_read_committed import with_transactions
+from tests.replog.client.consuming.test_read_committed import with_transactions
 from tests.spark_jobs.records.conftest import InProcessCluster, places, produce, read_all, stream_reader
 
 Offset = dict[str, Any]
@@ -43,7 +43,7 @@ def offsets(at: Offset) -> dict[str, int]:
     return at["t"]  # type: ignore[no-any-return]
 
 
-async def test_each_trigger_reads_what_has_come_since_the_last(cluster: InProcessCluster) -> None:
+async def test_each_trigger_reads_what_has_come_since_the_last(cluster):
     await topic(cluster)
     await produce(cluster, "t", {0: 5})
     reader, start = await begun(cluster, subscribe="t")
@@ -58,7 +58,7 @@ async def test_each_trigger_reads_what_has_come_since_the_last(cluster: InProces
     assert await trigger(again, end) == ({**end, "t": {"0": 5, "1": 3}}, [("t", 1, n) for n in range(3)])
 
 
-async def test_a_query_begins_where_it_is_told_to(cluster: InProcessCluster) -> None:
+async def test_a_query_begins_where_it_is_told_to(cluster):
     await topic(cluster)
     await produce(cluster, "t", {0: 30, 1: 10})
 
@@ -73,7 +73,7 @@ async def test_a_query_begins_where_it_is_told_to(cluster: InProcessCluster) -> 
     assert await first(startingOffsets='{"t":{"0":31,"1":0}}', failOnDataLoss="false") == {"0": 30, "1": 0}
 
 
-async def test_a_trigger_takes_no_more_than_its_limit(cluster: InProcessCluster) -> None:
+async def test_a_trigger_takes_no_more_than_its_limit(cluster):
     await topic(cluster)
     await produce(cluster, "t", {0: 30, 1: 10})
     reader, start = await begun(cluster, subscribe="t", maxOffsetsPerTrigger="12")
@@ -94,7 +94,7 @@ async def test_a_trigger_takes_no_more_than_its_limit(cluster: InProcessCluster)
     assert offsets(everything) == {"0": 30, "1": 10}, "the engine may ask for all, whatever the option says"
 
 
-async def test_available_now_reads_what_was_there_and_ends(cluster: InProcessCluster) -> None:
+async def test_available_now_reads_what_was_there_and_ends(cluster):
     await topic(cluster)
     await produce(cluster, "t", {0: 30})
     reader, start = await begun(cluster, subscribe="t", maxOffsetsPerTrigger="20")
@@ -107,7 +107,7 @@ async def test_available_now_reads_what_was_there_and_ends(cluster: InProcessClu
     assert seen == [20, 10, 0]
 
 
-async def test_topics_that_appear_are_read_from_their_first_record(cluster: InProcessCluster) -> None:
+async def test_topics_that_appear_are_read_from_their_first_record(cluster):
     await topic(cluster)
     reader, start = await begun(cluster, subscribePattern="t.*", startingOffsets="latest")
     await cluster.create_topic("t-new", partitions=1, replication_factor=1)
@@ -118,9 +118,7 @@ async def test_topics_that_appear_are_read_from_their_first_record(cluster: InPr
     assert set(end["@topicIds"]) == {"t", "t-new"}
 
 
-async def test_a_topic_deleted_or_made_anew_fails_the_query_or_is_warned_of(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_topic_deleted_or_made_anew_fails_the_query_or_is_warned_of(cluster, caplog):
     await topic(cluster)
     await produce(cluster, "t", {0: 5})
     strict, start = await begun(cluster, subscribePattern="t")
@@ -136,20 +134,18 @@ async def test_a_topic_deleted_or_made_anew_fails_the_query_or_is_warned_of(
         assert await asyncio.to_thread(lenient.partitions, start, end) == []
         await admin.create_topic("t", partitions=2, replication_factor=1)
     await produce(cluster, "t", {0: 5, 1: 2})  # as many as before: offsets alone would tell nothing
-    with pytest.raises(ReplogError, match="topic 't' was deleted and made anew"):
+    with pytest.raises(ReplogError, match="topic 't' was deleted and created again"):
         await trigger(strict, end)
-    with pytest.raises(ReplogError, match="topic 't' was deleted and made anew"):
+    with pytest.raises(ReplogError, match="topic 't' was deleted and created again"):
         await asyncio.to_thread(strict.partitions, start, end)
     with caplog.at_level(logging.WARNING):
         end, rows = await trigger(lenient, end)
     assert rows == [("t", 0, n) for n in range(5)] + [("t", 1, n) for n in range(2)]
-    assert "topic 't' was deleted and made anew" in caplog.text
+    assert "topic 't' was deleted and created again" in caplog.text
     assert await trigger(strict, end) == (end, [])
 
 
-async def test_retention_that_overtakes_a_query_is_told(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_retention_that_overtakes_a_query_is_told(cluster, caplog):
     await topic(cluster)
     await produce(cluster, "t", {0: 30})
     strict, start = await begun(cluster, subscribe="t")
@@ -163,7 +159,7 @@ async def test_retention_that_overtakes_a_query_is_told(
     assert "failOnDataLoss is false: going on" in caplog.text
 
 
-async def test_a_log_that_ends_before_what_was_read_is_told(cluster: InProcessCluster) -> None:
+async def test_a_log_that_ends_before_what_was_read_is_told(cluster):
     await topic(cluster)
     await produce(cluster, "t", {0: 5})
     strict, start = await begun(cluster, subscribe="t")
@@ -175,9 +171,7 @@ async def test_a_log_that_ends_before_what_was_read_is_told(cluster: InProcessCl
     assert (offsets(end), rows) == ({"0": 5, "1": 0}, [])
 
 
-async def test_a_topic_that_is_added_to_a_checkpointed_query_is_told_if_it_lacks_its_beginning(
-    cluster: InProcessCluster,
-) -> None:
+async def test_a_topic_that_is_added_to_a_checkpointed_query_is_told_if_it_lacks_its_beginning(cluster):
     await topic(cluster)
     _, start = await begun(cluster, subscribe="t")
     await cluster.create_topic("old", replication_factor=1)
@@ -190,7 +184,7 @@ async def test_a_topic_that_is_added_to_a_checkpointed_query_is_told_if_it_lacks
         await trigger(wider, start)
 
 
-async def test_a_topic_that_is_no_longer_wanted_is_told(cluster: InProcessCluster) -> None:
+async def test_a_topic_that_is_no_longer_wanted_is_told(cluster):
     await topic(cluster)
     await cluster.create_topic("other", replication_factor=1)
     _, start = await begun(cluster, subscribe="t,other")
@@ -199,9 +193,7 @@ async def test_a_topic_that_is_no_longer_wanted_is_told(cluster: InProcessCluste
         await trigger(narrower, start)
 
 
-async def test_a_partition_that_is_no_longer_wanted_is_told(
-    cluster: InProcessCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_partition_that_is_no_longer_wanted_is_told(cluster, caplog):
     await topic(cluster)
     await produce(cluster, "t", {0: 2, 1: 2})
     _, start = await begun(cluster, assign='{"t":[0,1]}')
@@ -214,9 +206,7 @@ async def test_a_partition_that_is_no_longer_wanted_is_told(
     assert "t-0 is not subscribed to any more" in caplog.text
 
 
-async def test_a_topic_is_gone_only_if_no_broker_knows_it(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_topic_is_gone_only_if_no_broker_knows_it(cluster, monkeypatch):
     await topic(cluster)
     async with Admin(cluster.brokers[1].address) as admin:
         topic_id = (await admin.describe_topic("t")).topic_id.hex()
@@ -235,7 +225,7 @@ async def test_a_topic_is_gone_only_if_no_broker_knows_it(
         assert not await is_gone(admin, "nowhere", ""), "those that do not answer say nothing"
 
 
-async def test_a_query_of_committed_records_waits_for_open_transactions(cluster: InProcessCluster) -> None:
+async def test_a_query_of_committed_records_waits_for_open_transactions(cluster):
     """LG-9: triggers end at the last stable offset."""
     await with_transactions(cluster)
     reader, start = await begun(cluster, subscribe="t", kafka_isolation_level="read_committed")

@@ -34,13 +34,13 @@ WHOLE = columns_of("topic string, key binary, value string, partition int").add(
 
 
 async def read_back(cluster: InProcessCluster, topic: str, partitions: int, count: int) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     async with Consumer(cluster.brokers[1].address, auto_offset_reset="earliest") as consumer:
         consumer.assign([(topic, number) for number in range(partitions)])
         async with asyncio.timeout(60):
-            while len(found) < count:
-                found += await consumer.fetch()
-    return sorted(found, key=lambda record: (record.partition, record.offset))
+            while len(records) < count:
+                records += await consumer.fetch()
+    return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
 async def write(cluster: InProcessCluster, schema: StructType, *batches: pa.RecordBatch, **given: str) -> Any:
@@ -48,7 +48,7 @@ async def write(cluster: InProcessCluster, schema: StructType, *batches: pa.Reco
     return await asyncio.to_thread(writer.write, iter(batches))
 
 
-async def test_every_column_of_a_record_reads_back(cluster: InProcessCluster) -> None:
+async def test_every_column_of_a_record_reads_back(cluster):
     await cluster.start_broker(1)
     for name in ("a", "b"):
         await cluster.create_topic(name, partitions=3, replication_factor=1)
@@ -73,7 +73,7 @@ async def test_every_column_of_a_record_reads_back(cluster: InProcessCluster) ->
     assert (by_value[None].key, by_value[None].headers) == (b"k", [])
 
 
-async def test_columns_that_are_none_of_a_records_are_not_written(cluster: InProcessCluster) -> None:
+async def test_columns_that_are_none_of_a_records_are_not_written(cluster):
     """So what was read can be written as it came, with its offset and timestamp."""
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
@@ -82,7 +82,7 @@ async def test_columns_that_are_none_of_a_records_are_not_written(cluster: InPro
     assert [(r.offset, r.value) for r in await read_back(cluster, "t", 1, 1)] == [(0, b"x")]
 
 
-async def test_a_header_needs_a_key(cluster: InProcessCluster) -> None:
+async def test_a_header_needs_a_key(cluster):
     await cluster.start_broker(1)
     schema = columns_of("value string").add("headers", HEADERS)
     for wrong in ([(None, b"1")], [None]):
@@ -91,7 +91,7 @@ async def test_a_header_needs_a_key(cluster: InProcessCluster) -> None:
             await write(cluster, schema, table(value=["x"], headers=headers), topic="t")
 
 
-async def test_the_option_topic_outranks_the_column(cluster: InProcessCluster) -> None:
+async def test_the_option_topic_outranks_the_column(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("wanted", replication_factor=1)
     schema = columns_of("topic string, value binary")
@@ -100,7 +100,7 @@ async def test_the_option_topic_outranks_the_column(cluster: InProcessCluster) -
     assert [r.value for r in await read_back(cluster, "wanted", 1, 2000)] == [b"%d" % n for n in range(2000)]
 
 
-async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(cluster: InProcessCluster) -> None:
+async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
     log = cluster.log(1, TP)
@@ -119,12 +119,12 @@ async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(clust
     assert seen == [1, 2, 3]
 
 
-async def test_nothing_to_write_is_no_trouble(cluster: InProcessCluster) -> None:
+async def test_nothing_to_write_is_no_trouble(cluster):
     await cluster.start_broker(1)
     assert await write(cluster, columns_of("value binary"), topic="t") == Written(0)
 
 
-async def test_a_failure_names_the_partition_and_the_cause(cluster: InProcessCluster) -> None:
+async def test_a_failure_names_the_partition_and_the_cause(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1, max_message_bytes="100")
     with pytest.raises(DeliveryFailed, match=r"t-0: .*max\.message\.bytes"):
@@ -146,21 +146,21 @@ async def test_a_failure_names_the_partition_and_the_cause(cluster: InProcessClu
         ("value string", "no topic is given"),
     ],
 )
-def test_columns_that_make_no_record_are_refused(columns: str, complaint: str) -> None:
+def test_columns_that_make_no_record_are_refused(columns, complaint):
     given = sink_options({"kafka.bootstrap.servers": "a:1", **({"topic": "t"} if columns != "value string" else {})})
     with pytest.raises(ReplogError) as caught:
         BatchWriter(given, columns_of(columns))
     assert complaint in str(caught.value)
 
 
-def test_a_log_is_not_overwritten() -> None:
+def test_a_log_is_not_overwritten():
     source = ReplogSource({"kafka.bootstrap.servers": "a:1", "topic": "t"})
     with pytest.raises(ReplogError, match="a log cannot be overwritten"):
         source.writer(columns_of("value string"), True)
     source.streamWriter(columns_of("value string"), True)  # as output mode complete asks
 
 
-def test_the_columns_of_the_source_are_fixed() -> None:
+def test_the_columns_of_the_source_are_fixed():
     source = ReplogSource({"kafka.bootstrap.servers": "a:1", "subscribe": "t"})
     with pytest.raises(ReplogError, match="leave the schema out"):
         source.reader(columns_of("value string"))

@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
 from spark_jobs.replicas.blocks import Cells, check_blocks
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import Look, settled
@@ -139,7 +139,7 @@ CASES: list[Callable[[Path], None]] = [
 CELLS = Cells(1 << 20, (3,), 2**62)
 
 
-def in_parts(segment: Segment, log_start: int) -> Iterator[Any]:
+def in_parts(segment: ReplicaSegment, log_start: int) -> Iterator[Any]:
     for part in parts_of(segment):
         yield from check_part(segment, log_start, part, crc=True)
 
@@ -162,22 +162,22 @@ def told(root: Path) -> dict[str, list[str]]:
         classes.setdefault("describe", set()).add(describe(files).fault or "sound")
         for segment in files.segments:
             for name, look in LOOKS.items():
-                faults = {item.fault for item in settled(look, segment, files.log_start) if isinstance(item, Fault)}
+                faults = {item.fault for item in settled(look, segment, files.log_start) if isinstance(item, FileFault)}
                 classes.setdefault(name, set()).update(faults or {"sound"})
-    return {name: sorted(found) for name, found in classes.items()}
+    return {name: sorted(kinds) for name, kinds in classes.items()}
 
 
 def main() -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    found = {}
+    classes = {}
     for case in CASES:
         directory = Path(sys.argv[1]) / case.__name__ / "t-0"
         directory.mkdir(parents=True)
         case(directory)
-        found[case.__name__] = told(directory.parent)
-    print(json.dumps(found))
+        classes[case.__name__] = told(directory.parent)
+    print(json.dumps(classes))
 
 
 if __name__ == "__main__":

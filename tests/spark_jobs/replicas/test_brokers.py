@@ -9,21 +9,22 @@ import pytest
 from pyspark.sql.types import StructType
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.segment_file import Vanished
 from replog.rpc.methods import Inspection
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
 from spark_jobs.replicas.brokers import BrokerStore, broker_stores
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import ReplicaStore, Segment, Vanished
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.readers import SegmentPartition
 from spark_jobs.replicas.segment_check import check_segment
 from spark_jobs.replicas.sources import BatchesSource
-from tests.cluster.broker.conftest import InProcessCluster, batch, cluster
 from tests.replog.log.batches import leader_batch
+from tests.replog.server.broker.conftest import InProcessCluster, batch, cluster
 
 __all__ = ["cluster"]
 
@@ -44,33 +45,33 @@ async def filled(cluster: InProcessCluster, batches: int = 40) -> BrokerStore:
 
 def everything(store: ReplicaStore) -> dict[str, Any]:
     """All that the tables would say, without the places."""
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     try:
         for files in store.partitions(frozenset()):
             name = f"{files.partition}"
-            found[f"{name} bounds"] = describe(files)._replace(leads=None, leader_epoch=None, high_watermark=None)
-            found[f"{name} epochs"] = files.epochs().entries
+            contents[f"{name} bounds"] = describe(files)._replace(leads=None, leader_epoch=None, high_watermark=None)
+            contents[f"{name} epochs"] = files.epochs().entries
             for segment in files.segments:
-                found[f"{name} {segment.base} sums"] = (segment.size, segment.bytes_before, segment.digest_before)
-                found[f"{name} {segment.base} indexes"] = list(index_points(segment, files.log_start, [17, 90]))
+                contents[f"{name} {segment.base} sums"] = (segment.size, segment.bytes_before, segment.digest_before)
+                contents[f"{name} {segment.base} indexes"] = list(index_points(segment, files.log_start, [17, 90]))
                 for crc in (False, True):
-                    found[f"{name} {segment.base} {crc}"] = list(check_segment(segment, files.log_start, crc=crc))
+                    contents[f"{name} {segment.base} {crc}"] = list(check_segment(segment, files.log_start, crc=crc))
     finally:
         store.close()
-    return found
+    return contents
 
 
-def check(segment: Segment) -> list[Any]:
+def check(segment: ReplicaSegment) -> list[Any]:
     return list(settled(partial(check_segment, crc=True), segment, 0))
 
 
-def segments(store: BrokerStore) -> tuple[Segment, ...]:
+def segments(store: BrokerStore) -> tuple[ReplicaSegment, ...]:
     (files,) = store.partitions(frozenset({"t"}))
     assert files.error is None
     return files.segments
 
 
-async def test_a_running_broker_tells_what_its_directory_tells(cluster: InProcessCluster) -> None:
+async def test_a_running_broker_tells_what_its_directory_tells(cluster):
     store = pickle.loads(pickle.dumps(await filled(cluster)))
     assert (store.replica, store.assigned) == (1, (TP,))
     directory = DirectoryStore(1, cluster.directory / "broker-1")
@@ -87,7 +88,7 @@ async def test_a_running_broker_tells_what_its_directory_tells(cluster: InProces
         assert remote[name] == value, name
 
 
-async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster: InProcessCluster) -> None:
+async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster):
     store = await filled(cluster, batches=3)
     source = BatchesSource({"bootstrap.servers": store.address})
     reader = await asyncio.to_thread(source.reader, StructType())
@@ -98,7 +99,7 @@ async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster
     assert rows.num_rows == 3
 
 
-async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster: InProcessCluster) -> None:
+async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster):
     store = await filled(cluster, batches=3)
     hosted = cluster.brokers[1].manager.hosted[TP]
     since = hosted.leader_epoch
@@ -106,12 +107,12 @@ async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster: I
     described = await asyncio.to_thread(describe, files)
     assert described.leads is not None
     assert described.leader_epoch is not None
-    assert since <= described.leader_epoch <= hosted.leader_epoch  # it may be elected anew at any time
+    assert since <= described.leader_epoch <= hosted.leader_epoch  # it may be elected again at any time
     assert (described.log_start, described.high_watermark, described.log_end) == (0, 6, 6)
     assert described.fault is None, described
 
 
-async def test_a_segment_that_goes_while_it_is_read_vanished(cluster: InProcessCluster) -> None:
+async def test_a_segment_that_goes_while_it_is_read_vanished(cluster):
     store = await filled(cluster)
     first, second, *_ = await asyncio.to_thread(segments, store)
 
@@ -122,26 +123,26 @@ async def test_a_segment_that_goes_while_it_is_read_vanished(cluster: InProcessC
 
     cluster.brokers[1].manager.hosted[TP].log.directory.joinpath(f"{first.base:020d}.log").unlink()
     (fault,) = await asyncio.to_thread(lambda: list(settled(partial(check_segment, crc=True), first, 0)))
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, FileFault)
     assert (fault.fault, fault.first, fault.last) == ("VANISHED", first.base, second.base - 1)
     with pytest.raises(Vanished):
         await asyncio.to_thread(read_on)
 
 
-async def test_a_file_that_is_shorter_than_the_broker_knows_is_damaged(cluster: InProcessCluster) -> None:
+async def test_a_file_that_is_shorter_than_the_broker_knows_is_damaged(cluster):
     """It did not vanish: the broker did not do that."""
     store = await filled(cluster)
     first, second, *_ = await asyncio.to_thread(segments, store)
     path = cluster.brokers[1].manager.hosted[TP].log.directory / f"{first.base:020d}.log"
     raw, removed = path.read_bytes(), (await asyncio.to_thread(check, first))[3]
     path.write_bytes(raw[: removed.position] + raw[removed.position + removed.size :])
-    found = await asyncio.to_thread(check, first)
-    gaps = [(item.first, item.last) for item in found if isinstance(item, Fault) and item.fault == "GAP"]
-    assert gaps == [(removed.base_offset, removed.last_offset)], found
-    assert not [item for item in await asyncio.to_thread(check, second) if isinstance(item, Fault)]
+    items = await asyncio.to_thread(check, first)
+    gaps = [(item.first, item.last) for item in items if isinstance(item, FileFault) and item.fault == "GAP"]
+    assert gaps == [(removed.base_offset, removed.last_offset)], items
+    assert not [item for item in await asyncio.to_thread(check, second) if isinstance(item, FileFault)]
 
 
-async def test_a_reader_waits_for_its_turn_when_a_broker_serves_as_many_as_it_can(cluster: InProcessCluster) -> None:
+async def test_a_reader_waits_for_its_turn_when_a_broker_serves_as_many_as_it_can(cluster):
     """An audit of a large Spark cluster has more tasks than that."""
     store = await filled(cluster)
     first, *_ = await asyncio.to_thread(segments, store)
@@ -159,12 +160,10 @@ async def test_a_reader_waits_for_its_turn_when_a_broker_serves_as_many_as_it_ca
     await asyncio.wait([reading], timeout=0.3)
     for place in places:
         place.cancel()
-    assert not [item for item in await reading if isinstance(item, Fault)]
+    assert not [item for item in await reading if isinstance(item, FileFault)]
 
 
-async def test_a_broker_that_is_down_is_told_for_each_of_its_partitions(
-    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_broker_that_is_down_is_told_for_each_of_its_partitions(cluster, monkeypatch):
     monkeypatch.setattr(brokers, "TRIES", 2)
     store = await filled(cluster, batches=1)
     await cluster.stop_broker(1)
@@ -176,7 +175,7 @@ async def test_a_broker_that_is_down_is_told_for_each_of_its_partitions(
         await asyncio.to_thread(broker_stores, store.address)
 
 
-async def test_a_topic_or_an_address_that_is_none_is_told(cluster: InProcessCluster) -> None:
+async def test_a_topic_or_an_address_that_is_none_is_told(cluster):
     store = await filled(cluster, batches=0)
     with pytest.raises(OSError, match="does not know topic 'nowhere'"):
         await asyncio.to_thread(broker_stores, store.address, frozenset({"nowhere"}))
@@ -185,7 +184,7 @@ async def test_a_topic_or_an_address_that_is_none_is_told(cluster: InProcessClus
     assert await asyncio.to_thread(broker_stores, store.address, frozenset(), frozenset({7})) == []
 
 
-async def test_epochs_that_a_broker_has_not_saved_yet_are_told_all_the_same(cluster: InProcessCluster) -> None:
+async def test_epochs_that_a_broker_has_not_saved_yet_are_told_all_the_same(cluster):
     """EP-9: the thread that saves them comes a tenth of a second after the batches (divergence 31)."""
     store = await filled(cluster, batches=1)
     log = cluster.log(1, TP)

@@ -5,7 +5,7 @@ import random
 from spark_jobs.replicas.checks import Ranges
 
 
-def test_a_batch_is_wanted_if_it_has_an_offset_of_any_range() -> None:
+def test_a_batch_is_wanted_if_it_has_an_offset_of_any_range():
     chance = random.Random(5)
     for _ in range(300):
         ranges = [(first, first + chance.randrange(6)) for first in chance.choices(range(40), k=chance.randrange(8))]

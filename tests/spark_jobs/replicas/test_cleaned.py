@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.batch import iterate_batches
-from replog.log.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.batch import iterate_batches
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AppendOrigin
-from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker
 from replog.topic import TopicPartition
 from spark_jobs.replicas import blocks, index_blocks
 from spark_jobs.replicas.blocks import Cells, check_blocks
@@ -17,12 +17,13 @@ from spark_jobs.replicas.cleaned import ABORTED, BEYOND, TOMBSTONE, CleanedRecor
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import Fault
+from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import PartitionFiles
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.segment_check import check_segment
 from spark_jobs.replicas.sound import NotSound
-from tests.audit.replica_files import cut_out, index_entries, set_index_entry
+from tests.audit.replica_files import cut_out
+from tests.damage.vocabulary import index_entries, set_index_entry
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed
 
 TP = TopicPartition("t", 0)
@@ -36,7 +37,7 @@ def replica(root: Path, *, cleaned: int | None = MIDDLE) -> PartitionFiles:
         if number * 3 == cleaned:
             log.update_high_watermark(log.log_end_offset)
             log.roll()
-            assert clean(log, T) == cleaned == log.compaction.swapped_to
+            assert clean(log, T) == cleaned == log.swapped_to
         keys = [f"key-{(number * step) % 11}" for step in (1, 2)]
         value = None if number % 7 == 0 else b"v%d" % number
         batch = keyed(
@@ -63,29 +64,29 @@ def cells(files: PartitionFiles) -> Cells:
     return Cells(8, (0, MIDDLE, END), END, cleaned_to=files.cleaned_to)
 
 
-def faults(files: PartitionFiles) -> list[Fault]:
+def faults(files: PartitionFiles) -> list[FileFault]:
     """What every kind of check says."""
-    found: list[object] = []
+    items: list[object] = []
     for segment in files.segments:
-        found += check_segment(segment, 0, crc=True)
-        found += check_blocks(segment, 0, cells(files), crc=True)
-        found += check_blocks(segment, 0, cells(files), crc=False)
-        found += index_points(segment, 0, [MIDDLE])
-        found += index_blocks.index_blocks(segment, 0, cells(files))
-        found += digest_points(segment, [MIDDLE], entries=True)
-    return [item for item in found if isinstance(item, Fault)]
+        items += check_segment(segment, 0, crc=True)
+        items += check_blocks(segment, 0, cells(files), crc=True)
+        items += check_blocks(segment, 0, cells(files), crc=False)
+        items += index_points(segment, 0, [MIDDLE])
+        items += index_blocks.index_blocks(segment, 0, cells(files))
+        items += digest_points(segment, [MIDDLE], entries=True)
+    return [item for item in items if isinstance(item, FileFault)]
 
 
 def records(files: PartitionFiles) -> dict[int, CleanedRecord]:
-    found: dict[int, CleanedRecord] = {}
+    by_offset: dict[int, CleanedRecord] = {}
     for segment in files.segments:
         for item in cleaned_records(segment, 0):
             assert isinstance(item, CleanedRecord), item
-            found[item.base_offset] = item
-    return found
+            by_offset[item.base_offset] = item
+    return by_offset
 
 
-def test_what_compaction_took_out_is_no_fault(tmp_path: Path) -> None:
+def test_what_compaction_took_out_is_no_fault(tmp_path):
     """CL-8, CL-10: whole batches are gone, within segments and at their borders."""
     files = replica(tmp_path)
     assert describe(files).cleaned_to == MIDDLE
@@ -93,7 +94,7 @@ def test_what_compaction_took_out_is_no_fault(tmp_path: Path) -> None:
     assert faults(files) == []
 
 
-def test_without_the_checkpoint_the_same_holes_are_faults(tmp_path: Path) -> None:
+def test_without_the_checkpoint_the_same_holes_are_faults(tmp_path):
     replica(tmp_path)
     OffsetCheckpoint(tmp_path / CLEANER_CHECKPOINT).write({})
     files = listed(tmp_path)
@@ -102,14 +103,14 @@ def test_without_the_checkpoint_the_same_holes_are_faults(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("offset", "first"), [(MIDDLE + 3, MIDDLE + 3), (MIDDLE, MIDDLE)])
-def test_a_hole_above_what_was_cleaned_is_one(tmp_path: Path, offset: int, first: int) -> None:
+def test_a_hole_above_what_was_cleaned_is_one(tmp_path, offset, first):
     replica(tmp_path)
     cut_out(tmp_path / "t-0", offset)
     gaps = {(fault.first, fault.last) for fault in faults(listed(tmp_path)) if fault.fault == "GAP"}
     assert gaps == {(first, offset + 2)}
 
 
-def test_a_hole_that_begins_below_is_told_from_where_compaction_ends(tmp_path: Path) -> None:
+def test_a_hole_that_begins_below_is_told_from_where_compaction_ends(tmp_path):
     replica(tmp_path)
     before = max(header.base_offset for _, header in iterate_batches(_log_below(tmp_path)))
     cut_out(tmp_path / "t-0", before)
@@ -122,11 +123,11 @@ def _log_below(root: Path) -> bytes:
     return max(path for path in (root / "t-0").glob("*.log") if int(path.stem) < MIDDLE).read_bytes()
 
 
-def test_the_short_ways_are_taken_through_cleaned_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_ways_are_taken_through_cleaned_segments(tmp_path, monkeypatch):
     files = replica(tmp_path)
     whole = [list(check_blocks(segment, 0, cells(files), crc=True)) for segment in files.segments]
 
-    def never(*_: object, **__: object) -> Iterator[Fault]:
+    def never(*_: object, **__: object) -> Iterator[FileFault]:
         raise AssertionError("the long way was taken")
 
     with monkeypatch.context() as patch:
@@ -138,11 +139,11 @@ def test_the_short_ways_are_taken_through_cleaned_segments(tmp_path: Path, monke
 
     monkeypatch.setattr(blocks, "_Sound", not_sound)
     assert [list(check_blocks(segment, 0, cells(files), crc=True)) for segment in files.segments] == whole
-    assert min(block.first for found in whole for block in found) == MIDDLE  # type: ignore[union-attr]
+    assert min(block.first for of_segment in whole for block in of_segment) == MIDDLE  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_an_index_may_name_the_last_record_that_was_kept(tmp_path: Path, suffix: str) -> None:
+def test_an_index_may_name_the_last_record_that_was_kept(tmp_path, suffix):
     """Kafka's cleaner does, of the last batch of each of its writes (section 11); above, it is a lie."""
     judged = []
     for segment in replica(tmp_path).segments[:-1]:
@@ -154,14 +155,14 @@ def test_an_index_may_name_the_last_record_that_was_kept(tmp_path: Path, suffix:
         one, other = index_entries(path)[0]
         set_index_entry(path, 0, (one - 1, other) if suffix == ".index" else (one, other - 1))
         judged.append(segment.base < MIDDLE)
-        found = {fault.fault for fault in faults(listed(tmp_path))} - {"NO_DIGESTS"}
-        assert found == (set() if judged[-1] else {"INDEX_LIE"})
+        classes = {fault.fault for fault in faults(listed(tmp_path))} - {"NO_DIGESTS"}
+        assert classes == (set() if judged[-1] else {"INDEX_LIE"})
         if not judged[-1]:
             break
     assert set(judged) == {True, False}
 
 
-def test_records_are_the_same_before_and_after_a_cleaning(tmp_path: Path) -> None:
+def test_records_are_the_same_before_and_after_a_cleaning(tmp_path):
     """CL-6, CL-7: whatever became of their batches, delete horizons too."""
     one = records(replica(tmp_path / "1"))
     files = replica(tmp_path / "2", cleaned=None)
@@ -175,7 +176,7 @@ def test_records_are_the_same_before_and_after_a_cleaning(tmp_path: Path) -> Non
         assert bool(record.flags & TOMBSTONE) == (offset // 3 % 7 == 0)
 
 
-def test_records_of_transactions_name_their_producer_and_its_end(tmp_path: Path) -> None:
+def test_records_of_transactions_name_their_producer_and_its_end(tmp_path):
     log = compacted(tmp_path / "t-0")
     fields = {"transactional": 1, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
     log.append_as_leader(keyed("a", "b", **fields), leader_epoch=0, now_ms=0)
@@ -184,8 +185,8 @@ def test_records_of_transactions_name_their_producer_and_its_end(tmp_path: Path)
     log.append_as_leader(end, leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR)
     log.close()
     files = listed(tmp_path)
-    found = records(replace(files, segments=tuple(replace(s, cleaned_to=3) for s in files.segments)))
-    assert [(r.producer, r.flags, r.key is None) for r in found.values()] == [
+    by_offset = records(replace(files, segments=tuple(replace(s, cleaned_to=3) for s in files.segments)))
+    assert [(r.producer, r.flags, r.key is None) for r in by_offset.values()] == [
         (9, 0, False),
         (9, 0, False),
         (9, ABORTED, True),

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from replog.log.batch import BatchHeader, iterate_batches
-from replog.log.digest import add_digests, batch_digest
-from replog.log.files import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
-from replog.log.index import DigestIndex
+from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.formats.batch import BatchHeader, iterate_batches
+from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.indexes.digest_index import DigestIndex
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.faults import Fault
+from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_check import DIGEST, Point
 from tests.spark_jobs.log_directories import END, Cluster, segments
 
@@ -29,21 +29,21 @@ def digest_below(cluster: Cluster, offset: int) -> tuple[int, int]:
 
 def points(cluster: Cluster, aligned: list[int], *, entries: bool = False) -> dict[int, int | None]:
     """Digest by offset, of all segments."""
-    found: dict[int, int | None] = {}
+    digests: dict[int, int | None] = {}
     for segment in segments(cluster):
         for item in digest_points(segment, aligned, entries=entries):
             assert isinstance(item, Point), item
             if item.kind == DIGEST:
-                assert found.setdefault(item.offset, item.value) == item.value, "one digest for an offset"
-    return found
+                assert digests.setdefault(item.offset, item.value) == item.value, "one digest for an offset"
+    return digests
 
 
-def test_every_offset_can_be_aligned_at(cluster: Cluster) -> None:
+def test_every_offset_can_be_aligned_at(cluster):
     for offset in range(1, END + 1):
         assert points(cluster, [offset])[offset - 1] == digest_below(cluster, offset)[1], offset
 
 
-def test_the_ends_of_segments_are_points_and_with_entries_all_that_is_indexed(cluster: Cluster) -> None:
+def test_the_ends_of_segments_are_points_and_with_entries_all_that_is_indexed(cluster):
     ends = {segment.base - 1 for segment in segments(cluster)}
     assert points(cluster, []).keys() == ends
     every = points(cluster, [], entries=True)
@@ -51,58 +51,58 @@ def test_the_ends_of_segments_are_points_and_with_entries_all_that_is_indexed(cl
     assert all(value == digest_below(cluster, offset + 1)[1] for offset, value in every.items())
 
 
-def test_a_sealed_segment_takes_one_entry(cluster: Cluster) -> None:
+def test_a_sealed_segment_takes_one_entry(cluster):
     segment = segments(cluster)[0]
     store = CountingStore(segment.store)
     assert list(digest_points(replace(segment, store=store), [], entries=False))
     assert store.bytes_read <= 3 * 12
 
 
-def test_without_an_offset_index_headers_are_walked_instead(cluster: Cluster) -> None:
+def test_without_an_offset_index_headers_are_walked_instead(cluster):
     for path in cluster.path(1, "t").glob(f"*{INDEX_SUFFIX}"):
         path.unlink()
     assert points(cluster, [30])[29] == digest_below(cluster, 30)[1]
 
 
-def test_the_first_segment_without_digest_index_says_so_and_no_other(cluster: Cluster) -> None:
+def test_the_first_segment_without_digest_index_says_so_and_no_other(cluster):
     for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
         path.unlink()
-    found = [item for segment in segments(cluster) for item in digest_points(segment, [30], entries=True)]
-    (fault,) = [item for item in found if isinstance(item, Fault)]
+    items = [item for segment in segments(cluster) for item in digest_points(segment, [30], entries=True)]
+    (fault,) = [item for item in items if isinstance(item, FileFault)]
     assert (fault.fault, fault.first) == ("NO_DIGESTS", 0)
 
 
-def test_an_aligned_offset_within_a_batch_has_what_ends_before_it(cluster: Cluster) -> None:
+def test_an_aligned_offset_within_a_batch_has_what_ends_before_it(cluster):
     """As a replica whose batches are cut otherwise has it: there they can be compared."""
     assert points(cluster, [31])[30] == digest_below(cluster, 30)[1]
     assert max(points(cluster, [END + 9])) == END - 1  # nothing is said of offsets that are not there yet
 
 
-def test_an_empty_sealed_segment_is_a_gap_with_or_without_digest_indexes(cluster: Cluster) -> None:
+def test_an_empty_sealed_segment_is_a_gap_with_or_without_digest_indexes(cluster):
     second, third = segments(cluster)[1:3]
     (cluster.path(1, "t") / f"{second.base:020d}.log").write_bytes(b"")
     for _ in range(2):
-        found = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
-        gaps = [(item.first, item.last) for item in found if isinstance(item, Fault) and item.fault == "GAP"]
-        assert gaps == [(second.base, third.base - 1)], found
+        items = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
+        gaps = [(item.first, item.last) for item in items if isinstance(item, FileFault) and item.fault == "GAP"]
+        assert gaps == [(second.base, third.base - 1)], items
         for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
             path.unlink()
 
 
-def test_a_missing_segment_is_a_gap(cluster: Cluster) -> None:
+def test_a_missing_segment_is_a_gap(cluster):
     second, third = segments(cluster)[1:3]
     for path in cluster.path(1, "t").glob(f"{second.base:020d}.*"):
         path.unlink()
-    found = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
-    (fault,) = [item for item in found if isinstance(item, Fault)]
+    items = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
+    (fault,) = [item for item in items if isinstance(item, FileFault)]
     assert (fault.fault, fault.file, fault.first, fault.last) == ("GAP", LOG_SUFFIX, second.base, third.base - 1)
 
 
-def test_segments_that_overlap_have_offsets_that_come_twice(cluster: Cluster) -> None:
+def test_segments_that_overlap_have_offsets_that_come_twice(cluster):
     second, third = segments(cluster)[1:3]
     index = cluster.path(1, "t") / f"{second.base:020d}{DIGEST_SUFFIX}"
     index.write_bytes(index.read_bytes() + DigestIndex.layout.pack(third.base + 1 - second.base, 7))
-    found = digest_points(segments(cluster)[1], [], entries=False)
-    unknown, twice = sorted((item for item in found if isinstance(item, Fault)), key=lambda fault: fault.fault)
+    items = digest_points(segments(cluster)[1], [], entries=False)
+    unknown, twice = sorted((item for item in items if isinstance(item, FileFault)), key=lambda fault: fault.fault)
     assert (twice.fault, twice.first, twice.last) == ("REPEATED", third.base, third.base + 1)
     assert unknown.fault == "NO_DIGESTS"  # of the segments behind it

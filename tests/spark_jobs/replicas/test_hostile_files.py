@@ -6,14 +6,13 @@ import struct
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from replog.log.batch import HEADER_SIZE
+from replog.log.formats.batch import HEADER_SIZE
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import Fault
+from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.parts import parts_of
 from tests.spark_jobs.replicas.hostile import NAME, a_log_beyond_all_positions, small
@@ -22,23 +21,23 @@ BATCHES = 1000
 
 
 @pytest.mark.processes
-def test_hostile_files_are_told_in_little_memory(tmp_path: Path) -> None:
+def test_hostile_files_are_told_in_little_memory(tmp_path):
     command = [sys.executable, "-m", "tests.spark_jobs.replicas.hostile", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, dict[str, list[str]]] = json.loads(done.stdout)
-    classes = {case: {kind for kinds in told.values() for kind in kinds} for case, told in found.items()}
+    by_case: dict[str, dict[str, list[str]]] = json.loads(done.stdout)
+    classes = {case: {kind for kinds in told.values() for kind in kinds} for case, told in by_case.items()}
     for case in ("large_indexes", "pipes", "devices", "links_to_themselves"):
-        assert classes[case] <= {"UNREADABLE", "sound"}, (case, found[case])
-        assert found[case]["parts"] == found[case]["index blocks"] == ["UNREADABLE"], (case, found[case])
+        assert classes[case] <= {"UNREADABLE", "sound"}, (case, by_case[case])
+        assert by_case[case]["parts"] == by_case[case]["index blocks"] == ["UNREADABLE"], (case, by_case[case])
     for case in ("a_pipe_for_marks", "offsets_beyond_their_end", "one_segment_twice"):
-        assert found[case] == {"describe": ["UNREADABLE"]}, case
+        assert by_case[case] == {"describe": ["UNREADABLE"]}, case
     for case in ("zeros", "one_batch_of_256_mib", "offsets_at_their_end", "offsets_out_of_64_bits"):
-        assert "BIT_ROT" in found[case]["blocks"], (case, found[case])
-    assert "INDEX_LIE" in found["nothing_but_lies"]["index blocks"], found["nothing_but_lies"]
+        assert "BIT_ROT" in by_case[case]["blocks"], (case, by_case[case])
+    assert "INDEX_LIE" in by_case["nothing_but_lies"]["index blocks"], by_case["nothing_but_lies"]
 
 
-def test_no_parts_are_made_of_what_no_index_can_name(tmp_path: Path) -> None:
+def test_no_parts_are_made_of_what_no_index_can_name(tmp_path):
     (tmp_path / "t-0").mkdir()
     a_log_beyond_all_positions(tmp_path / "t-0")
     (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
@@ -46,7 +45,7 @@ def test_no_parts_are_made_of_what_no_index_can_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_every_header_is_read_a_few_times_however_many_entries_lie(suffix: str, tmp_path: Path) -> None:
+def test_every_header_is_read_a_few_times_however_many_entries_lie(suffix, tmp_path):
     """Entries that point into batches, ever farther; and entries of timestamps, without an offset index."""
     (tmp_path / "t-0").mkdir()
     small(tmp_path / "t-0", count=BATCHES)
@@ -57,12 +56,12 @@ def test_every_header_is_read_a_few_times_however_many_entries_lie(suffix: str, 
     (tmp_path / "t-0" / (NAME + suffix)).write_bytes(b"".join(entries))
     (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
     store = CountingStore(files.store)
-    found = list(index_points(replace(files.segments[0], store=store), 0, []))
-    assert {item.fault for item in found if isinstance(item, Fault)} == {"INDEX_LIE"}
+    items = list(index_points(replace(files.segments[0], store=store), 0, []))
+    assert {item.fault for item in items if isinstance(item, FileFault)} == {"INDEX_LIE"}
     assert store.bytes_read < 8 * BATCHES * HEADER_SIZE, store.bytes_read / (BATCHES * HEADER_SIZE)
 
 
-def test_a_digest_index_that_shrinks_or_points_nowhere_is_no_reason_to_fail(tmp_path: Path) -> None:
+def test_a_digest_index_that_shrinks_or_points_nowhere_is_no_reason_to_fail(tmp_path):
     (tmp_path / "t-0").mkdir()
     small(tmp_path / "t-0")
     small(tmp_path / "t-0", 10)

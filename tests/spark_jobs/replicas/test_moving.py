@@ -5,32 +5,36 @@ import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from replog.log.batch import HEADER, HEADER_SIZE, BatchHeader
-from replog.log.checkpoint import LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint, write_entries
-from replog.log.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.formats.checkpoint import (
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+    write_entries,
+)
+from replog.log.formats.walk import WINDOW
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.parts import check_part, parts_of
-from spark_jobs.replicas.scan import WINDOW
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.replog.log.batches import append, open_log
-from tests.spark_jobs.log_directories import Cluster, batch, path_of, segments
+from tests.spark_jobs.log_directories import batch, path_of, segments
 
 TP = TopicPartition("t", 0)
 
 
-def looked(segment: Segment, meanwhile: Callable[[], object] = lambda: None) -> list[Batch | Fault]:
+def looked(segment: ReplicaSegment, meanwhile: Callable[[], object] = lambda: None) -> list[Batch | FileFault]:
     """What `settled` says, where `meanwhile` happens after the first look."""
     looks = 0
 
-    def look(segment: Segment, log_start: int) -> Iterator[Batch | Fault]:
+    def look(segment: ReplicaSegment, log_start: int) -> Iterator[Batch | FileFault]:
         nonlocal looks
         looks += 1
         if looks == 2:
@@ -40,27 +44,27 @@ def looked(segment: Segment, meanwhile: Callable[[], object] = lambda: None) -> 
     return list(settled(look, segment, 0))
 
 
-def classes(items: list[Batch | Fault]) -> list[str]:
-    return [item.fault for item in items if isinstance(item, Fault)]
+def classes(items: list[Batch | FileFault]) -> list[str]:
+    return [item.fault for item in items if isinstance(item, FileFault)]
 
 
-def test_a_segment_that_retention_removed_vanished(cluster: Cluster) -> None:
+def test_a_segment_that_retention_removed_vanished(cluster):
     first = segments(cluster)[0]
     for path in cluster.path(1, "t").glob(f"{first.base:020d}.*"):
         path.unlink()
     (fault,) = looked(first)
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, FileFault)
     assert (fault.fault, fault.file, fault.first, fault.last) == ("VANISHED", ".log", 0, segments(cluster)[0].base - 1)
 
 
 @pytest.mark.parametrize("change", [-1, -61, -900, 70])
-def test_a_sealed_log_that_is_shorter_or_longer_than_it_was_vanished(cluster: Cluster, change: int) -> None:
+def test_a_sealed_log_that_is_shorter_or_longer_than_it_was_vanished(cluster, change):
     first = segments(cluster)[0]
     os.truncate(path_of(first, ".log"), first.size + change)
     assert classes(looked(first)) == ["VANISHED"]
 
 
-def test_an_active_log_may_grow_but_not_shrink(cluster: Cluster) -> None:
+def test_an_active_log_may_grow_but_not_shrink(cluster):
     last = segments(cluster)[-1]
     log = open_log(cluster.path(1, "t"), segment_bytes=1 << 20, index_interval_bytes=150)
     append(log, batch(77), epoch=9)
@@ -70,15 +74,15 @@ def test_an_active_log_may_grow_but_not_shrink(cluster: Cluster) -> None:
     assert classes(looked(last)) == ["VANISHED"]
 
 
-def test_damage_that_stays_is_damage(cluster: Cluster) -> None:
+def test_damage_that_stays_is_damage(cluster):
     cluster.patch(1, "t", 24, HEADER_SIZE + 5, b"\xff")
     segment = next(s for s in segments(cluster) if s.base <= 24 < (s.next_base or 99))
-    found = looked(segment)
-    assert set(classes(found)) == {"BIT_ROT"}
-    assert found[-1] in list(check_segment(segment, 0, crc=True))
+    items = looked(segment)
+    assert set(classes(items)) == {"BIT_ROT"}
+    assert items[-1] in list(check_segment(segment, 0, crc=True))
 
 
-def test_a_fault_that_a_truncation_made_and_healed_vanished(cluster: Cluster) -> None:
+def test_a_fault_that_a_truncation_made_and_healed_vanished(cluster):
     last = segments(cluster)[-1]
     path = path_of(last, ".log")
     whole = path.read_bytes()
@@ -87,13 +91,13 @@ def test_a_fault_that_a_truncation_made_and_healed_vanished(cluster: Cluster) ->
     assert classes(looked(last, lambda: path.write_bytes(whole))) == ["VANISHED"]
 
 
-def test_a_log_that_is_cut_between_the_looks_vanished(cluster: Cluster) -> None:
+def test_a_log_that_is_cut_between_the_looks_vanished(cluster):
     cluster.patch(1, "t", 54, HEADER_SIZE + 5, b"\xff")
     last = segments(cluster)[-1]
     assert classes(looked(last, lambda: os.truncate(path_of(last, ".log"), 0))) == ["VANISHED"]
 
 
-def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluster: Cluster) -> None:
+def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluster):
     """Where keys and sizes stay the same, the log that is put in its place may be as long as it was."""
     first = segments(cluster)[0]
     assert first.next_base is not None
@@ -102,18 +106,18 @@ def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluste
     assert classes(looked(before)) == ["VANISHED"]
 
 
-def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster: Cluster) -> None:
+def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster):
     """EP-5: what lies below the log start has no entry in the checkpoint any more."""
     cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
     first = segments(cluster)[0]
     write_entries(cluster.path(1, "t") / "leader-epoch-checkpoint", [(2, 10)])
     OffsetCheckpoint(cluster.directories[1] / LOG_START_CHECKPOINT).write({TP: 10})
-    found = [item for item in looked(first) if isinstance(item, Fault)]
-    assert "VANISHED" in [item.fault for item in found]
-    assert all(item.last >= 10 for item in found if item.fault == "EPOCH_CACHE_LIE"), found
+    faults = [item for item in looked(first) if isinstance(item, FileFault)]
+    assert "VANISHED" in [item.fault for item in faults]
+    assert all(item.last >= 10 for item in faults if item.fault == "EPOCH_CACHE_LIE"), faults
 
 
-def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_begin(cluster: Cluster) -> None:
+def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_begin(cluster):
     """EP-5: a broker cuts the epochs off at once when records are deleted, and notes the log start within a minute."""
     cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
     (cluster.path(1, "t") / "leader-epoch-checkpoint").write_text("0\n1\n2 10\n")
@@ -121,16 +125,31 @@ def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_be
     marker = cluster.directories[1] / CLEAN_SHUTDOWN
     assert "EPOCH_CACHE_LIE" in classes(looked(first))
     marker.unlink()
-    told = [item.first for item in looked(first) if isinstance(item, Fault)]
+    told = [item.first for item in looked(first) if isinstance(item, FileFault)]
     assert all(offset >= 10 for offset in told), told
     lie = cluster.path(1, "t") / "leader-epoch-checkpoint"
     lie.write_text("0\n2\n2 10\n3 12\n")
     assert "EPOCH_CACHE_LIE" in classes(looked(first)), "behind the first one they are judged"
 
 
-def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_not_in_its_checkpoint_yet(
-    cluster: Cluster,
-) -> None:
+def test_a_first_epoch_that_is_missing_is_no_log_start(cluster):
+    """EP-5: a log start that was raised keeps the epoch that it is in, and no batch of an older one ends before it."""
+    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
+    (cluster.directories[1] / CLEAN_SHUTDOWN).unlink()
+    checkpoint = cluster.path(1, "t") / "leader-epoch-checkpoint"
+    first, (epoch, start), *others = DirectoryStore(1, cluster.directories[1]).epochs(TP).entries
+    for said, expected in (
+        ([first, (epoch, start), *others], []),
+        ([(epoch, start), *others], [(start - 1, first[0])]),
+        ([(epoch, start + 1), *others], []),
+        (others, [(others[0][1] - 1, epoch)]),
+    ):
+        write_entries(checkpoint, said)
+        faults = [item for segment in segments(cluster) for item in looked(segment) if isinstance(item, FileFault)]
+        assert [(fault.last, fault.epoch) for fault in faults] == expected, said
+
+
+def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_not_in_its_checkpoint_yet(cluster):
     """EP-9, divergence 31: from the recovery point on, and only later ones than it says."""
     cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
     checkpoint, last = cluster.path(1, "t") / "leader-epoch-checkpoint", segments(cluster)[-1]
@@ -151,7 +170,7 @@ def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_no
         assert ("EPOCH_CACHE_LIE" in classes(looked(last))) == expected, (flushed, said)
 
 
-def test_what_cannot_be_read_is_unreadable(cluster: Cluster) -> None:
+def test_what_cannot_be_read_is_unreadable(cluster):
     segment = segments(cluster)[1]
     index = cluster.path(1, "t") / f"{segment.base:020d}.index"
     index.unlink()
@@ -159,7 +178,7 @@ def test_what_cannot_be_read_is_unreadable(cluster: Cluster) -> None:
     assert classes(looked(segment)) == ["UNREADABLE"]
 
 
-def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path: Path) -> None:
+def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path):
     """A sparse segment of 192 MiB: a batch of one half of it that no checksum fits, and nothing else that is sound."""
     directory = tmp_path / "t-0"
     directory.mkdir()
@@ -175,9 +194,9 @@ def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path
     (segment,) = files.segments
     tracemalloc.start()
     try:
-        found = [item for part in parts_of(segment, 64 << 20) for item in check_part(segment, 0, part, crc=True)]
+        items = [item for part in parts_of(segment, 64 << 20) for item in check_part(segment, 0, part, crc=True)]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert "BIT_ROT" in [item.fault for item in found if isinstance(item, Fault)]
+    assert "BIT_ROT" in [item.fault for item in items if isinstance(item, FileFault)]
     assert peak < 24 << 20, f"{peak >> 20} MiB at once, windows are of {WINDOW >> 20} MiB"

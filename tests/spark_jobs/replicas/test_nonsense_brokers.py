@@ -18,7 +18,7 @@ from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
 from spark_jobs.replicas.brokers import BrokerStore, broker_stores
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.files import ReplicaSegment
 
 TP = TopicPartition("t", 0)
 MIB = bytes(1 << 20)
@@ -64,12 +64,12 @@ def piece(position: int, size: int, data: bytes = b"") -> WithRecords[pb.ReadFil
     return WithRecords(pb.ReadFileResponse(position=position, file_size=size), (data,))
 
 
-def segment(store: BrokerStore) -> Segment:
-    return Segment(store, "t", 0, 0, None, 0, 0, 0)
+def segment(store: BrokerStore) -> ReplicaSegment:
+    return ReplicaSegment(store, "t", 0, 0, None, 0, 0, 0)
 
 
 @pytest.mark.parametrize("pieces", [[], [piece(0, -5)]])
-def test_a_file_without_a_size_is_an_error(broker: tuple[Broker, BrokerStore], pieces: list[Any]) -> None:
+def test_a_file_without_a_size_is_an_error(broker, pieces):
     answers, store = broker
     answers.pieces = iter(pieces)
     with pytest.raises(OSError, match="asked for the size"), segment(store).open(".log"):
@@ -77,7 +77,7 @@ def test_a_file_without_a_size_is_an_error(broker: tuple[Broker, BrokerStore], p
 
 
 @pytest.mark.parametrize("data", [MIB, b""])
-def test_an_answer_without_end_is_cut_off(broker: tuple[Broker, BrokerStore], data: bytes) -> None:
+def test_an_answer_without_end_is_cut_off(broker, data):
     answers, store = broker
     answers.pieces = repeat(piece(0, 1 << 30, data))
     with pytest.raises(OSError, match="to a call for 1 bytes"), segment(store).open(".index"):
@@ -88,9 +88,7 @@ def test_an_answer_without_end_is_cut_off(broker: tuple[Broker, BrokerStore], da
     ("sizes", "told"),
     [([60], "got 60 bytes"), ([61], "asked for 2 headers, got 1"), ([61] * 3, "to a call for 122 bytes")],
 )
-def test_headers_other_than_those_asked_for_are_an_error(
-    broker: tuple[Broker, BrokerStore], sizes: list[int], told: str
-) -> None:
+def test_headers_other_than_those_asked_for_are_an_error(broker, sizes, told):
     answers, store = broker
     answers.pieces = iter([piece(0, 1000)])
     answers.headers = iter([WithRecords(pb.ReadBatchHeadersResponse(), (bytes(size),)) for size in sizes])
@@ -101,9 +99,7 @@ def test_headers_other_than_those_asked_for_are_an_error(
 @pytest.mark.parametrize(
     "segments", [[(7, 1), (3, 1)], [(3, 1), (3, 1)], [(-1, 1)], [(0, -1)], [(2**63 - 1, 0)], [(0, 2**62), (1, 2**62)]]
 )
-def test_segments_that_cannot_be_are_an_error_of_the_partition(
-    broker: tuple[Broker, BrokerStore], segments: list[tuple[int, int]]
-) -> None:
+def test_segments_that_cannot_be_are_an_error_of_the_partition(broker, segments):
     answers, store = broker
     listed = [pb.SegmentDescription(base_offset=base, size=size) for base, size in segments]
     sound = [pb.SegmentDescription(base_offset=0, size=1)]
@@ -115,7 +111,7 @@ def test_segments_that_cannot_be_are_an_error_of_the_partition(
     assert other.error is None, other
 
 
-def test_another_broker_at_the_address_is_told(broker: tuple[Broker, BrokerStore]) -> None:
+def test_another_broker_at_the_address_is_told(broker):
     answers, store = broker
     answers.described.broker_id = 5
     (files,) = store.partitions(frozenset())
@@ -129,7 +125,7 @@ def silent() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_silent_broker_is_waited_for_once(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_broker_is_waited_for_once(silent, monkeypatch):
     """However many topics and segments it has."""
     waits: list[float] = []
     monkeypatch.setattr(brokers, "CALL_TIMEOUT_S", 0.05)
@@ -144,11 +140,9 @@ def test_a_silent_broker_is_waited_for_once(silent: str, monkeypatch: pytest.Mon
     assert waits == [], "what timed out once is not tried again"
 
 
-def test_one_silent_broker_does_not_keep_another_from_being_asked(
-    silent: str, broker: tuple[Broker, BrokerStore], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_silent_broker_does_not_keep_another_from_being_asked(silent, broker, monkeypatch):
     monkeypatch.setattr(brokers, "FIRST_WAIT_S", 0.3)
     told, store = broker
     told.metadata.brokers.add(broker_id=1, address=store.address)
     told.metadata.topics.add(topic="t").partitions.add(partition=0, replicas=[1])
-    assert [found.address for found in broker_stores(f"{silent},{store.address}")] == [store.address]
+    assert [other.address for other in broker_stores(f"{silent},{store.address}")] == [store.address]

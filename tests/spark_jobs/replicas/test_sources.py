@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from spark_jobs.replicas import sources
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.parts import WHOLE, parts_of
 from spark_jobs.replicas.readers import MAX_SEGMENTS, PACKED_BYTES, ReplicaSource, packed
 from spark_jobs.replicas.sources import BatchesSource, EpochsSource, IndexesSource, PartWork, ReplicasSource
@@ -40,21 +40,21 @@ def table(source: type[ReplicaSource], options: dict[str, str]) -> list[dict[str
 
 
 @pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, IndexesSource, BatchesSource])
-def test_every_table_has_its_columns_and_every_replica(source: type[ReplicaSource], cluster: Cluster) -> None:
+def test_every_table_has_its_columns_and_every_replica(source, cluster):
     rows = table(source, options(cluster))
     assert list(rows[0]) == [column.split()[0] for column in source.columns.split(", ")]
     assert {(row["replica"], row["topic"]) for row in rows} == {(1, "t"), (2, "t"), (3, "t"), (1, "u")}
     assert [row for row in rows if row["fault"] is not None] == []
 
 
-def test_topics_and_replicas_choose(cluster: Cluster) -> None:
+def test_topics_and_replicas_choose(cluster):
     for chosen in ({"topic": "u"}, {"topics": "u, nothing"}, {"topics": "u", "replicas": "1,2"}):
         rows = table(EpochsSource, options(cluster, **chosen))
         assert {(row["replica"], row["topic"]) for row in rows} == {(1, "u")}, chosen
     assert {row["replica"] for row in table(EpochsSource, options(cluster, replicas="2,3"))} == {2, 3}
 
 
-def test_a_table_is_the_same_however_its_segments_are_read(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_is_the_same_however_its_segments_are_read(cluster, monkeypatch):
     cluster.patch(2, "t", 24, 70, b"\xff")
     cluster.cut_out(3, "t", 30)
     whole = table(BatchesSource, options(cluster))
@@ -64,7 +64,7 @@ def test_a_table_is_the_same_however_its_segments_are_read(cluster: Cluster, mon
 
 
 @pytest.mark.parametrize("source", [IndexesSource, BatchesSource])
-def test_what_cannot_be_listed_is_a_row_of_every_table(source: type[ReplicaSource], cluster: Cluster) -> None:
+def test_what_cannot_be_listed_is_a_row_of_every_table(source, cluster):
     (row,) = table(source, {"replica.7": str(cluster.directories[1] / "nowhere")})
     assert (row["replica"], row["fault"]) == (7, "UNREADABLE")
     assert "nowhere" in row["detail"]
@@ -72,9 +72,7 @@ def test_what_cannot_be_listed_is_a_row_of_every_table(source: type[ReplicaSourc
 
 @pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, IndexesSource, BatchesSource])
 @pytest.mark.parametrize("chosen", [{"topic": "none"}, {"replicas": "9"}])
-def test_a_table_without_rows_has_an_input_partition_of_its_own(
-    source: type[ReplicaSource], chosen: dict[str, str], cluster: Cluster
-) -> None:
+def test_a_table_without_rows_has_an_input_partition_of_its_own(source, chosen, cluster):
     """Spark makes up one that no reader knows where there is none."""
     assert source(options(cluster, **chosen)).reader(StructType()).partitions()
     assert table(source, options(cluster, **chosen)) == []
@@ -96,12 +94,12 @@ def test_a_table_without_rows_has_an_input_partition_of_its_own(
         ({"replica.1": "/", "crc": "no"}, "option crc: 'no' is neither true nor false"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, str], told: str) -> None:
+def test_options_that_make_no_sense_are_refused(wrong, told):
     with pytest.raises(ValueError, match=told):
         BatchesSource(wrong).reader(StructType())
 
 
-def test_directories_may_have_blanks_around_them_and_two_names(cluster: Cluster) -> None:
+def test_directories_may_have_blanks_around_them_and_two_names(cluster):
     first, second = cluster.directories[1], cluster.directories[2]
     (first.parent / "link").symlink_to(first)
     one = table(EpochsSource, {"replica.1": str(first), "topic": "t"})
@@ -111,9 +109,11 @@ def test_directories_may_have_blanks_around_them_and_two_names(cluster: Cluster)
     )
 
 
-def test_small_segments_share_an_input_partition_and_large_ones_do_not() -> None:
+def test_small_segments_share_an_input_partition_and_large_ones_do_not():
     def sizes(*work: int) -> list[list[int]]:
-        given = (PartWork(Segment(DirectoryStore(1, Path()), "t", 0, 0, None, size, 0, 0), 0, WHOLE) for size in work)
+        given = (
+            PartWork(ReplicaSegment(DirectoryStore(1, Path()), "t", 0, 0, None, size, 0, 0), 0, WHOLE) for size in work
+        )
         return [[item.size for item in partition.work] for partition in packed(given)]
 
     half = PACKED_BYTES // 2

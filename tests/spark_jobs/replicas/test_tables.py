@@ -1,12 +1,10 @@
 """The tables as Spark sees them: of a running cluster the same as of its directories."""
 
-from pathlib import Path
-
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from cluster.local.supervisor import LocalCluster
 from replog.client.sync import SyncAdmin, SyncProducer
+from replog.local_cluster.local_cluster import LocalCluster
 from spark_jobs.replicas.sources import register
 
 pytestmark = [pytest.mark.spark, pytest.mark.processes]
@@ -23,7 +21,7 @@ def rows(spark: SparkSession, name: str, drop: list[str], **options: str) -> lis
     return sorted(frame.drop(*drop).collect(), key=str)
 
 
-def test_tables_of_a_running_cluster_are_those_of_its_directories(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_of_a_running_cluster_are_those_of_its_directories(spark, tmp_path):
     register(spark)
     cluster = LocalCluster(tmp_path, brokers=3).up()
     try:

@@ -14,50 +14,26 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from crc32c import crc32c
-
-from replog.log.batch import CRC_START, BatchHeader, iterate_batches
-from replog.log.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint, write_entries
-from replog.log.errors import CorruptRecord
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.replicas import blocks, index_blocks
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
-from spark_jobs.replicas.faults import Fault
-from spark_jobs.replicas.files import Segment
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import Point
 from spark_jobs.replicas.parts import check_part, parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import name_records
+from tests.damage.chance import batches_of, damaged
+from tests.damage.vocabulary import seal
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.compaction.compacting import clean
 
 PART_SIZES = (150, 300, 500, 900, 1500, 3000)
-SIZES = {".log": 1, ".index": 8, ".timeindex": 12, ".digest": 12}  # of an entry
-FIELDS = {  # offset and type of those that a damage may hit
-    ".log": ((0, ">q"), (8, ">i"), (12, ">i"), (16, ">b"), (17, ">I"), (23, ">i"), (35, ">q"), (57, ">i")),
-    ".index": ((0, ">i"), (4, ">i")),
-    ".timeindex": ((0, ">q"), (8, ">i")),
-    ".digest": ((0, ">I"), (4, ">Q")),
-}
-DAMAGES = (
-    "flip",
-    "overwrite",
-    "zeros",
-    "cut",
-    "insert",
-    "append",
-    "gone",
-    "epochs",
-    "drop",
-    "double",
-    "near",
-    *["field"] * 4,
-)
-
-Item = Batch | Block | Point | Fault
+Item = Batch | Block | Point | FileFault
 
 
 def build(root: Path, chance: random.Random, *, compacted: bool) -> Path:
@@ -88,7 +64,7 @@ def build(root: Path, chance: random.Random, *, compacted: bool) -> Path:
 
 def _index_appends(log: Path, chance: random.Random) -> None:
     """SG-2: the last offset of an append of several batches, with the position of its first. Times name any record."""
-    batches, base = _batches(log), int(log.stem)
+    batches, base = batches_of(log), int(log.stem)
     entries, first = b"", 1
     while first + 3 < len(batches):
         last = first + chance.choice([0, 1, 2])
@@ -100,117 +76,31 @@ def _index_appends(log: Path, chance: random.Random) -> None:
         name_records(log, chance)
 
 
-def _batches(log: Path) -> list[tuple[int, BatchHeader]]:
-    found: list[tuple[int, BatchHeader]] = []
-    try:
-        found.extend(iterate_batches(log.read_bytes()))
-    except CorruptRecord:
-        pass
-    return found
-
-
-def damage(directory: Path, chance: random.Random) -> str:
-    """One damage, told."""
-    files = [path for path in sorted(directory.iterdir()) if path.suffix in SIZES and path.stat().st_size]
-    if not files:
-        return "nothing left"
-    path, kind = chance.choice(files), chance.choice(DAMAGES)
-    raw = bytearray(path.read_bytes())
-    at = chance.randrange(len(raw))
-    length = min(chance.choice([1, 4, 8, 12, 100]), len(raw) - at)
-    if kind == "flip":
-        raw[at] ^= 1 << chance.randrange(8)
-    elif kind == "overwrite":
-        noise = chance.choice([chance.randbytes(length), b"\xff" * length, (b"\x7f" + b"\xff" * 99)[:length]])
-        raw[at : at + length] = noise
-    elif kind == "zeros":
-        raw[at : at + length] = bytes(length)
-    elif kind == "cut":
-        del raw[at:]
-    elif kind == "insert":
-        raw[at:at] = chance.randbytes(length)
-    elif kind == "append":
-        raw += chance.choice([bytes, chance.randbytes])(chance.choice([1, 8, 12, 61, 500]))
-    elif kind == "gone":
-        path.unlink()
-        return f"{path.name} gone"
-    elif kind == "epochs":
-        starts = sorted(chance.sample(range(60), chance.randrange(5)))
-        write_entries(directory / "leader-epoch-checkpoint", enumerate(starts))
-        return f"epochs from {starts}"
-    elif kind == "near":
-        path = chance.choice(sorted(directory.glob("*.index")) or [path])
-        raw = bytearray(path.read_bytes())
-        _point_near(path, raw, chance)
-    else:
-        _damage_entry(path, raw, kind, chance)
-    path.write_bytes(raw)
-    return f"{kind} {path.name} at {at}"
-
-
-def _point_near(path: Path, raw: bytearray, chance: random.Random) -> None:
-    """Let an entry of the offset index point at another batch, with its offset or with that of the batch."""
-    log = path.with_suffix(".log")
-    batches = _batches(log) if log.exists() else []
-    if path.suffix != ".index" or len(raw) < 8 or not batches:
-        return
-    at = 8 * chance.randrange(len(raw) // 8)
-    offset, position = struct.unpack_from(">ii", raw, at)
-    near = [batch for batch in batches if abs(batch[0] - position) < 300]
-    position, header = chance.choice(near or batches)
-    struct.pack_into(">ii", raw, at, chance.choice([offset, header.last_offset - int(log.stem)]), position)
-
-
-def _damage_entry(path: Path, raw: bytearray, kind: str, chance: random.Random) -> None:
-    """Of an entry of an index, or a batch: one field, or the whole of it."""
-    size = SIZES[path.suffix]
-    places = [(at, header.size) for at, header in _batches(path)] if size == 1 else []
-    places = places or [(at, size) for at in range(0, len(raw) - size + 1, size) if size > 1]
-    if not places:
-        return
-    at, size = chance.choice(places)
-    if kind == "drop":
-        del raw[at : at + size]
-    elif kind == "double":
-        raw[at:at] = raw[at : at + size]
-    else:
-        offset, code = chance.choice(FIELDS[path.suffix])
-        bits = 8 * struct.calcsize(code)
-        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if code[1].islower() else (0, (1 << bits) - 1)
-        (value,) = struct.unpack_from(code, raw, at + offset)
-        by = chance.choice([1, -1, 2, chance.randrange(1, 200), -chance.randrange(1, 200)])
-        changed = chance.choice([value + by, value + by, 0, low, high, chance.randrange(low, high)])
-        struct.pack_into(code, raw, at + offset, max(low, min(high, changed)))
-
-
-def seal(directory: Path) -> None:
-    """Right CRCs for all batches that can be read, whatever they say: as if a broker had written just that."""
-    for path in sorted(directory.glob("*.log")):
-        raw = bytearray(path.read_bytes())
-        for at, header in _batches(path):
-            struct.pack_into(">I", raw, at + 17, crc32c(raw[at + CRC_START : at + header.size]))
-        path.write_bytes(raw)
-
-
 def problems(seed: int, root: Path) -> Iterator[str]:
     """What is not the same, told; nothing if all is well. Whatever else is raised than OSError is a problem too."""
     chance = random.Random(seed)
     directory = build(root, chance, compacted=seed % 10 == 7)
-    told = [damage(directory, chance) for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 3]))]
+    told = [damaged(directory, chance) for _ in range(chance.choice([0, 1, 1, 1, 1, 2, 3]))]
     if seed % 5 == 4:
         told.append("sealed")
-        seal(directory)
+        for log in directory.glob("*.log"):
+            seal(log)
     log_start = chance.choice([0, 0, 0, 20, 45, 1010])
     (files,) = DirectoryStore(1, root).partitions(frozenset())
     for segment in files.segments:
-        for crc in (True, False):
-            for problem in _batch_problems(segment, log_start, chance, crc):
-                yield f"seed {seed}, {told}, segment {segment.base}, log start {log_start}, crc {crc}: {problem}"
-        for problem in _index_problems(segment, log_start, chance):
+        for problem in differences(segment, log_start, chance):
             yield f"seed {seed}, {told}, segment {segment.base}, log start {log_start}: {problem}"
 
 
-def _batch_problems(segment: Segment, log_start: int, chance: random.Random, crc: bool) -> Iterator[str]:
+def differences(segment: ReplicaSegment, log_start: int, chance: random.Random) -> Iterator[str]:
+    """What is not the same of one segment."""
+    for crc in (True, False):
+        for problem in _batch_problems(segment, log_start, chance, crc):
+            yield f"crc {crc}: {problem}"
+    yield from _index_problems(segment, log_start, chance)
+
+
+def _batch_problems(segment: ReplicaSegment, log_start: int, chance: random.Random, crc: bool) -> Iterator[str]:
     whole = list(check_segment(segment, log_start, crc=crc))
     for size in chance.sample(PART_SIZES, 3):
         parts = [item for part in parts_of(segment, size) for item in check_part(segment, log_start, part, crc=crc)]
@@ -225,7 +115,7 @@ def _batch_problems(segment: Segment, log_start: int, chance: random.Random, crc
     yield from _difference("faults of blocks", _faults(whole), _faults(short))
 
 
-def _index_problems(segment: Segment, log_start: int, chance: random.Random) -> Iterator[str]:
+def _index_problems(segment: ReplicaSegment, log_start: int, chance: random.Random) -> Iterator[str]:
     cells = _cells(segment, chance)
     short = list(index_blocks.index_blocks(segment, log_start, cells))
     with mock.patch.object(index_blocks, "_Sound", side_effect=NotSound):
@@ -234,17 +124,17 @@ def _index_problems(segment: Segment, log_start: int, chance: random.Random) -> 
     list(digest_points(segment, list(cells.cuts), entries=True))
 
 
-def _cells(segment: Segment, chance: random.Random) -> Cells:
+def _cells(segment: ReplicaSegment, chance: random.Random) -> Cells:
     cuts = sorted({segment.base + chance.randrange(60) for _ in range(chance.randrange(3))})
     return Cells(chance.choice([1, 4, 64]), tuple(cuts), 2**62, cleaned_to=segment.cleaned_to)
 
 
 def _faults(items: Iterable[Item]) -> list[Item]:
-    return [item for item in items if isinstance(item, Fault)]
+    return [item for item in items if isinstance(item, FileFault)]
 
 
-def _difference(told: str, expected: Iterable[Item], found: Iterable[Item]) -> Iterator[str]:
-    missing, surplus = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+def _difference(told: str, expected: Iterable[Item], actual: Iterable[Item]) -> Iterator[str]:
+    missing, surplus = Counter(expected) - Counter(actual), Counter(actual) - Counter(expected)
     if missing or surplus:
         yield f"{told}: not {list(missing)}, but {list(surplus)}"
 

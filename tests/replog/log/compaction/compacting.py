@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from replog.log.batch import CONTROL, BatchHeader
 from replog.log.compaction.cleaning import Cleaning
-from replog.log.files import fsync_directory
+from replog.log.files.replacing import fsync_directory
+from replog.log.formats.batch import CONTROL, BatchHeader
+from replog.log.formats.records import LogRecord, iterate_records
+from replog.log.formats.segment_file import open_file
+from replog.log.formats.walk import Break, LogFile
 from replog.log.log import Log
-from replog.log.records import Record, iterate_records
-from replog.log.scan import BatchReader
 from tests.replog.log.batches import append, client_batch, open_log
 
 MAP_BYTES = 1 << 20
@@ -32,16 +33,16 @@ def sealed(log: Log, *batches: bytes, epoch: int = 0) -> Log:
 
 def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes: int = MAP_BYTES) -> int:
     """One cleaning of all that is cleanable; where the next begins."""
-    cleanable = log.compaction.cleanable(checkpoint, now_ms)
-    task = log.compaction.task(cleanable, now_ms, map_bytes)
+    cleanable = log.cleanable(checkpoint, now_ms)
+    task = log.cleaning_task(cleanable, now_ms, map_bytes)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     for group in task.groups(cleaning.end_offset):
         swap = cleaning.rewrite(group)
         if swap is not None:
-            assert log.compaction.begin_swap(task, swap)
+            assert log.begin_swap(task, swap)
             fsync_directory(log.directory)
-            assert log.compaction.finish_swap(swap)
+            assert log.finish_swap(swap)
             fsync_directory(log.directory)
     return cleaning.end_offset
 
@@ -49,12 +50,14 @@ def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes
 def batches_of(log: Log) -> Iterator[tuple[BatchHeader, bytes]]:
     """Every batch in the files of the log."""
     for segment in log.segments:
-        with segment.path.open("rb") as file:
-            for _, header, data in BatchReader(file.fileno(), segment.size).batches(0):
-                yield header, bytes(data)
+        with open_file(segment.path) as file:
+            log_file = LogFile(file)
+            for step in log_file.walk(end=segment.size):
+                assert not isinstance(step, Break)
+                yield step[1], bytes(log_file.read(step[0], step[1].size))
 
 
-def records_of(log: Log) -> list[Record]:
+def records_of(log: Log) -> list[LogRecord]:
     """Every data record in the log."""
     return [
         record

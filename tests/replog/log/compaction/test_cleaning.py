@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.batch import DELETE_HORIZON, HEADER_SIZE
 from replog.log.compaction.cleaning import Cleaning
 from replog.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from replog.log.errors import CorruptRecord, LogUncleanable
+from replog.log.formats.batch import DELETE_HORIZON, HEADER_SIZE
 from replog.log.log import Log
 from replog.log.offsets import Isolation
+from tests.damage.vocabulary import flip
 from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch
 from tests.replog.log.compaction.compacting import (
     T,
@@ -37,7 +38,7 @@ def fixture_c(tmp_path: Path) -> Log:
     return log
 
 
-def test_a_first_cleaning_starts_the_tombstones_clock(fixture_c: Log) -> None:
+def test_a_first_cleaning_starts_the_tombstones_clock(fixture_c):
     """S-W-C1; PS-8, too: the snapshot of a base that is gone goes with it."""
     assert f"{5:020d}.snapshot" in names_in(fixture_c.directory)
     assert clean(fixture_c, T) == 7
@@ -57,7 +58,7 @@ def test_a_first_cleaning_starts_the_tombstones_clock(fixture_c: Log) -> None:
     assert fixture_c.log_end_offset == 8
 
 
-def test_just_before_the_horizon_nothing_changes(fixture_c: Log) -> None:
+def test_just_before_the_horizon_nothing_changes(fixture_c):
     """S-W-C2."""
     clean(fixture_c, T)
     before = files_of(fixture_c.directory)
@@ -65,7 +66,7 @@ def test_just_before_the_horizon_nothing_changes(fixture_c: Log) -> None:
     assert files_of(fixture_c.directory) == before
 
 
-def test_at_the_horizon_the_tombstone_goes(fixture_c: Log) -> None:
+def test_at_the_horizon_the_tombstone_goes(fixture_c):
     """S-W-C3."""
     clean(fixture_c, T)
     clean(fixture_c, T + 500, checkpoint=7)
@@ -81,7 +82,7 @@ def test_at_the_horizon_the_tombstone_goes(fixture_c: Log) -> None:
     assert (again.log_end_offset, again.epochs.entries, again.lost_data) == (8, ((3, 0), (4, 5)), False)
 
 
-def test_a_producers_last_batch_survives_as_a_bare_header(tmp_path: Path) -> None:
+def test_a_producers_last_batch_survives_as_a_bare_header(tmp_path):
     """S-W-C4."""
     log = compacted(tmp_path)
     first = {"producer_id": 1, "producer_epoch": 0}
@@ -106,28 +107,28 @@ def test_a_producers_last_batch_survives_as_a_bare_header(tmp_path: Path) -> Non
 # -- CL-1, CL-2: what is cleanable
 
 
-def test_cl_1_the_active_segment_and_what_is_above_the_high_watermark_stay(tmp_path: Path) -> None:
+def test_cl_1_the_active_segment_and_what_is_above_the_high_watermark_stay(tmp_path):
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"))
     append(log, keyed("a"), keyed("a"))
     log.roll()
     log.update_high_watermark(3)
-    cleanable = log.compaction.cleanable(None, T)
+    cleanable = log.cleanable(None, T)
     assert (cleanable.first_dirty, cleanable.first_uncleanable) == (0, 2)
     assert clean(log) == 2
     assert offsets_of(log) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("checkpoint", [None, -1, 99])
-def test_cl_1_a_checkpoint_outside_of_the_log_counts_as_its_start(tmp_path: Path, checkpoint: int | None) -> None:
+def test_cl_1_a_checkpoint_outside_of_the_log_counts_as_its_start(tmp_path, checkpoint):
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"))
-    assert log.compaction.cleanable(checkpoint, T)[:2] == (0, 2)
+    assert log.cleanable(checkpoint, T)[:2] == (0, 2)
 
 
-def test_cl_1_young_segments_wait_for_their_lag(tmp_path: Path) -> None:
+def test_cl_1_young_segments_wait_for_their_lag(tmp_path):
     log = compacted(tmp_path, min_compaction_lag_ms=100)
     for time in (T, T + 50, T + 60):
         sealed(log, keyed("a", time=time))
-    assert [log.compaction.cleanable(None, now).first_uncleanable for now in (T + 99, T + 100, T + 150, T + 160)] == [
+    assert [log.cleanable(None, now).first_uncleanable for now in (T + 99, T + 100, T + 150, T + 160)] == [
         0,
         1,
         2,
@@ -135,56 +136,56 @@ def test_cl_1_young_segments_wait_for_their_lag(tmp_path: Path) -> None:
     ]
 
 
-def test_cl_2_the_dirty_ratio_must_exceed_its_minimum(tmp_path: Path) -> None:
+def test_cl_2_the_dirty_ratio_must_exceed_its_minimum(tmp_path):
     log = compacted(tmp_path, min_cleanable_dirty_ratio=0.5)
     sealed(log, keyed("a"))
     sealed(log, keyed("b"))
-    half = log.compaction.cleanable(1, T)
+    half = log.cleanable(1, T)
     assert (half.clean_bytes, half.cleanable_bytes, half.dirty_ratio) == (69 + 1, 69 + 1, 0.5)
     assert not half.is_worth_it(log.config)
-    assert log.compaction.cleanable(0, T).is_worth_it(log.config)
+    assert log.cleanable(0, T).is_worth_it(log.config)
 
 
-def test_cl_2_what_is_overdue_is_cleaned_at_any_ratio(tmp_path: Path) -> None:
+def test_cl_2_what_is_overdue_is_cleaned_at_any_ratio(tmp_path):
     log = compacted(tmp_path, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1000)
     sealed(log, keyed("a"))
-    assert not log.compaction.cleanable(None, T + 1000).is_worth_it(log.config)
-    assert log.compaction.cleanable(None, T + 1001).is_worth_it(log.config)
-    assert not log.compaction.cleanable(1, T + 1001).is_worth_it(log.config), "nothing is dirty"
+    assert not log.cleanable(None, T + 1000).is_worth_it(log.config)
+    assert log.cleanable(None, T + 1001).is_worth_it(log.config)
+    assert not log.cleanable(1, T + 1001).is_worth_it(log.config), "nothing is dirty"
 
 
-def test_cl_2_a_truncation_voids_a_running_cleaning(tmp_path: Path) -> None:
+def test_cl_2_a_truncation_voids_a_running_cleaning(tmp_path):
     """At each of its stages; no file of it is left."""
     for stage in ("rewritten", "begun"):
         log = sealed(compacted(tmp_path / stage), keyed("a"), keyed("a"), keyed("b"))
         append(log, keyed("a"))
-        task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
+        task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
         cleaning = Cleaning(task)
         cleaning.map_keys()
         swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
         assert swap is not None
         if stage == "begun":
-            assert log.compaction.begin_swap(task, swap)
+            assert log.begin_swap(task, swap)
         log.truncate_to(3)
         if stage == "rewritten":
-            assert not log.compaction.begin_swap(task, swap)
-        assert not log.compaction.finish_swap(swap)
+            assert not log.begin_swap(task, swap)
+        assert not log.finish_swap(swap)
         assert offsets_of(log) == [0, 1, 2]
         assert not [name for name in names_in(log.directory) if name.endswith((".cleaned", ".swap"))]
 
 
-def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path: Path) -> None:
+def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path):
     log = compacted(tmp_path, segment_bytes=139)
     sealed(log, keyed("a"))
     sealed(log, keyed("a"))
-    task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
+    task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
     assert swap is not None
     log.maybe_increment_log_start_offset(1)
     assert log.delete_old_segments(T) == 1
-    assert not log.compaction.begin_swap(task, swap)
+    assert not log.begin_swap(task, swap)
     assert layout(log) == [(1, 70), (2, 0)]
     assert not [name for name in names_in(tmp_path) if name.endswith((".cleaned", ".swap"))]
 
@@ -192,7 +193,7 @@ def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path: Path) -
 # -- CL-3: the offset map
 
 
-def test_cl_3_the_map_knows_the_latest_offset_of_as_many_keys_as_fit() -> None:
+def test_cl_3_the_map_knows_the_latest_offset_of_as_many_keys_as_fit():
     keys = OffsetMap(100 * SLOT_BYTES)
     for offset in range(90):
         assert keys.put(b"%d" % offset, offset) == -1
@@ -201,7 +202,7 @@ def test_cl_3_the_map_knows_the_latest_offset_of_as_many_keys_as_fit() -> None:
     assert (keys.get(b"7"), keys.get(b"8"), keys.get(b"one more"), len(keys)) == (1000, 8, -1, 90)
 
 
-def test_cl_3_a_map_of_one_slot() -> None:
+def test_cl_3_a_map_of_one_slot():
     keys = OffsetMap(SLOT_BYTES)
     assert keys.get(b"a") == -1
     assert keys.put(b"a", 0) == -1
@@ -209,7 +210,7 @@ def test_cl_3_a_map_of_one_slot() -> None:
     assert (keys.get(b"a"), keys.get(b"b")) == (0, -1)
 
 
-def test_cl_3_a_full_map_ends_the_cleaning_at_the_last_batch_that_it_holds(tmp_path: Path) -> None:
+def test_cl_3_a_full_map_ends_the_cleaning_at_the_last_batch_that_it_holds(tmp_path):
     log = sealed(compacted(tmp_path), *[keyed(f"{n % 6}") for n in range(18)])
     end, ends = 0, []
     while end < 18:
@@ -220,14 +221,14 @@ def test_cl_3_a_full_map_ends_the_cleaning_at_the_last_batch_that_it_holds(tmp_p
     assert offsets_of(log) == list(range(12, 18))
 
 
-def test_cl_3_one_batch_with_more_keys_than_the_map_holds_is_refused(tmp_path: Path) -> None:
+def test_cl_3_one_batch_with_more_keys_than_the_map_holds_is_refused(tmp_path):
     log = sealed(compacted(tmp_path), keyed(*"abcdef"))
     with pytest.raises(LogUncleanable, match=r"batch 0 .* raise it"):
         clean(log, map_bytes=5 * SLOT_BYTES)
     assert offsets_of(log) == list(range(6))
 
 
-def test_cl_3_what_the_log_start_hides_of_a_batch_takes_no_room(tmp_path: Path) -> None:
+def test_cl_3_what_the_log_start_hides_of_a_batch_takes_no_room(tmp_path):
     """The map is no larger than what is dirty needs; here DeleteRecords has left five of a hundred records."""
     log = sealed(compacted(tmp_path), keyed(*[f"{n}" for n in range(100)]), keyed("96"))
     log.maybe_increment_log_start_offset(95)
@@ -235,7 +236,7 @@ def test_cl_3_what_the_log_start_hides_of_a_batch_takes_no_room(tmp_path: Path) 
     assert [offset for offset in offsets_of(log) if offset >= 95] == [95, 97, 98, 99, 100]
 
 
-def test_cl_3_what_lies_behind_the_map_is_copied_as_it_is(tmp_path: Path) -> None:
+def test_cl_3_what_lies_behind_the_map_is_copied_as_it_is(tmp_path):
     """A tombstone there must not start its clock: older values of its key are not looked for yet."""
     log = compacted(tmp_path, delete_retention_ms=0)
     sealed(log, keyed("a", "b", "c"), keyed("a", "b", "c"), keyed("x"), keyed("a", value=None))
@@ -248,7 +249,7 @@ def test_cl_3_what_lies_behind_the_map_is_copied_as_it_is(tmp_path: Path) -> Non
 # -- CL-4: groups
 
 
-def test_cl_4_neighbours_are_merged_as_far_as_one_segment_reaches(tmp_path: Path) -> None:
+def test_cl_4_neighbours_are_merged_as_far_as_one_segment_reaches(tmp_path):
     log = compacted(tmp_path, segment_bytes=210)
     for number in range(7):
         sealed(log, keyed(f"{number}"))
@@ -257,11 +258,11 @@ def test_cl_4_neighbours_are_merged_as_far_as_one_segment_reaches(tmp_path: Path
     assert layout(log) == [(0, 210), (3, 210), (6, 70), (7, 0)]
 
 
-def test_cl_4_a_group_is_bounded_by_its_indexes_and_by_its_offsets(tmp_path: Path) -> None:
+def test_cl_4_a_group_is_bounded_by_its_indexes_and_by_its_offsets(tmp_path):
     log = compacted(tmp_path / "indexes", segment_bytes=10_000, index_interval_bytes=1)
     for number in range(4):
         sealed(log, keyed(f"{number}"), keyed(f"{number}x"))
-    task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
+    task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
     assert {(source.index_size, source.time_index_size) for source in task.sources} == {(8, 12)}
     log.close()
     log = compacted(tmp_path / "indexes", segment_index_bytes=24, index_interval_bytes=1)
@@ -282,7 +283,7 @@ def test_cl_4_a_group_is_bounded_by_its_indexes_and_by_its_offsets(tmp_path: Pat
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_cl_7_offsets_epochs_codec_and_timestamps_are_preserved(tmp_path: Path, codec: int) -> None:
+def test_cl_7_offsets_epochs_codec_and_timestamps_are_preserved(tmp_path, codec):
     log = compacted(tmp_path)
     batch = client_batch((b"a", b"1"), (b"b", b"2" * 300), (b"a", b"3"), timestamps=[T, T + 7, T - 9], codec=codec)
     sealed(log, batch, keyed("z"), epoch=6)
@@ -295,7 +296,7 @@ def test_cl_7_offsets_epochs_codec_and_timestamps_are_preserved(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_cl_6_a_batch_with_a_tombstone_keeps_its_records_and_their_times(tmp_path: Path, codec: int) -> None:
+def test_cl_6_a_batch_with_a_tombstone_keeps_its_records_and_their_times(tmp_path, codec):
     log = compacted(tmp_path, delete_retention_ms=10**9)
     batch = client_batch((b"a", b"1"), (b"b", None), (b"c", b"3"), timestamps=[T, T + 7, T - 9], codec=codec)
     sealed(log, batch)
@@ -310,7 +311,7 @@ def test_cl_6_a_batch_with_a_tombstone_keeps_its_records_and_their_times(tmp_pat
     assert offsets_of(log) == [0, 2]
 
 
-def test_cl_6_log_append_time_is_kept(tmp_path: Path) -> None:
+def test_cl_6_log_append_time_is_kept(tmp_path):
     log = compacted(tmp_path, message_timestamp_type="LogAppendTime")
     log.append_as_leader(keyed("a", "b", "a"), leader_epoch=0, now_ms=T + 5)
     log.append_as_leader(keyed("c", value=None), leader_epoch=0, now_ms=T + 6)
@@ -319,7 +320,7 @@ def test_cl_6_log_append_time_is_kept(tmp_path: Path) -> None:
     assert [(record.offset, record.timestamp) for record in records_of(log)] == [(1, T + 5), (2, T + 5), (3, T + 6)]
 
 
-def test_cl_5_records_without_a_key_go(tmp_path: Path) -> None:
+def test_cl_5_records_without_a_key_go(tmp_path):
     """A leader takes none; they are there from before the topic was compacted."""
     log = compacted(tmp_path)
     log.append_as_follower(leader_batch(0, 0, b"x", (b"a", b"1"), b"y") + leader_batch(3, 0, b"z"))
@@ -328,7 +329,7 @@ def test_cl_5_records_without_a_key_go(tmp_path: Path) -> None:
     assert offsets_of(log) == [1, 4]
 
 
-def test_cl_7_the_end_of_what_was_cleaned_stays_even_if_empty(tmp_path: Path) -> None:
+def test_cl_7_the_end_of_what_was_cleaned_stays_even_if_empty(tmp_path):
     """Also CL-8: the log end survives a restart although nothing is left near it."""
     log = compacted(tmp_path)
     log.append_as_follower(leader_batch(0, 0, b"x") + leader_batch(1, 0, b"y"))
@@ -340,7 +341,7 @@ def test_cl_7_the_end_of_what_was_cleaned_stays_even_if_empty(tmp_path: Path) ->
     assert compacted(tmp_path).log_end_offset == 2
 
 
-def test_a_cleaning_that_changes_nothing_leaves_the_files_alone(tmp_path: Path) -> None:
+def test_a_cleaning_that_changes_nothing_leaves_the_files_alone(tmp_path):
     log = sealed(compacted(tmp_path), keyed("a"), keyed("b"))
     inode = log.segments[0].path.stat().st_ino
     assert clean(log) == 2
@@ -348,7 +349,7 @@ def test_a_cleaning_that_changes_nothing_leaves_the_files_alone(tmp_path: Path) 
     assert not [name for name in names_in(tmp_path) if "cleaned" in name or "deleted" in name]
 
 
-def test_the_new_segment_is_as_old_as_the_last_of_its_sources(tmp_path: Path) -> None:
+def test_the_new_segment_is_as_old_as_the_last_of_its_sources(tmp_path):
     """CL-9: without timestamps, retention goes by the time of the last write (SG-7)."""
     log = compacted(tmp_path)
     sealed(log, keyed("a", time=-1))
@@ -358,17 +359,14 @@ def test_the_new_segment_is_as_old_as_the_last_of_its_sources(tmp_path: Path) ->
     assert log.segments[0].path.stat().st_mtime_ns == written
 
 
-def test_damage_is_not_cleaned_away(tmp_path: Path) -> None:
+def test_damage_is_not_cleaned_away(tmp_path):
     """A batch whose CRC is wrong would get a right one; instead the log stays as it is."""
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"))
     path = log.segments[0].path
-    data = bytearray(path.read_bytes())
-    data[-2] ^= 1
-    path.write_bytes(data)
+    flip(path, -2)
     with pytest.raises(CorruptRecord, match="batch 1 is damaged"):
         clean(log)
-    data[70 + 11] += 1  # the batch's length
-    path.write_bytes(data)
+    flip(path, 70 + 11)  # the batch's length
     with pytest.raises(CorruptRecord, match="not up to"):
         clean(log)
     assert names_in(tmp_path).isdisjoint({f"{0:020d}.log.cleaned"})

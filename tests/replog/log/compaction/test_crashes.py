@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.batch import CONTROL, parse_header
 from replog.log.compaction.cleaning import Cleaning
 from replog.log.compaction.offset_map import SLOT_BYTES
-from replog.log.compaction.swap import finish_swaps
+from replog.log.formats.batch import CONTROL, parse_header
+from replog.log.formats.records import iterate_records
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
-from replog.log.records import iterate_records
+from replog.log.swap import finish_swaps
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
 from tests.replog.log.compaction.compacting import clean, names_in, offsets_of, records_of
 from tests.replog.log.producers.writes import marker, produce
@@ -40,11 +40,11 @@ def _fsync_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def states(directory: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """A copy of the directory as it was before each change of a name in it, and at the end."""
-    found: list[Path] = []
+    copied: list[Path] = []
 
     def copy() -> None:
-        found.append(copies / str(len(found)))
-        shutil.copytree(directory, found[-1])
+        copied.append(copies / str(len(copied)))
+        shutil.copytree(directory, copied[-1])
 
     def copying(change: Callable[..., object]) -> Callable[..., object]:
         def wrapped(*arguments: object, **options: object) -> object:
@@ -57,7 +57,7 @@ def states(directory: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> It
         patch.setattr(Path, "rename", copying(Path.rename))
         patch.setattr(Path, "unlink", copying(Path.unlink))
         patch.setattr(os, "replace", copying(os.replace))
-        yield found
+        yield copied
     copy()
 
 
@@ -82,30 +82,28 @@ def written(directory: Path) -> Log:
 
 def committed(log: Log) -> dict[bytes, bytes]:
     """The latest values to a reader that is told what is void."""
-    found: dict[bytes, bytes | None] = {}
+    values: dict[bytes, bytes | None] = {}
     offset = 0
     while offset < log.log_end_offset:
         data = log.read(offset, 1, Isolation.TXN_COMMITTED, min_one_message=True)
         header = parse_header(data.records)
         void = header.producer_id in {txn.producer_id for txn in data.aborted}
         if not void and not header.attributes & CONTROL:
-            found |= {record.key or b"": record.value for record in iterate_records(data.records, header)}
+            values |= {record.key or b"": record.value for record in iterate_records(data.records, header)}
         offset = header.next_offset
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
-def test_cl_9_a_cleaning_killed_between_any_two_steps_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cl_9_a_cleaning_killed_between_any_two_steps_loses_nothing(tmp_path, monkeypatch):
     log = written(tmp_path / "log")
     before, latest, end = records_of(log), committed(log), log.log_end_offset
     epochs = log.epochs.entries
-    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as found:
+    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as copies:
         assert clean(log, 100, map_bytes=SMALL_MAP) == END
     after = records_of(log)
-    assert len(found) > 30, "the swap of several groups"
+    assert len(copies) > 30, "the swap of several groups"
     assert len(layout(log)) >= 3
-    for state in found:
+    for state in copies:
         again = open_log(state, **SETTINGS, clean=False, high_watermark=end, recovery_point=0)
         seen = records_of(again)
         assert set(after) <= set(seen) <= set(before), state
@@ -117,14 +115,14 @@ def test_cl_9_a_cleaning_killed_between_any_two_steps_loses_nothing(
         again.close()
 
 
-def test_cl_9_a_crash_while_a_crash_is_repaired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cl_9_a_crash_while_a_crash_is_repaired(tmp_path, monkeypatch):
     """However the directory is listed; at stake is the transaction index, which loading does not miss."""
     log = written(tmp_path / "log")
     latest, end = committed(log), log.log_end_offset
-    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as found:
+    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as copies:
         clean(log, 100, map_bytes=SMALL_MAP)
     under_way = [
-        state for state in found if {path.suffix for path in state.glob(name(12, "*"))} & {".cleaned", ".swap"}
+        state for state in copies if {path.suffix for path in state.glob(name(12, "*"))} & {".cleaned", ".swap"}
     ]
     assert len(under_way) > 10
     for state in under_way:
@@ -137,20 +135,20 @@ def test_cl_9_a_crash_while_a_crash_is_repaired(tmp_path: Path, monkeypatch: pyt
             again.close()
 
 
-def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path, monkeypatch):
     """At worst the log is as if it had not been truncated yet."""
     log = written(tmp_path / "log")
-    task = log.compaction.task(log.compaction.cleanable(None, 0), 0, 1 << 16)
+    task = log.cleaning_task(log.cleanable(None, 0), 0, 1 << 16)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
     assert swap is not None
-    assert log.compaction.begin_swap(task, swap)
+    assert log.begin_swap(task, swap)
     before = {record.offset: record for record in records_of(log)}
-    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as found:
+    with states(tmp_path / "log", tmp_path / "states", monkeypatch) as copies:
         log.truncate_to(21)
-    assert len(found) > 8
-    for state in found:
+    assert len(copies) > 8
+    for state in copies:
         again = open_log(state, **SETTINGS, clean=True)
         assert all(before[record.offset] == record for record in records_of(again)), state
         assert again.log_end_offset >= 21
@@ -158,20 +156,20 @@ def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path: Path, monkey
         again.close()
 
 
-def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_path: Path) -> None:
+def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_path):
     """There was no descriptor to fsync the directory with: a crash much later would bring its records back."""
     log = open_log(tmp_path, cleanup_policy="compact", segment_bytes=200)
     append(log, *[client_batch((b"a", b"x" * 50), (b"a", b"y"))] * 5)
     log.update_high_watermark(log.log_end_offset)
-    task = log.compaction.task(log.compaction.cleanable(None, 0), 0, 1 << 16)
+    task = log.cleaning_task(log.cleanable(None, 0), 0, 1 << 16)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     groups = task.groups(cleaning.end_offset)
     for group in (groups[2], groups[0]):
         swap = cleaning.rewrite(group)
         assert swap is not None
-        assert log.compaction.begin_swap(task, swap)
-    assert log.compaction.finish_swap(swap)
+        assert log.begin_swap(task, swap)
+    assert log.finish_swap(swap)
     log.truncate_to(groups[2][0].base_offset)
     append(log, client_batch((b"a", b"new")), epoch=7)
     log.abandon()
@@ -182,7 +180,7 @@ def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_p
 # -- LD-1, LD-2
 
 
-def test_leftovers_of_every_kind_are_removed(tmp_path: Path) -> None:
+def test_leftovers_of_every_kind_are_removed(tmp_path):
     """S-W-D11, LD-1: an unfinished set takes the swap files of its base and above with it."""
     log = fixture_t(tmp_path)
     log.close()
@@ -197,7 +195,7 @@ def test_leftovers_of_every_kind_are_removed(tmp_path: Path) -> None:
     assert names_in(tmp_path).isdisjoint(strays)
 
 
-def test_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tmp_path: Path) -> None:
+def test_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tmp_path):
     """S-W-D12, LD-2: logs, indexes and producer snapshots from the set's base up to its end."""
     log = fixture_t(tmp_path)
     log.close()
@@ -213,7 +211,7 @@ def test_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tm
     assert offsets_of(again) == list(range(20))
 
 
-def test_ld_2_an_index_that_has_lost_its_log_to_its_name_follows_it(tmp_path: Path) -> None:
+def test_ld_2_an_index_that_has_lost_its_log_to_its_name_follows_it(tmp_path):
     """The log is renamed first: what is left over belongs to it and replaces nothing else."""
     log = fixture_t(tmp_path)
     log.close()

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.batch import BatchHeader, parse_header
 from replog.log.compaction import cleaning as cleaning_module
 from replog.log.compaction.fates import GONE, LATEST, LATEST_TOMBSTONE, Fates
 from replog.log.compaction.offset_map import OffsetMap
+from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.log import Log
 from tests.replog.fuzz.targets import with_crc
 from tests.replog.log.batches import append, client_batch, leader_batch, open_log
@@ -51,15 +51,13 @@ def _cleaned(directory: Path, seed: int) -> list[object]:
 
 @pytest.mark.parametrize("noted", [0, 20, 100], ids="{} offsets noted".format)
 @pytest.mark.parametrize("seed", range(6))
-def test_a_log_is_cleaned_the_same_with_fates_and_without(
-    tmp_path: Path, seed: int, noted: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_is_cleaned_the_same_with_fates_and_without(tmp_path, seed, noted, monkeypatch):
     all_noted = _cleaned(tmp_path / "noted-0", seed)
     monkeypatch.setattr(cleaning_module, "NOTED_PART", (1 << 16) // noted if noted else 1 << 40)
     assert _cleaned(tmp_path / "looked-up-0", seed) == all_noted
 
 
-def test_what_was_noted_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_noted_is_not_looked_up(tmp_path, monkeypatch):
     log = sealed(compacted(tmp_path), keyed("a", "b"), keyed("a", "c"), keyed("b", "c"))
 
     def looked_up(_keys: OffsetMap, key: bytes) -> int:
@@ -70,7 +68,7 @@ def test_what_was_noted_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.Mon
     assert offsets_of(log) == [2, 4, 5]
 
 
-def test_a_batch_whose_records_are_not_in_order_is_looked_up(tmp_path: Path) -> None:
+def test_a_batch_whose_records_are_not_in_order_is_looked_up(tmp_path):
     """Kafka's own are in order, and leaders see to it; but what is noted by offset would be read by place."""
     batch = bytearray(client_batch((b"a", b"1"), (b"b", b"2")))
     first, second = 61 + 3, 61 + 9 + 3  # the offset deltas: behind a record's length, attributes and timestamp
@@ -87,7 +85,7 @@ def _header(base_offset: int, records: int) -> BatchHeader:
     return parse_header(leader_batch(base_offset, 0, *[(b"k", b"v")] * records))
 
 
-def test_fates_of_a_batch_that_was_noted_in_part_are_not_known() -> None:
+def test_fates_of_a_batch_that_was_noted_in_part_are_not_known():
     fates = Fates(10, 5)
     for place, code in enumerate((LATEST, GONE, LATEST_TOMBSTONE)):
         fates.codes[place] = code

@@ -7,16 +7,15 @@ the latest values, nothing superseded is left in the clean part, producers are k
 
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
-from replog.log.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, iterate_batches
 from replog.log.compaction.offset_map import SLOT_BYTES
+from replog.log.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, iterate_batches
+from replog.log.formats.control_batch import end_transaction_marker
+from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
-from replog.log.producers.control import end_transaction_marker
-from replog.log.records import Record, iterate_records
 from tests.replog.log.batches import client_batch, open_log
 from tests.replog.log.compaction.compacting import batches_of, clean, records_of
 from tests.replog.log.producers.writes import marker
@@ -38,7 +37,7 @@ class History:
     chance: random.Random
     now_ms: int = 10_000
     clean_to: int = 0
-    written: dict[int, Record] = field(default_factory=dict)
+    written: dict[int, LogRecord] = field(default_factory=dict)
     void: set[int] = field(default_factory=set)  # offsets of aborted transactions
     open: dict[int, list[int]] = field(default_factory=dict)  # producer → offsets in its open transaction
     sequences: dict[int, int] = field(default_factory=dict)
@@ -65,7 +64,7 @@ class History:
             self.sequences[pid] = self.sequences.get(pid, 0) + count
             self.last[pid] = batch, info.first_offset
         for offset, ((key, value), time) in enumerate(zip(values, times, strict=True), info.first_offset):
-            self.written[offset] = Record(offset, time, key, value, ())
+            self.written[offset] = LogRecord(offset, time, key, value, ())
             if pid >= 3:
                 self.open.setdefault(pid, []).append(offset)
 
@@ -86,7 +85,7 @@ class History:
         higher = [end for end in ends if end >= self.log.high_watermark]
         self.log.update_high_watermark(self.chance.choice(higher or [0]))
         map_bytes = self.chance.choice([12 * SLOT_BYTES, 1 << 16])
-        cleanable = self.log.compaction.cleanable(self.clean_to, self.now_ms)
+        cleanable = self.log.cleanable(self.clean_to, self.now_ms)
         if cleanable.cleanable_bytes:
             self.clean_to = clean(self.log, self.now_ms, checkpoint=self.clean_to, map_bytes=map_bytes)
             assert cleanable.first_dirty < self.clean_to <= cleanable.first_uncleanable
@@ -111,12 +110,12 @@ class History:
     # -- what must hold
 
     def latest(self, below: int, *, skip: set[int]) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes | None] = {}
+        values: dict[bytes, bytes | None] = {}
         for offset in sorted(self.written):
             record = self.written[offset]
             if offset < below and offset not in skip and record.key is not None:
-                found[record.key] = record.value
-        return {key: value for key, value in found.items() if value is not None}
+                values[record.key] = record.value
+        return {key: value for key, value in values.items() if value is not None}
 
     def check(self) -> None:
         there = records_of(self.log)
@@ -140,14 +139,14 @@ class History:
             assert known.first_offset == first_offset, f"producer {pid} is not known any more"
 
 
-def _values(records: dict[int, Record]) -> dict[bytes, bytes]:
-    found = {record.key: record.value for _, record in sorted(records.items())}
-    return {key: value for key, value in found.items() if key is not None and value is not None}
+def _values(records: dict[int, LogRecord]) -> dict[bytes, bytes]:
+    values = {record.key: record.value for _, record in sorted(records.items())}
+    return {key: value for key, value in values.items() if key is not None and value is not None}
 
 
-def read_committed(log: Log) -> dict[int, Record]:
+def read_committed(log: Log) -> dict[int, LogRecord]:
     """As a consumer reads: aborted data is passed over from its first offset to its marker."""
-    found: dict[int, Record] = {}
+    committed: dict[int, LogRecord] = {}
     offset = log.log_start_offset
     while offset < log.last_stable_offset:
         data = log.read(offset, 700, Isolation.TXN_COMMITTED, min_one_message=True)
@@ -163,15 +162,15 @@ def read_committed(log: Log) -> dict[int, Record]:
                 if ended is not None and not ended.committed:
                     aborted.discard(header.producer_id)
             elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborted):
-                found |= {record.offset: record for record in iterate_records(data.records, header, position)}
+                committed |= {record.offset: record for record in iterate_records(data.records, header, position)}
         if offset == before:
             assert not data.records
             break
-    return found
+    return committed
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_compacted_log_is_a_dictionary(tmp_path: Path, seed: int) -> None:
+def test_a_compacted_log_is_a_dictionary(tmp_path, seed):
     chance = random.Random(seed)
     history = History(open_log(tmp_path, **SETTINGS), chance)
     for _ in range(120):
@@ -206,7 +205,7 @@ def test_a_compacted_log_is_a_dictionary(tmp_path: Path, seed: int) -> None:
     assert max(record.offset for record in records_of(history.log)) < history.log.log_end_offset
 
 
-def test_aborted_data_and_markers_without_data_go(tmp_path: Path) -> None:
+def test_aborted_data_and_markers_without_data_go(tmp_path):
     """CL-5, CL-6: data at once, the marker and its index entry after that, once its horizon has passed."""
     log = open_log(tmp_path, cleanup_policy="compact", delete_retention_ms=100)
     plain = client_batch((b"k", b"old"))

@@ -1,7 +1,5 @@
 """Life with a compacted log: readers, followers, truncation and restarts find holes; what else a policy changes."""
 
-from pathlib import Path
-
 import pytest
 
 from replog.log.compaction.cleaning import Cleaning
@@ -11,7 +9,7 @@ from tests.replog.log.batches import append, client_batch, files_of, layout, lea
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, latest_of, sealed
 
 
-def test_cl_8_cleaned_indexes_are_those_of_the_bytes(tmp_path: Path) -> None:
+def test_cl_8_cleaned_indexes_are_those_of_the_bytes(tmp_path):
     """Rebuilt from the log alone they are the same (divergence 1)."""
     log = compacted(tmp_path, index_interval_bytes=100)
     sealed(log, *[keyed(f"{n % 7}", time=T + n) for n in range(40)], *[keyed(f"x{n}", time=T + n) for n in range(20)])
@@ -25,7 +23,7 @@ def test_cl_8_cleaned_indexes_are_those_of_the_bytes(tmp_path: Path) -> None:
     assert (files_of(tmp_path), again.lost_data) == (before, False)
 
 
-def test_cl_8_a_follower_takes_a_log_with_holes(tmp_path: Path) -> None:
+def test_cl_8_a_follower_takes_a_log_with_holes(tmp_path):
     leader = compacted(tmp_path / "leader", index_interval_bytes=100, segment_bytes=400)
     for number in range(60):
         append(leader, keyed(f"{number % 3}" if number < 50 else f"k{number}", time=T + number), epoch=number // 20)
@@ -51,7 +49,7 @@ def test_cl_8_a_follower_takes_a_log_with_holes(tmp_path: Path) -> None:
     assert (again.log_end_offset, again.epochs.entries, again.lost_data) == (60, entries, False)
 
 
-def test_cl_8_a_hole_belongs_to_the_epoch_after_it(tmp_path: Path) -> None:
+def test_cl_8_a_hole_belongs_to_the_epoch_after_it(tmp_path):
     """A replica with records of an older epoch in there is told to give them up, rather than to keep them."""
     log = compacted(tmp_path)
     log.append_as_follower(leader_batch(0, 1, (b"a", b"1")) + leader_batch(7, 2, (b"b", b"1")))
@@ -62,7 +60,7 @@ def test_cl_8_a_hole_belongs_to_the_epoch_after_it(tmp_path: Path) -> None:
     assert compacted(tmp_path).epochs.entries == ((1, 0), (2, 1))
 
 
-def test_uncompacted_logs_take_no_holes(tmp_path: Path) -> None:
+def test_uncompacted_logs_take_no_holes(tmp_path):
     """Divergence 4 holds wherever compaction cannot have made them."""
     plain = open_log(tmp_path / "plain")
     with pytest.raises(UnexpectedAppendOffset):
@@ -78,7 +76,7 @@ def test_uncompacted_logs_take_no_holes(tmp_path: Path) -> None:
     assert open_log(tmp_path / "compacted", clean=False).log_end_offset == 1, "not served as an uncompacted topic"
 
 
-def test_cl_8_truncation_in_a_hole_takes_whole_batches(tmp_path: Path) -> None:
+def test_cl_8_truncation_in_a_hole_takes_whole_batches(tmp_path):
     for target, end in ((9, 6), (7, 6), (6, 6), (5, 1), (3, 1), (2, 1), (1, 1), (0, 0)):
         log = compacted(tmp_path / str(target), index_interval_bytes=1)
         for base, keys in ((0, "a"), (3, "bcd"), (9, "e")):
@@ -92,7 +90,7 @@ def test_cl_8_truncation_in_a_hole_takes_whole_batches(tmp_path: Path) -> None:
         assert (again.log_end_offset, again.epochs.entries) == (21, entries)
 
 
-def test_cl_8_a_truncation_in_a_hole_between_segments_goes_on_in_the_first_of_them(tmp_path: Path) -> None:
+def test_cl_8_a_truncation_in_a_hole_between_segments_goes_on_in_the_first_of_them(tmp_path):
     """SG-10: without the final entries that it had while it was sealed."""
     kept = [leader_batch(base, 0, (b"k", b"v")) for base in (0, 1, 2)]
     after = [leader_batch(base, 0, (b"k", b"v")) for base in (5, 6)]
@@ -111,26 +109,26 @@ def test_cl_8_a_truncation_in_a_hole_between_segments_goes_on_in_the_first_of_th
     assert files_of(log.directory) == files_of(other.directory)
 
 
-def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp_path: Path) -> None:
+def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp_path):
     """A follower's high watermark may go back (HW-9); its place in the old segment says nothing of the new one."""
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"), keyed("b"))
-    task = log.compaction.task(log.compaction.cleanable(None, T), T, 1 << 16)
+    task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     [group] = task.groups(cleaning.end_offset)
     swap = cleaning.rewrite(group)
     assert swap is not None
     log.update_high_watermark(2)
-    assert log.snapshot().high_watermark == (2, 0, 140)
-    assert log.compaction.begin_swap(task, swap)
-    assert log.compaction.finish_swap(swap)
-    assert log.snapshot().high_watermark == (2, 0, 70)
+    assert log.bound(Isolation.HIGH_WATERMARK) == (2, 0, 140)
+    assert log.begin_swap(task, swap)
+    assert log.finish_swap(swap)
+    assert log.bound(Isolation.HIGH_WATERMARK) == (2, 0, 70)
 
 
 # -- LG-13, SG-6, 2.7
 
 
-def test_lg_13_a_compacted_topic_keeps_what_retention_would_take(tmp_path: Path) -> None:
+def test_lg_13_a_compacted_topic_keeps_what_retention_would_take(tmp_path):
     for policy, left in (("compact", 3), ("compact,delete", 1)):
         log = open_log(tmp_path / policy, cleanup_policy=policy, retention_ms=1, retention_bytes=0)
         sealed(log, keyed("a"))
@@ -139,7 +137,7 @@ def test_lg_13_a_compacted_topic_keeps_what_retention_would_take(tmp_path: Path)
         assert len(log.segments) == left, policy
 
 
-def test_lg_13_a_compacted_topic_still_gives_up_what_lies_below_its_log_start(tmp_path: Path) -> None:
+def test_lg_13_a_compacted_topic_still_gives_up_what_lies_below_its_log_start(tmp_path):
     log = compacted(tmp_path)
     sealed(log, keyed("a"))
     sealed(log, keyed("a"))
@@ -147,7 +145,7 @@ def test_lg_13_a_compacted_topic_still_gives_up_what_lies_below_its_log_start(tm
     assert log.delete_old_segments(T) == 1
 
 
-def test_sg_6_a_segment_rolls_in_time_for_the_largest_lag(tmp_path: Path) -> None:
+def test_sg_6_a_segment_rolls_in_time_for_the_largest_lag(tmp_path):
     for policy, segments in (("compact", 2), ("delete", 1)):
         log = open_log(tmp_path / policy, cleanup_policy=policy, max_compaction_lag_ms=100)
         append(log, keyed("a", time=T), keyed("a", time=T + 100), keyed("a", time=T + 101))
@@ -155,7 +153,7 @@ def test_sg_6_a_segment_rolls_in_time_for_the_largest_lag(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_a_leader_of_a_compacted_topic_wants_keys(tmp_path: Path, codec: int) -> None:
+def test_a_leader_of_a_compacted_topic_wants_keys(tmp_path, codec):
     """2.7 step 4: the whole batch is refused, by the index of the first record without a key."""
     log = compacted(tmp_path / "compacted")
     batch = client_batch((b"a", b"1"), (b"", b"2"), b"3", codec=codec)
@@ -166,14 +164,14 @@ def test_a_leader_of_a_compacted_topic_wants_keys(tmp_path: Path, codec: int) ->
     assert append(open_log(tmp_path / "plain"), batch).log_end_offset == 3
 
 
-def test_a_leader_looks_through_so_much_and_no_more(tmp_path: Path) -> None:
+def test_a_leader_looks_through_so_much_and_no_more(tmp_path):
     log = compacted(tmp_path, max_message_bytes=1000)
     with pytest.raises(InvalidRecord, match="at most 16000 bytes"):
         append(log, client_batch((b"a", bytes(20_000)), codec=1))
     append(log, client_batch((b"a", bytes(10_000)), codec=1))
 
 
-def test_a_leader_looks_at_so_many_keys_and_no_more(tmp_path: Path) -> None:
+def test_a_leader_looks_at_so_many_keys_and_no_more(tmp_path):
     """A batch of two million records compresses well, and takes seconds in which a broker does nothing else."""
     log = compacted(tmp_path)
     with pytest.raises(InvalidRecord, match=r"has 100001 records, more than the 100000 .* smaller batches"):

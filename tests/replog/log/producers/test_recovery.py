@@ -1,15 +1,14 @@
 """Producer state through stops, crashes, truncation and retention: snapshots and what lies behind them."""
 
-import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.log import Log
 from replog.log.producers import recovery as producer_recovery
 from replog.log.producers.snapshot import ProducerSnapshotEntry, parse_snapshot, snapshot_offsets
-from replog.log.producers.transaction_index import AbortedTxn
+from tests.damage.vocabulary import flip, overwrite
 from tests.replog.log.batches import client_batch, files_of, layout, open_log
 from tests.replog.log.producers.writes import batch, end, produce, send, transact
 
@@ -43,12 +42,6 @@ def aborts(log: Log) -> dict[int, list[AbortedTxn]]:
     }
 
 
-def flip(path: Path, position: int = -1) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
-
-
 @pytest.fixture
 def scans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """(segment, offset) where scanning began."""
@@ -75,7 +68,7 @@ def log(tmp_path: Path) -> Log:
 LAST = [(1, 0, 4, 4, 0, 1000, -1, -1), (2, 7, 4, 9, 0, 1000, -1, -1)]
 
 
-def test_ps_8_snapshots_are_taken_on_roll_and_on_close(log: Log, tmp_path: Path) -> None:
+def test_ps_8_snapshots_are_taken_on_roll_and_on_close(log, tmp_path):
     """PS-7, PS-8, LG-5: each holds what was so before its offset, by producer id."""
     assert snapshot_offsets(tmp_path) == [3, 6, 9]
     log.close()
@@ -89,18 +82,18 @@ def test_ps_8_snapshots_are_taken_on_roll_and_on_close(log: Log, tmp_path: Path)
     assert content(tmp_path, 10) == LAST
 
 
-def test_a_log_without_batches_has_no_snapshot(tmp_path: Path) -> None:
+def test_a_log_without_batches_has_no_snapshot(tmp_path):
     open_log(tmp_path).close()
     assert snapshot_offsets(tmp_path) == []
 
 
-def test_the_snapshot_of_a_roll_is_synced_by_the_next_flush(log: Log, tmp_path: Path) -> None:
+def test_the_snapshot_of_a_roll_is_synced_by_the_next_flush(log, tmp_path):
     """PS-8, LG-5: not by the roll, which an append waits for."""
 
     def synced(up_to: int | None) -> list[str]:
-        task = log.durability.task(up_to)
+        task = log.flush_task(up_to)
         assert task is not None
-        log.durability.done(task)
+        log.flushed(task)
         return [path.name[18:] for path in task.paths if path.suffix == ".snapshot" and path.exists()]
 
     assert synced(6) == ["03.snapshot", "06.snapshot"]
@@ -108,19 +101,19 @@ def test_the_snapshot_of_a_roll_is_synced_by_the_next_flush(log: Log, tmp_path: 
     assert synced(None) == ["09.snapshot"]
 
 
-def test_a_roll_where_everything_was_flushed_leaves_its_snapshot_to_the_next_flush(tmp_path: Path) -> None:
+def test_a_roll_where_everything_was_flushed_leaves_its_snapshot_to_the_next_flush(tmp_path):
     """As every roll with flush.messages=1 (found by a simulated storm, seed 3022)."""
     log = reopen(tmp_path, segment_bytes=2 * SIZE)
     send(log, 0, 0)
     log.flush()
     log.roll()
     send(log, 0, 1)
-    task = log.durability.task()
+    task = log.flush_task()
     assert task is not None
     assert snapshot(tmp_path, 1) in task.paths
 
 
-def test_after_a_clean_stop_only_the_snapshot_is_read(log: Log, tmp_path: Path, scans: list[tuple[int, int]]) -> None:
+def test_after_a_clean_stop_only_the_snapshot_is_read(log, tmp_path, scans):
     """PS-7, PS-10, LD-11: it knows each producer's last batch, and no earlier one."""
     log.close()
     again = reopen(tmp_path)
@@ -133,16 +126,9 @@ def test_after_a_clean_stop_only_the_snapshot_is_read(log: Log, tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("damaged", "begin"), [((10,), [(9, 9)]), ((10, 9), [(6, 6), (9, 9)])])
-@pytest.mark.parametrize("damage", [flip, Path.unlink, lambda path: path.write_bytes(b"")])
-def test_ps_7_ps_10_an_older_snapshot_and_the_batches_behind_it(
-    log: Log,
-    tmp_path: Path,
-    scans: list[tuple[int, int]],
-    damaged: tuple[int, ...],
-    begin: list[tuple[int, int]],
-    damage: Callable[[Path], object],
-) -> None:
-    """PS-7, PS-10: the newest usable one is taken; what cannot be used is removed, and written anew."""
+@pytest.mark.parametrize("damage", [lambda path: flip(path, -1), Path.unlink, lambda path: path.write_bytes(b"")])
+def test_ps_7_ps_10_an_older_snapshot_and_the_batches_behind_it(log, tmp_path, scans, damaged, begin, damage):
+    """PS-7, PS-10: the newest usable one is taken; what cannot be used is removed, and written again."""
     log.close()
     for offset in damaged:
         damage(snapshot(tmp_path, offset))
@@ -152,9 +138,7 @@ def test_ps_7_ps_10_an_older_snapshot_and_the_batches_behind_it(
     assert content(tmp_path, 10) == LAST
 
 
-def test_ps_10_without_any_snapshot_a_clean_stop_means_no_producers(
-    log: Log, tmp_path: Path, scans: list[tuple[int, int]]
-) -> None:
+def test_ps_10_without_any_snapshot_a_clean_stop_means_no_producers(log, tmp_path, scans):
     """PS-10: the directory may come from a log that has none; nothing is scanned, and empty ones are written."""
     log.close()
     for offset in snapshot_offsets(tmp_path):
@@ -164,11 +148,11 @@ def test_ps_10_without_any_snapshot_a_clean_stop_means_no_producers(
     assert [(at, content(tmp_path, at)) for at in snapshot_offsets(tmp_path)] == [(6, []), (9, []), (10, [])]
 
 
-def test_ps_10_if_all_snapshots_are_damaged_the_log_is_scanned(log: Log, tmp_path: Path) -> None:
+def test_ps_10_if_all_snapshots_are_damaged_the_log_is_scanned(log, tmp_path):
     """PS-10."""
     log.close()
     for offset in snapshot_offsets(tmp_path):
-        flip(snapshot(tmp_path, offset))
+        flip(snapshot(tmp_path, offset), -1)
     lines: list[str] = []
     assert states(reopen(tmp_path, on_progress=lines.append)) == LAST
     assert snapshot_offsets(tmp_path) == [6, 9, 10]
@@ -177,9 +161,7 @@ def test_ps_10_if_all_snapshots_are_damaged_the_log_is_scanned(log: Log, tmp_pat
 
 @pytest.mark.parametrize("recovery_point", [0, 3, 5, 8, 9, 10])
 @pytest.mark.parametrize("lost", [(), (9,), (3, 6, 9)])
-def test_ps_10_after_a_crash_the_state_is_what_the_batches_say(
-    log: Log, tmp_path: Path, recovery_point: int, lost: tuple[int, ...]
-) -> None:
+def test_ps_10_after_a_crash_the_state_is_what_the_batches_say(log, tmp_path, recovery_point, lost):
     """PS-8, PS-10, LD-5: from the newest snapshot that the crash cannot have torn; one follows each recovery."""
     log.abandon()
     for offset in lost:
@@ -192,7 +174,7 @@ def test_ps_10_after_a_crash_the_state_is_what_the_batches_say(
     assert send(again, 7, 4, pid=2) == (9, 9)
 
 
-def test_a_snapshot_newer_than_what_is_recovered_is_not_trusted(log: Log, tmp_path: Path) -> None:
+def test_a_snapshot_newer_than_what_is_recovered_is_not_trusted(log, tmp_path):
     """LD-5: it may describe batches that the crash took, and others took their place."""
     log.abandon()
     other = open_log(tmp_path / "other", **SETTINGS)  # type: ignore[arg-type]
@@ -201,8 +183,8 @@ def test_a_snapshot_newer_than_what_is_recovered_is_not_trusted(log: Log, tmp_pa
     assert states(reopen(tmp_path, clean=False, recovery_point=8)) == LAST
 
 
-def test_ps_9_stray_snapshots_are_removed(log: Log, tmp_path: Path) -> None:
-    """PS-9: those of no segment's base, but for the one of the close."""
+def test_ps_9_stray_snapshots_are_removed(log, tmp_path):
+    """PS-9: those of no segment's base, except the one of the close."""
     log.close()
     kept = snapshot(tmp_path, 10).read_bytes()
     for offset in (1, 4, 8):
@@ -215,7 +197,7 @@ def test_ps_9_stray_snapshots_are_removed(log: Log, tmp_path: Path) -> None:
     assert states(again) == LAST
 
 
-def test_ps_8_a_snapshot_beyond_the_log_end_is_removed(log: Log, tmp_path: Path) -> None:
+def test_ps_8_a_snapshot_beyond_the_log_end_is_removed(log, tmp_path):
     """PS-8: the log lost its end, and with it what the snapshot says."""
     log.abandon()
     snapshot(tmp_path, 12).write_bytes(snapshot(tmp_path, 3).read_bytes())
@@ -226,7 +208,7 @@ def test_ps_8_a_snapshot_beyond_the_log_end_is_removed(log: Log, tmp_path: Path)
     assert [(e.producer_id, e.last_sequence) for e in states(again)] == [(1, 4), (2, 3)]
 
 
-def test_ps_8_a_checkpointed_log_start_beyond_the_end_drops_everything(log: Log, tmp_path: Path) -> None:
+def test_ps_8_a_checkpointed_log_start_beyond_the_end_drops_everything(log, tmp_path):
     """LD-8, PS-8."""
     log.close()
     again = reopen(tmp_path, log_start_offset=50)
@@ -234,7 +216,7 @@ def test_ps_8_a_checkpointed_log_start_beyond_the_end_drops_everything(log: Log,
 
 
 @pytest.mark.parametrize("target", range(11))
-def test_ps_8_ps_10_truncation_takes_the_state_back(log: Log, tmp_path: Path, target: int) -> None:
+def test_ps_8_ps_10_truncation_takes_the_state_back(log, tmp_path, target):
     """LG-10, PS-8, PS-10: snapshots beyond are gone, there is one at the new end, duplicates are those of the rest."""
     log.truncate_to(target)
     kept = [n for n in range(10) if n < target]
@@ -249,7 +231,7 @@ def test_ps_8_ps_10_truncation_takes_the_state_back(log: Log, tmp_path: Path, ta
     assert states(log) == LAST
 
 
-def test_truncation_of_a_log_without_producers_reads_nothing(tmp_path: Path, scans: list[tuple[int, int]]) -> None:
+def test_truncation_of_a_log_without_producers_reads_nothing(tmp_path, scans):
     """PS-10."""
     log = open_log(tmp_path)
     produce(log, *[client_batch(b"x")] * 9)
@@ -258,7 +240,7 @@ def test_truncation_of_a_log_without_producers_reads_nothing(tmp_path: Path, sca
     assert snapshot_offsets(tmp_path) == [5]
 
 
-def test_full_truncation_drops_the_state(log: Log, tmp_path: Path) -> None:
+def test_full_truncation_drops_the_state(log, tmp_path):
     """LG-12."""
     transact(log, 5, 0)
     log.truncate_fully_and_start_at(50)
@@ -266,7 +248,7 @@ def test_full_truncation_drops_the_state(log: Log, tmp_path: Path) -> None:
     assert send(log, 3, 77) == (50, 50)
 
 
-def test_ps_8_snapshots_go_with_their_segments(tmp_path: Path) -> None:
+def test_ps_8_snapshots_go_with_their_segments(tmp_path):
     """PS-8, LG-15, S-W-L7; what is known of the producers stays, through a restart, too (PS-11)."""
     log = reopen(tmp_path, retention_bytes=100)
     produce(log, *(batch(0, n, pid=1) for n in range(5)), *(batch(7, n, pid=2) for n in range(5)))
@@ -279,7 +261,7 @@ def test_ps_8_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     assert states(reopen(tmp_path)) == LAST
 
 
-def test_when_every_segment_goes_the_producers_stay(tmp_path: Path) -> None:
+def test_when_every_segment_goes_the_producers_stay(tmp_path):
     """LG-15, PS-8: the roll before the deletion takes a snapshot, and a restart finds it."""
     log = reopen(tmp_path, retention_bytes=0)
     produce(log, *(batch(0, n) for n in range(4)))
@@ -318,7 +300,7 @@ ABORTS = {3: [AbortedTxn(2, 1, 4, 0)], 5: [AbortedTxn(4, 5, 6, 0)], 7: [AbortedT
 
 @pytest.mark.parametrize("recovery_point", [0, 3, 5, 7, 9, 10])
 @pytest.mark.parametrize("lost", [".txnindex", ".snapshot", ".*index"])
-def test_a_crash_costs_no_transaction_index(transactions: Log, tmp_path: Path, recovery_point: int, lost: str) -> None:
+def test_a_crash_costs_no_transaction_index(transactions, tmp_path, recovery_point, lost):
     """SG-8, PS-6: those of recovered segments are written again, as they were."""
     transactions.abandon()
     before = files_of(tmp_path)
@@ -333,30 +315,8 @@ def test_a_crash_costs_no_transaction_index(transactions: Log, tmp_path: Path, r
     assert again.last_stable_offset == 3
 
 
-@pytest.mark.parametrize("segment", [3, 5, 7])
-@pytest.mark.parametrize("damage", ["flipped", "short", "long", "zeros"])
-def test_ld_3_a_damaged_transaction_index_is_written_again(
-    transactions: Log, tmp_path: Path, segment: int, damage: str
-) -> None:
-    """LD-3, IX-19: after a clean stop too."""
-    transactions.close()
-    before = files_of(tmp_path)
-    path = tmp_path / f"{segment:020d}.txnindex"
-    data = path.read_bytes()
-    changed = {"flipped": data[:18] + b"\x7f" + data[19:], "short": data[:-1], "long": data + b"x", "zeros": bytes(34)}
-    path.write_bytes(changed[damage])
-    lines: list[str] = []
-    again = reopen(tmp_path, on_progress=lines.append)
-    assert files_of(tmp_path) == before
-    assert aborts(again) == ABORTS
-    assert any(re.search(r"recovering .*: .*txnindex", line) for line in lines), lines
-    assert not again.lost_data
-    again.update_high_watermark(10)
-    assert again.last_stable_offset == 3
-
-
 @pytest.mark.parametrize("clean", [True, False])
-def test_an_open_transaction_outlives_a_stop(transactions: Log, tmp_path: Path, clean: bool) -> None:
+def test_an_open_transaction_outlives_a_stop(transactions, tmp_path, clean):
     """PS-5, PS-7."""
     transactions.close() if clean else transactions.abandon()
     again = reopen(tmp_path, clean=clean, high_watermark=10)
@@ -370,9 +330,7 @@ def test_an_open_transaction_outlives_a_stop(transactions: Log, tmp_path: Path, 
     ("target", "unstable", "kept"),
     [(9, 0, [3, 5, 7]), (8, 0, [3, 5]), (6, 0, [3]), (5, 0, [3]), (4, 0, []), (2, 0, []), (1, 0, []), (0, None, [])],
 )
-def test_truncation_into_an_open_transaction(
-    transactions: Log, tmp_path: Path, target: int, unstable: int | None, kept: list[int]
-) -> None:
+def test_truncation_into_an_open_transaction(transactions, tmp_path, target, unstable, kept):
     """LG-10, SG-10, PS-5: its end is cut off, it is open again, and the index entry is gone."""
     transactions.truncate_to(target)
     assert aborts(transactions) == {base: ABORTS[base] for base in kept}
@@ -386,7 +344,7 @@ def test_truncation_into_an_open_transaction(
     assert states(reopen(tmp_path, clean=False)) == reference
 
 
-def test_truncation_keeps_what_ended_unreplicated(tmp_path: Path) -> None:
+def test_truncation_keeps_what_ended_unreplicated(tmp_path):
     """PS-5: a snapshot does not hold it."""
     log = open_log(tmp_path)
     transact(log, 1, 0)
@@ -400,7 +358,7 @@ def test_truncation_keeps_what_ended_unreplicated(tmp_path: Path) -> None:
     assert log.last_stable_offset == 2
 
 
-def test_a_truncation_that_is_not_settled_leaves_nothing_stable_behind_the_log_start(tmp_path: Path) -> None:
+def test_a_truncation_that_is_not_settled_leaves_nothing_stable_behind_the_log_start(tmp_path):
     """PS-5: it may have taken the end of a transaction that a snapshot does not hold (found by the simulator)."""
     log = open_log(tmp_path)
     transact(log, 1, 0)
@@ -408,18 +366,16 @@ def test_a_truncation_that_is_not_settled_leaves_nothing_stable_behind_the_log_s
     log.update_high_watermark(1)
     log.close()
     log = open_log(tmp_path, high_watermark=1)
-    log.durability.on_due = lambda: None
+    log.on_flush_due = lambda: None
     log.truncate_to(1)
     assert log.last_stable_offset == 0
-    log.durability.flush()
+    log.flush()
     end(log, 1, commit=True)
     log.update_high_watermark(2)
     assert log.last_stable_offset == 2
 
 
-def test_truncation_keeps_an_open_transaction_unstable_that_began_before_one_that_ended_unreplicated(
-    tmp_path: Path,
-) -> None:
+def test_truncation_keeps_an_open_transaction_unstable_that_began_before_one_that_ended_unreplicated(tmp_path):
     """PS-5: the open one is found again as the batches are read, after the other is known (found by the simulator)."""
     log = open_log(tmp_path)
     transact(log, 1, 0)
@@ -432,7 +388,7 @@ def test_truncation_keeps_an_open_transaction_unstable_that_began_before_one_tha
     assert log.last_stable_offset == 0
 
 
-def test_damage_that_loading_does_not_look_at_ends_the_walk_and_not_the_start(tmp_path: Path) -> None:
+def test_damage_that_loading_does_not_look_at_ends_the_walk_and_not_the_start(tmp_path):
     """PS-10: the log opens, as it would without producers; the state is that of the batches before."""
     log = reopen(tmp_path, segment_bytes=1000, index_interval_bytes=1)
     produce(log, *(batch(0, n) for n in range(10)))
@@ -440,11 +396,8 @@ def test_damage_that_loading_does_not_look_at_ends_the_walk_and_not_the_start(tm
     produce(log, batch(0, 0, pid=2))
     log.close()
     for offset in snapshot_offsets(tmp_path):
-        flip(snapshot(tmp_path, offset))
-    path = tmp_path / "00000000000000000000.log"
-    data = bytearray(path.read_bytes())
-    data[4 * SIZE + 16] = 9  # magic
-    path.write_bytes(data)
+        flip(snapshot(tmp_path, offset), -1)
+    overwrite(tmp_path / "00000000000000000000.log", 4 * SIZE + 16, b"\x09")  # magic
     again = reopen(tmp_path, segment_bytes=1000, index_interval_bytes=1)
     assert (again.log_end_offset, again.lost_data) == (11, False)
     assert [(e.producer_id, e.last_sequence) for e in states(again)] == [(1, 3), (2, 0)]

@@ -1,7 +1,5 @@
 """Producer snapshots as bytes (PS-7)."""
 
-from pathlib import Path
-
 import pytest
 from crc32c import crc32c
 from hypothesis import given
@@ -28,20 +26,20 @@ entries = st.builds(
 )
 
 
-def test_without_producers() -> None:
+def test_without_producers():
     """S-W-B8."""
     assert format_snapshot([]).hex() == "000148674bc700000000"
     assert parse_snapshot(bytes.fromhex("000148674bc700000000")) == []
 
 
-def test_with_one() -> None:
+def test_with_one():
     """S-W-B9, PS-7."""
     assert format_snapshot([ENTRY]) == DATA
     assert parse_snapshot(DATA) == [ENTRY]
 
 
 @given(st.lists(entries, max_size=20))
-def test_equal_states_make_equal_files(states: list[ProducerSnapshotEntry]) -> None:
+def test_equal_states_make_equal_files(states):
     assert parse_snapshot(format_snapshot(states)) == sorted(states)
     assert format_snapshot(reversed(states)) == format_snapshot(states)
 
@@ -60,17 +58,17 @@ def test_equal_states_make_equal_files(states: list[ProducerSnapshotEntry]) -> N
         *[(DATA[:at] + bytes([DATA[at] ^ 1]) + DATA[at + 1 :], "CRC") for at in (2, 5, 10, 30, 55)],
     ],
 )
-def test_ps_7_damage_is_found_out(data: bytes, message: str) -> None:
+def test_ps_7_damage_is_found_out(data, message):
     """PS-7."""
     with pytest.raises(CorruptSnapshot, match=message):
         parse_snapshot(data)
 
 
-def test_the_crc_is_over_everything_behind_it() -> None:
+def test_the_crc_is_over_everything_behind_it():
     assert int.from_bytes(DATA[2:6], "big") == crc32c(DATA[6:])
 
 
-def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_what_is_too_large_is_not_read(tmp_path):
     path = tmp_path / "00000000000000000005.snapshot"
     with path.open("wb") as file:
         file.truncate((1 << 28) + 1)
@@ -78,7 +76,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
         read_snapshot(path)
 
 
-def test_snapshots_are_known_by_their_names(tmp_path: Path) -> None:
+def test_snapshots_are_known_by_their_names(tmp_path):
     for name in ("00000000000000000012.snapshot", "00000000000000000003.snapshot", "00000000000000000003.log"):
         (tmp_path / name).write_bytes(b"")
     for name in ("3.snapshot", "00000000000000000004.snapshot.deleted", "x.snapshot"):

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.batch import BatchHeader, parse_header
 from replog.log.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
@@ -13,9 +12,10 @@ from replog.log.errors import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
+from replog.log.formats.batch import parse_header
+from replog.log.formats.control_batch import EndTransactionMarker
 from replog.log.log import Log
-from replog.log.offsets import AppendOrigin
-from replog.log.producers.control import EndTransactionMarker
+from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
 from tests.replog.log.batches import client_batch, files_of, open_log, stamped
@@ -31,8 +31,8 @@ def log(tmp_path: Path) -> Log:
 
 
 def entry(log: Log, pid: int = 1) -> ProducerSnapshotEntry:
-    (found,) = [entry for entry in log.producers.snapshot_entries() if entry.producer_id == pid]
-    return found
+    (matching,) = [entry for entry in log.producers.snapshot_entries() if entry.producer_id == pid]
+    return matching
 
 
 def cached(log: Log, pid: int = 1) -> list[tuple[int, int]]:
@@ -57,13 +57,13 @@ def refused(log: Log, error: type[ReplogError], *rows: tuple[int, int, int]) -> 
         assert log.latest_epoch == 0, "a refused append leaves no epoch behind"
 
 
-def test_a_run_of_sequences(log: Log) -> None:
+def test_a_run_of_sequences(log):
     """S-W-P1, PS-1, PS-2: five batches are kept."""
     w_p1(log)
     assert cached(log) == [(1, 1), (3, 3), (4, 4), (7, 7), (8, 8)]
 
 
-def test_duplicates_are_answered_with_the_first_offsets(log: Log) -> None:
+def test_duplicates_are_answered_with_the_first_offsets(log):
     """S-W-P2, PS-3, LG-2: nothing is written."""
     w_p1(log)
     before = files_of(log.directory)
@@ -73,7 +73,7 @@ def test_duplicates_are_answered_with_the_first_offsets(log: Log) -> None:
     assert (info.size, info.log_append_time) == (0, 1000)
 
 
-def test_what_is_neither_next_nor_a_duplicate_is_refused(log: Log) -> None:
+def test_what_is_neither_next_nor_a_duplicate_is_refused(log):
     """S-W-P3, PS-2: a duplicate too old, one that overlaps two ways, one too long, a gap."""
     w_p1(log)
     refused(log, OutOfOrderSequence, (0, 0, 1), (0, 4, 2), (0, 5, 2), (0, 4, 5), (0, 10, 1))
@@ -82,7 +82,7 @@ def test_what_is_neither_next_nor_a_duplicate_is_refused(log: Log) -> None:
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_new_epochs(log: Log) -> None:
+def test_new_epochs(log):
     """S-W-P4, PS-1, PS-2."""
     w_p1(log)
     send(log, 0, 9)
@@ -94,14 +94,14 @@ def test_new_epochs(log: Log) -> None:
     refused(log, OutOfOrderSequence, (4, 1, 1))
 
 
-def test_an_unknown_producer_begins_anywhere(log: Log) -> None:
+def test_an_unknown_producer_begins_anywhere(log):
     """S-W-P5, PS-2: its earlier batches may be deleted."""
     send(log, 0, 17)
     refused(log, OutOfOrderSequence, (0, 19, 1))
     assert send(log, 0, 18) == (1, 1)
 
 
-def test_sequences_wrap(log: Log) -> None:
+def test_sequences_wrap(log):
     """S-W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch too."""
     send(log, 0, MAX - 1)
     assert send(log, 0, MAX, 3) == (1, 3)
@@ -111,14 +111,14 @@ def test_sequences_wrap(log: Log) -> None:
     refused(log, OutOfOrderSequence, (0, 4, 1))
 
 
-def test_ps_2_the_successor_of_the_greatest_sequence_is_0(log: Log) -> None:
+def test_ps_2_the_successor_of_the_greatest_sequence_is_0(log):
     """PS-2."""
     send(log, 0, MAX)
     refused(log, OutOfOrderSequence, (0, 1, 1), (0, MAX, 2))
     assert send(log, 0, 0) == (1, 1)
 
 
-def test_a_follower_accepts_what_its_leader_had(log: Log) -> None:
+def test_a_follower_accepts_what_its_leader_had(log):
     """S-W-P7, PS-2: a batch twice, a gap, an old epoch, a plain batch within a transaction; the state follows."""
     rows = [(2, 0, 2, False), (2, 0, 2, False), (2, 9, 1, False), (1, 5, 1, True), (1, 6, 1, False)]
     for epoch, sequence, count, transactional in rows:
@@ -128,7 +128,7 @@ def test_a_follower_accepts_what_its_leader_had(log: Log) -> None:
     assert entry(log) == (1, 1, 6, 6, 0, 1000, -1, 5)
 
 
-def test_the_last_stable_offset_through_an_abort_and_a_commit(log: Log) -> None:
+def test_the_last_stable_offset_through_an_abort_and_a_commit(log):
     """S-W-P8, PS-5, PS-6, LG-0."""
     transact(log, 1, 0, 2)
     produce(log, client_batch(b"plain"))
@@ -140,16 +140,15 @@ def test_the_last_stable_offset_through_an_abort_and_a_commit(log: Log) -> None:
         log.update_high_watermark(high_watermark)
         stable.append(log.last_stable_offset)
     assert stable == [0, 0, 3]
-    assert log.snapshot().last_stable_offset == (3, 0, log._segments.locate(3).position)
+    assert log.bound(Isolation.TXN_COMMITTED) == (3, 0, log._segments.locate(3).position)
     assert end(log, 2, commit=True) == 5
     assert log.last_stable_offset == 3
     assert log.maybe_increment_high_watermark(6)
     assert log.last_stable_offset == 6
-    bounds = log.snapshot()
-    assert bounds.last_stable_offset == bounds.high_watermark == bounds.log_end_offset
+    assert len({log.bound(isolation) for isolation in Isolation}) == 1
 
 
-def test_a_plain_batch_within_a_transaction(log: Log) -> None:
+def test_a_plain_batch_within_a_transaction(log):
     """S-W-P9, PS-2."""
     transact(log, 2, 0)
     with pytest.raises(InvalidTxnState, match="open transaction, which began at offset 0"):
@@ -159,7 +158,7 @@ def test_a_plain_batch_within_a_transaction(log: Log) -> None:
     assert send(log, 0, 1, pid=2) == (3, 3)
 
 
-def test_a_marker_that_raises_the_epoch(log: Log) -> None:
+def test_a_marker_that_raises_the_epoch(log):
     """S-W-P10, PS-4: after a lone marker data begins at sequence 0."""
     send(log, 0, 0)
     end(log, 1, commit=False, epoch=3)
@@ -168,7 +167,7 @@ def test_a_marker_that_raises_the_epoch(log: Log) -> None:
     assert send(log, 3, 0) == (2, 2)
 
 
-def test_ps_4_stale_markers_are_refused(log: Log) -> None:
+def test_ps_4_stale_markers_are_refused(log):
     """PS-4."""
     transact(log, 1, 0)
     end(log, 1, commit=True, epoch=2, coordinator_epoch=5)
@@ -180,7 +179,7 @@ def test_ps_4_stale_markers_are_refused(log: Log) -> None:
     assert end(log, 1, commit=True, epoch=2, coordinator_epoch=5) == 2
 
 
-def test_ps_4_a_follower_takes_stale_markers(log: Log) -> None:
+def test_ps_4_a_follower_takes_stale_markers(log):
     """PS-4: the leader has them; the state follows."""
     transact(log, 1, 0)
     end(log, 1, commit=True, epoch=2, coordinator_epoch=5)
@@ -188,7 +187,7 @@ def test_ps_4_a_follower_takes_stale_markers(log: Log) -> None:
     assert entry(log) == (1, 1, -1, -1, 0, 1000, 4, -1)
 
 
-def test_ps_4_a_marker_without_a_transaction_completes_none(log: Log) -> None:
+def test_ps_4_a_marker_without_a_transaction_completes_none(log):
     """PS-4."""
     end(log, 1, commit=False)
     send(log, 0, 0)
@@ -198,7 +197,7 @@ def test_ps_4_a_marker_without_a_transaction_completes_none(log: Log) -> None:
     assert entry(log).current_txn_first_offset == -1
 
 
-def test_ps_4_a_marker_without_a_record_has_no_effect() -> None:
+def test_ps_4_a_marker_without_a_record_has_no_effect():
     """PS-4: compaction may leave the bare header."""
     producers = ProducerStateManager()
     producers.update(parse_header(batch(0, 0, transactional=True)))
@@ -206,21 +205,21 @@ def test_ps_4_a_marker_without_a_record_has_no_effect() -> None:
     assert producers.first_unstable_offset == 0
 
 
-def test_ps_5_the_first_unstable_offset_is_the_oldest(log: Log) -> None:
+def test_ps_5_the_first_unstable_offset_is_the_oldest(log):
     """PS-5: three transactions, ended in another order than they began, then replicated."""
     for pid in (1, 2, 3):
         transact(log, pid, 0)
-    found = []
+    offsets = []
     for pid in (2, 1, 3):
         end(log, pid, commit=True)
-        found.append(log.producers.first_unstable_offset)
+        offsets.append(log.producers.first_unstable_offset)
     for high_watermark in (4, 5, 6):
         log.update_high_watermark(high_watermark)
-        found.append(log.producers.first_unstable_offset)
-    assert found == [0, 0, 0, 0, 2, None]
+        offsets.append(log.producers.first_unstable_offset)
+    assert offsets == [0, 0, 0, 0, 2, None]
 
 
-def test_ps_5_the_log_start_raises_it(log: Log) -> None:
+def test_ps_5_the_log_start_raises_it(log):
     """PS-5, LG-16."""
     transact(log, 1, 0, 4)
     produce(log, client_batch(b"plain"))
@@ -228,10 +227,10 @@ def test_ps_5_the_log_start_raises_it(log: Log) -> None:
     assert log.last_stable_offset == 0
     log.maybe_increment_log_start_offset(2)
     assert log.last_stable_offset == 2
-    assert log.snapshot().last_stable_offset == (2, 0, 0)
+    assert log.bound(Isolation.TXN_COMMITTED) == (2, 0, 0)
 
 
-def test_ps_6_an_abort_remembers_where_stability_ends(log: Log) -> None:
+def test_ps_6_an_abort_remembers_where_stability_ends(log):
     """PS-6: at the oldest other open transaction, or behind the marker."""
     for pid in (1, 2, 3):
         transact(log, pid, 0)
@@ -240,7 +239,7 @@ def test_ps_6_an_abort_remembers_where_stability_ends(log: Log) -> None:
     assert list(log._segments.active.transaction_index.entries()) == [(1, 0, 3, 1), (3, 2, 4, 1), (2, 1, 5, 6)]
 
 
-def test_ps_11_idle_producers_are_forgotten(log: Log) -> None:
+def test_ps_11_idle_producers_are_forgotten(log):
     """PS-11: by when they wrote, whatever the age of their records, and unless they have an open transaction."""
     produce(log, batch(0, 5, pid=1, timestamp=1), batch(0, 5, pid=2, timestamp=1))
     produce(log, batch(0, 5, pid=3, timestamp=1, transactional=True))
@@ -256,7 +255,7 @@ def test_ps_11_idle_producers_are_forgotten(log: Log) -> None:
 
 
 @pytest.mark.parametrize("log_start_offset", [2, 3])
-def test_a_restart_remembers_producers_whose_data_was_deleted(log_start_offset: int, log: Log) -> None:
+def test_a_restart_remembers_producers_whose_data_was_deleted(log_start_offset, log):
     """PS-11: or a retry of what was appended and deleted meanwhile would be appended again."""
     produce(log, batch(0, 5, pid=1), batch(0, 5, pid=2), batch(0, 6, pid=2))
     log.update_high_watermark(3)
@@ -268,13 +267,13 @@ def test_a_restart_remembers_producers_whose_data_was_deleted(log_start_offset: 
     again.close()
 
 
-def test_only_coordinators_write_control_batches(log: Log) -> None:
+def test_only_coordinators_write_control_batches(log):
     """2.7."""
     with pytest.raises(InvalidRecord, match="clients may not append control batches"):
         produce(log, marker(1, commit=True))
 
 
-def test_a_coordinators_data_is_checked_by_its_epoch_alone(log: Log) -> None:
+def test_a_coordinators_data_is_checked_by_its_epoch_alone(log):
     """PS-2: it has no sequences."""
     produce(log, batch(4, 0))
     produce(log, batch(4, 7), batch(4, 3), origin=AppendOrigin.COORDINATOR)
@@ -282,7 +281,7 @@ def test_a_coordinators_data_is_checked_by_its_epoch_alone(log: Log) -> None:
         produce(log, batch(3, 8), origin=AppendOrigin.COORDINATOR)
 
 
-def test_a_malformed_marker_is_refused_by_a_leader_and_passed_over_by_a_follower(log: Log) -> None:
+def test_a_malformed_marker_is_refused_by_a_leader_and_passed_over_by_a_follower(log):
     """2.3."""
     good = marker(1, commit=False)
     assert good[66:70] == bytes(4), "version and type, in the key"
@@ -297,7 +296,7 @@ def test_a_malformed_marker_is_refused_by_a_leader_and_passed_over_by_a_follower
 @pytest.mark.parametrize(
     "header", [parse_header(batch(0, 0)), parse_header(batch(0, 0, transactional=True))], ids=["plain", "transactional"]
 )
-def test_a_check_changes_nothing(header: BatchHeader) -> None:
+def test_a_check_changes_nothing(header):
     producers = ProducerStateManager()
     assert producers.check(header, AppendOrigin.CLIENT) is None
     assert producers.empty
@@ -309,7 +308,7 @@ def test_a_check_changes_nothing(header: BatchHeader) -> None:
 
 
 @pytest.mark.parametrize(("pid", "epoch", "sequence"), [(1, -1, 0), (1, 0, -1)])
-def test_a_producer_has_an_epoch_and_a_sequence(log: Log, pid: int, epoch: int, sequence: int) -> None:
+def test_a_producer_has_an_epoch_and_a_sequence(log, pid, epoch, sequence):
     """2.7."""
     with pytest.raises(InvalidRecord, match="neither may be negative"):
         send(log, epoch, sequence, pid=pid)

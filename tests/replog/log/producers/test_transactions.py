@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replog.log.batch import CONTROL, TRANSACTIONAL, iterate_batches
+from replog.log.formats.batch import CONTROL, TRANSACTIONAL, iterate_batches
+from replog.log.formats.control_batch import marker_or_none
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, FetchData, Isolation, OffsetMetadata
-from replog.log.producers.control import marker_or_none
 from tests.replog.log.batches import client_batch, files_of, layout, open_log, stamped
 from tests.replog.log.producers.writes import batch, end, marker, produce, send, transact
 
@@ -25,7 +25,7 @@ def visible(data: FetchData, offset: int) -> list[int]:
     """Base offsets of the batches that a consumer hands out, having passed over what the answer says is aborted."""
     aborted = sorted(data.aborted, key=lambda transaction: transaction.first_offset)
     void: set[int] = set()
-    found = []
+    bases = []
     for position, header in iterate_batches(data.records):
         while aborted and aborted[0].first_offset <= header.last_offset:
             void.add(aborted.pop(0).producer_id)
@@ -34,8 +34,8 @@ def visible(data: FetchData, offset: int) -> list[int]:
             if ended is not None and not ended.committed:
                 void.discard(header.producer_id)
         elif header.last_offset >= offset and not (header.attributes & TRANSACTIONAL and header.producer_id in void):
-            found.append(header.base_offset)
-    return found
+            bases.append(header.base_offset)
+    return bases
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def test_a_committed_read_ends_at_the_last_stable_offset(log: Log) -> None:
+def test_a_committed_read_ends_at_the_last_stable_offset(log):
     """LG-7, LG-9, LG-0: what is not decided is not given, even below the high watermark."""
     assert log.last_stable_offset == 1
     assert read(log, 0) == FetchData(OffsetMetadata(0, 0, 0), read(log, 0).records, False, (AbortedTransaction(1, 0),))
@@ -65,13 +65,13 @@ def test_a_committed_read_ends_at_the_last_stable_offset(log: Log) -> None:
     assert visible(read(log, 0), 0) == [1, 2, 4]
 
 
-def test_other_reads_name_no_aborted_transactions(log: Log) -> None:
+def test_other_reads_name_no_aborted_transactions(log):
     """LG-9."""
     for isolation in (Isolation.HIGH_WATERMARK, Isolation.LOG_END):
         assert log.read(0, 10_000, isolation, min_one_message=True).aborted == ()
 
 
-def test_lg_9_up_to_the_index_entry_behind_the_bytes(log: Log) -> None:
+def test_lg_9_up_to_the_index_entry_behind_the_bytes(log):
     """LG-9, IX-12: transactions that begin behind it are not named."""
     end(log, 2, commit=True)
     for pid in (5, 6):
@@ -88,7 +88,7 @@ def test_lg_9_up_to_the_index_entry_behind_the_bytes(log: Log) -> None:
     assert [transaction.first_offset for transaction in read(log, 12).aborted] == [16]
 
 
-def test_lg_9_an_abort_in_a_later_segment_is_named(tmp_path: Path) -> None:
+def test_lg_9_an_abort_in_a_later_segment_is_named(tmp_path):
     """LG-9: data in the first segment, markers in the second and the fourth; nothing beyond the one that decides."""
     log = open_log(tmp_path, segment_bytes=200)
     transact(log, 1, 0)
@@ -109,7 +109,7 @@ def test_lg_9_an_abort_in_a_later_segment_is_named(tmp_path: Path) -> None:
     assert read(log, 5).aborted == (AbortedTransaction(3, 5),)
 
 
-def test_a_commit_names_nothing(tmp_path: Path) -> None:
+def test_a_commit_names_nothing(tmp_path):
     log = open_log(tmp_path)
     transact(log, 1, 0)
     end(log, 1, commit=True)
@@ -130,7 +130,7 @@ def snapshots_of(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("max_bytes", [1, 200, 10**6])
-def test_a_follower_has_its_leaders_transaction_index(tmp_path: Path, max_bytes: int) -> None:
+def test_a_follower_has_its_leaders_transaction_index(tmp_path, max_bytes):
     """IX-19, PS-6: in the segment that holds the marker, with the same stable offset, however the bytes came."""
     leader = open_log(tmp_path / "leader", segment_bytes=500)
     sequences = dict.fromkeys(range(4), 0)
@@ -148,7 +148,7 @@ def test_a_follower_has_its_leaders_transaction_index(tmp_path: Path, max_bytes:
     assert snapshots_of(tmp_path / "follower") == snapshots_of(tmp_path / "leader")
 
 
-def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path: Path) -> None:
+def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path):
     """S-W-P7, PS-3: of what it replicated, with the same cached batches, open transactions and coordinators."""
     leader = open_log(tmp_path / "leader")
     infos = produce(leader, *(batch(0, n) for n in range(7)))
@@ -164,7 +164,7 @@ def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path: Path) -> 
     assert send(follower, 0, 7) == (9, 9)
 
 
-def test_a_replica_that_missed_the_beginning_takes_the_rest(tmp_path: Path) -> None:
+def test_a_replica_that_missed_the_beginning_takes_the_rest(tmp_path):
     """PS-2, LG-12: it starts inside of a transaction; the abort still names what it has."""
     leader = open_log(tmp_path / "leader")
     transact(leader, 1, 0)
@@ -191,9 +191,7 @@ actions = st.one_of(
     chunk=st.sampled_from([1, 150, 400, 10**6]),
     interval=st.sampled_from([0, 100, 4096]),
 )
-def test_a_consumer_sees_what_was_committed_and_nothing_else(
-    steps: list[tuple[str, int]], high_watermark: int, chunk: int, interval: int
-) -> None:
+def test_a_consumer_sees_what_was_committed_and_nothing_else(steps, high_watermark, chunk, interval):
     """LG-9, PS-5, against a list: whatever the order of ends, the segments, the fetches and the restarts between."""
     overrides = {"segment_bytes": 500, "index_interval_bytes": interval}
     with TemporaryDirectory() as name:
@@ -224,9 +222,9 @@ def test_a_consumer_sees_what_was_committed_and_nothing_else(
         assert log.last_stable_offset <= min(log.high_watermark, still_open)
         seen: list[int] = []
         offset = 0
-        while (found := read(log, offset, chunk)).records:
-            seen += visible(found, offset)
-            offset = max(header.next_offset for _, header in iterate_batches(found.records))
+        while (answer := read(log, offset, chunk)).records:
+            seen += visible(answer, offset)
+            offset = max(header.next_offset for _, header in iterate_batches(answer.records))
         assert offset == log.last_stable_offset
         assert seen == [at for at in sorted(decided) if at < offset], (offset, log.last_stable_offset)
         log.update_high_watermark(log.log_end_offset)
@@ -234,7 +232,7 @@ def test_a_consumer_sees_what_was_committed_and_nothing_else(
         log.close()
 
 
-def test_markers_of_a_replicated_batch_are_read_from_the_fetch(tmp_path: Path) -> None:
+def test_markers_of_a_replicated_batch_are_read_from_the_fetch(tmp_path):
     """IX-19: several batches in one fetch, the marker not the first of them."""
     data = [
         stamped(batch(0, 0, transactional=True), 0, 0),

@@ -1,8 +1,8 @@
 """Batches and markers of producers, appended to a log as their leader takes them."""
 
+from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.log import Log
 from replog.log.offsets import AppendInfo, AppendOrigin
-from replog.log.producers.control import EndTransactionMarker, build_end_transaction_marker
 from tests.replog.log.batches import client_batch
 
 

@@ -1,0 +1,240 @@
+"""The follower's half of a fetch session: what to ask the leader next, and what its answers mean (FT-6, divergence 11).
+
+A request names the partitions whose fetch differs from the one that the leader knows. Only an event can change a fetch:
+a partition is added or answered, a delay is over, a throttle lets it through, its log start moves. Such a partition is
+*unsettled*, and a request looks at unsettled partitions only.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Protocol
+
+from follower.partition_follower import FollowerProgress, PartitionFollower
+from replog.config import BrokerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.quota import ReplicationQuota
+from replog.topic import TopicPartition
+
+MAX_NAMED = 500  # partitions in one request; if there are more, it does not wait, and the next request names them
+
+
+class FetchedReplica(Protocol):
+    """A replica of this broker."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    follower: PartitionFollower | None
+    follower_throttled: bool  # listed (FT-6)
+    fetched_by: "FetchSessionHandler | None"
+
+
+OnProgress = Callable[[FetchedReplica, FollowerProgress], None]
+OnDefect = Callable[[FetchedReplica, Exception], None]
+
+
+class FetchSessionHandler:
+    """All partitions that are copied from one leader, over one stream after the other. Times are monotonic ms.
+
+    One request is outstanding at a time, or two if something changes while the first one waits. Answers are matched by
+    offset and epoch (FT-8), so their order does not matter.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        broker_epoch: int,
+        quota: ReplicationQuota,
+        on_progress: OnProgress,
+        on_defect: OnDefect,
+    ) -> None:
+        self._config = config
+        self._broker_epoch = broker_epoch
+        self._quota = quota
+        self._on_progress = on_progress
+        self._on_defect = on_defect
+        self.partitions: dict[TopicPartition, FetchedReplica] = {}
+        self.outstanding = 0
+        self._unsettled: dict[TopicPartition, None] = {}
+        self._named: dict[TopicPartition, FetchPartition] = {}  # as the leader knows it
+        self._forgotten: dict[TopicPartition, None] = {}  # the leader does not know yet
+        self._pressing = False  # a partition was added, or flushed
+        self._delayed: list[tuple[int, TopicPartition]] = []  # a heap: when to try again
+        self._throttled: dict[TopicPartition, None] = {}
+        self._throttled_until_ms = 0
+        self._quota_exceeded = False
+
+    # What is copied
+
+    def add(self, replica: FetchedReplica) -> None:
+        self.partitions[replica.topic_partition] = replica
+        self._unsettled[replica.topic_partition] = None
+        self._pressing = True
+        replica.fetched_by = self
+
+    def remove(self, tp: TopicPartition) -> bool:
+        """From here on ignore what arrives for `tp`. False if it was not copied."""
+        replica = self.partitions.pop(tp, None)
+        if replica is None:
+            return False
+        replica.fetched_by = None
+        self._unsettled.pop(tp, None)
+        self._throttled.pop(tp, None)
+        self._forget(tp)
+        return True
+
+    def mark(self, tp: TopicPartition) -> None:
+        """Its fetch may have changed."""
+        if tp in self.partitions:
+            self._unsettled[tp] = None
+
+    def flushed(self, tp: TopicPartition) -> None:
+        """More of its records count now, and the leader does not know yet."""
+        self.mark(tp)
+        self._pressing = True
+
+    def lost(self, now_ms: int) -> None:
+        """The stream has failed, and with it every fetch (FT-11); the next one's leader knows nothing."""
+        for tp, fetch in self._named.items():
+            follower = self.partitions[tp].follower
+            if follower is not None:
+                follower.on_failure(fetch, now_ms)
+        self.outstanding = 0
+        self._named.clear()
+        self._forgotten.clear()
+        self._unsettled = dict.fromkeys(self.partitions)
+
+    # Asking
+
+    def next_request(self, now_ms: int) -> SessionRequest | None:
+        """A request with the changes since the last one. None while that waits, or if there is nothing to ask."""
+        if self.outstanding > (1 if self._pressing else 0):
+            return None
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            self.mark(heapq.heappop(self._delayed)[1])
+        self._look_at_quota(now_ms)
+        named: dict[TopicPartition, FetchPartition] = {}
+        for tp in tuple(islice(self._unsettled, MAX_NAMED)):
+            del self._unsettled[tp]
+            fetch = self._fetch(self.partitions[tp], now_ms)
+            if fetch is None:
+                self._forget(tp)
+            elif self._named.get(tp) != fetch:
+                named[tp] = self._named[tp] = fetch
+        forgotten, self._forgotten = tuple(self._forgotten), {}
+        self._pressing = False
+        if not self._named and not forgotten:
+            self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
+            return None
+        self.outstanding += 1
+        return SessionRequest(
+            replica_id=self._config.node_id,
+            broker_epoch=self._broker_epoch,
+            max_wait_ms=0 if self._unsettled else self._config.replica_fetch_wait_max_ms,
+            min_bytes=self._config.replica_fetch_min_bytes,
+            max_bytes=self._config.replica_fetch_response_max_bytes,
+            named=named,
+            forgotten=forgotten,
+        )
+
+    @property
+    def next_wake_ms(self) -> int | None:
+        """When there may be more to ask without an event. None while a request waits for its answer."""
+        if self.outstanding:
+            return None
+        times = [self._delayed[0][0]] if self._delayed else []
+        times += [self._throttled_until_ms] if self._throttled else []
+        return min(times, default=None)
+
+    def _fetch(self, replica: FetchedReplica, now_ms: int) -> FetchPartition | None:
+        """What to ask of this partition now, if anything."""
+        follower = replica.follower
+        if follower is None:
+            return None
+        if self._is_throttled(replica, follower, now_ms):
+            if not self._throttled:
+                self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
+            self._throttled[replica.topic_partition] = None
+            return None
+        try:
+            fetch = follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes)
+        except Exception as error:  # noqa: BLE001
+            self._failed(replica, follower, error)
+            return None
+        if fetch is not None:
+            return fetch._replace(topic_id=replica.topic_id)
+        if follower.next_retry_ms is not None:
+            heapq.heappush(self._delayed, (follower.next_retry_ms, replica.topic_partition))
+        return None
+
+    def _forget(self, tp: TopicPartition) -> None:
+        if self._named.pop(tp, None) is not None:
+            self._forgotten[tp] = None
+
+    def _is_throttled(self, replica: FetchedReplica, follower: PartitionFollower, now_ms: int) -> bool:
+        """Whether the partition waits: it is listed and not in sync, and enough has been copied of late (FT-6).
+
+        A replica without lag is in sync (FT-7). So is a member of the ISR that does not know its lag yet, after an
+        election.
+        """
+        in_sync = follower.lag == 0 or (follower.lag is None and self._config.node_id in follower.isr)
+        return not in_sync and replica.follower_throttled and self._quota.is_exceeded(now_ms)
+
+    def _look_at_quota(self, now_ms: int) -> None:
+        """While the throttle is exceeded, listed partitions are left out. They are tried again when it is not, and from
+        time to time, because they may not be listed any more."""
+        exceeded = self._quota.is_exceeded(now_ms)
+        if exceeded and not self._quota_exceeded:
+            self._unsettle(tp for tp, replica in self.partitions.items() if replica.follower_throttled)
+        if self._throttled and (not exceeded or now_ms >= self._throttled_until_ms):
+            self._unsettle(self._throttled)
+            self._throttled = {}
+        self._quota_exceeded = exceeded
+
+    def _unsettle(self, partitions: Iterable[TopicPartition]) -> None:
+        self._unsettled.update(dict.fromkeys(partitions))
+
+    # Answers
+
+    def on_response(self, response: SessionResponse, now_ms: int) -> None:
+        """Act on an answer of the leader, whole or a piece of it."""
+        if response.pushed:
+            for row in response.rows:
+                replica = self.partitions.get(row.topic_partition)
+                if replica is not None and replica.topic_id == row.request.topic_id:
+                    self._take_high_watermark(replica, row)
+            return
+        for row in response.rows:
+            self._take_row(row, now_ms)
+        if not response.more:
+            self.outstanding -= 1
+
+    def _take_row(self, row: SessionRow, now_ms: int) -> None:
+        tp, asked, answer = row
+        replica, fetch = self.partitions.get(tp), self._named.get(tp)
+        if replica is not None and replica.follower_throttled:  # in sync or not: the bytes have passed (KIP-73)
+            self._quota.record(len(answer.records), now_ms)
+        if replica is None or replica.follower is None or fetch is None or replica.topic_id != asked.topic_id:
+            return
+        self._unsettled[tp] = None
+        if (asked.fetch_offset, asked.current_leader_epoch) != (fetch.fetch_offset, fetch.current_leader_epoch):
+            # the answer to an earlier question (FT-8), but the leader does not send its high watermark twice
+            if answer.error is ErrorCode.NONE and answer.diverging is None:
+                self._take_high_watermark(replica, row)
+            return
+        try:
+            self._on_progress(replica, replica.follower.on_answer(fetch, answer, now_ms))
+        except Exception as error:  # noqa: BLE001
+            self._failed(replica, replica.follower, error)
+
+    def _take_high_watermark(self, replica: FetchedReplica, row: SessionRow) -> None:
+        follower, epoch = replica.follower, row.request.current_leader_epoch
+        if follower is not None and follower.on_high_watermark(epoch, row.answer.high_watermark):
+            self._on_progress(replica, FollowerProgress(bounds_moved=True))
+
+    def _failed(self, replica: FetchedReplica, follower: PartitionFollower, error: Exception) -> None:
+        """An error of one partition leaves the others alone (FT-12). An error of the disk ends the broker."""
+        if not isinstance(error, ReplogError) or error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+            follower.on_defect(repr(error))
+            self._on_defect(replica, error)

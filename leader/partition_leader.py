@@ -1,0 +1,451 @@
+"""One partition as its leader sees it: appends, fetches, the in-sync set and the high watermark.
+
+| Event | Method | Rules |
+|---|---|---|
+| metadata names this broker leader | `become_leader` | 2.1, ST-11 to ST-15 |
+| produce | `append` | PR-1 to PR-3 |
+| a follower's fetch | `fetch_as_follower`, then `on_fetched` | FE-1 to FE-7, ST-7 to ST-10 |
+| a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7, FE-19 |
+| ListOffsets | `list_offset` | FE-22 |
+| OffsetsForLeaderEpoch | `end_offset_for_epoch` | FT-17 |
+| DeleteRecords | `delete_records`, `low_watermark` | LG-16, FT-23 |
+| the periodic lag check | `check_isr` | ISR-5 |
+| no in-sync replica is heard | `resign` | ISR-20 |
+| the controller answers a proposal | `on_alter_partition_result` | ISR-9 |
+| the topic's settings change, or another broker's state | `advance_high_watermark` | HW-2, HW-3 |
+
+Methods that may move the high watermark return whether they did; the caller then checks the delayed operations of
+the partition and informs the followers. ISR proposals are fetched with `take_proposal` after any of these events.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Unpack
+
+from leader.follower_state import Asker, FollowerState
+from leader.high_watermark import high_watermark_candidate
+from leader.isr import (
+    AfterRefusal,
+    Committed,
+    IsrProposal,
+    IsrState,
+    PendingExpand,
+    PendingShrink,
+    after_refusal,
+)
+from leader.list_offsets import Telling, list_offset
+from leader.read_replica import ReadReplica, read_replica
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchAnswer, FetchPartition, Reading, answer_of, check_leader_epoch, read_log
+from replog.log.formats.batch import is_transactional
+from replog.log.log import Log
+from replog.log.offsets import (
+    NO_EPOCH,
+    NO_OFFSET,
+    AppendInfo,
+    Buffer,
+    EpochEndOffset,
+    Isolation,
+    TimestampAndOffset,
+)
+from replog.metadata.values import NO_BROKER_EPOCH, BrokerDirectory, PartitionState
+from replog.topic import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAppend:
+    """An append; acks=all is answered once the high watermark reaches `required_offset` in this epoch (PR-9, PR-13)."""
+
+    info: AppendInfo
+    required_offset: int
+    leader_epoch: int
+    high_watermark_advanced: bool
+
+
+class PartitionLeader:
+    """The leader's role, kept while this broker leads without a break. Times are monotonic ms."""
+
+    WATCHED: ClassVar = frozenset({"leader_epoch", "state"})  # the simulator's checks see each assignment
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        broker_id: int,
+        log: Log,
+        brokers: BrokerDirectory,
+        *,
+        replica_lag_time_max_ms: int,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.broker_id = broker_id
+        self.log = log
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = -1
+        self.leader_epoch_start_offset = NO_OFFSET
+        self.state: IsrState = Committed(frozenset())
+        self.replicas: dict[int, FollowerState] = {}  # every assigned replica but this one
+        self.eligible_leaders: tuple[int, ...] = ()  # outside of the ISR (ISR-15)
+        self._brokers = brokers
+        self._max_lag_ms = replica_lag_time_max_ms
+        self._broker_epoch = NO_BROKER_EPOCH
+        self._unsubmitted: IsrProposal | None = None
+
+    @property
+    def isr(self) -> frozenset[int]:
+        """What the controller is known to have accepted (ST-1)."""
+        return self.state.isr
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """What the controller may have accepted: never smaller than its true ISR (ST-2)."""
+        return self.state.maximal_isr
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """The effective minimum: never more than there are replicas (PR-2)."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas) + 1)
+
+    # Elections
+
+    def become_leader(self, state: PartitionState, broker_epoch: int, now_ms: int) -> bool:
+        """Apply a metadata record that names this broker leader (2.1). True if the high watermark advanced.
+
+        The start of a new epoch is durable before this returns (ST-13). It does not truncate, and waits for nothing,
+        also after an unclean election (ST-15). An older record is ignored. A record that is already applied is ignored,
+        too: resetting a proposal for it could drop a member that the controller has accepted since. Raises
+        KAFKA_STORAGE_ERROR, and nothing has changed then.
+        """
+        assert state.leader == self.broker_id, f"{self.topic_partition}: {state} does not name {self.broker_id}"
+        is_new_epoch = state.leader_epoch > self.leader_epoch
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        if state.partition_epoch == self.partition_epoch and not is_new_epoch:
+            return False
+        if is_new_epoch:
+            self.log.assign_epoch_start(state.leader_epoch)
+        isr = frozenset(state.isr)
+        self.replicas = {
+            replica_id: self.replicas.get(replica_id, FollowerState())
+            for replica_id in state.replicas
+            if replica_id != self.broker_id
+        }
+        for replica_id in (self.isr - isr) & self.replicas.keys():
+            self.replicas[replica_id] = self.replicas[replica_id].withdrawn()
+        self.state = Committed(isr)
+        self.eligible_leaders = state.elr
+        self._unsubmitted = None
+        if is_new_epoch:
+            self._begin_epoch(state.leader_epoch, isr, now_ms)
+        self.partition_epoch = state.partition_epoch
+        self._broker_epoch = broker_epoch
+        return self.advance_high_watermark(now_ms)
+
+    def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
+        # In an epoch that this broker missed, another may have led, and followers may have truncated to its log.
+        was_leader = self.leader_epoch != NO_EPOCH and leader_epoch == self.leader_epoch + 1
+        self.leader_epoch = leader_epoch
+        self.leader_epoch_start_offset = self.log.log_end_offset
+        for replica_id, follower in self.replicas.items():
+            self.replicas[replica_id] = follower.after_election(
+                in_isr=replica_id in isr,
+                was_leader=was_leader,
+                epoch_start_offset=self.leader_epoch_start_offset,
+                now_ms=now_ms,
+            )
+
+    # Produce
+
+    def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int) -> LeaderAppend:
+        """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps.
+
+        Raises INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator
+        could end its transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what
+        the log refuses; nothing is appended then.
+        """
+        if (self.log.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
+            # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
+            raise ReplogError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is about to begin another epoch; retry"
+            )
+        if acks not in (0, 1, -1):
+            raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; it may be 0, 1 or -1 (all)")
+        if acks == -1 and len(self.isr) < self.min_insync_replicas:
+            raise ReplogError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} replicas in sync {sorted(self.isr)}, "
+                f"fewer than the {self.min_insync_replicas} that acks=all needs; retry when more have caught up",
+            )
+        if is_transactional(records):
+            raise ReplogError(
+                ErrorCode.INVALID_TXN_STATE, "transactional batches are not taken; send without a transactional id"
+            )
+        end_before = self.log.log_end_offset
+        info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+        if self.log.log_end_offset > end_before:
+            for replica_id, follower in self.replicas.items():
+                self.replicas[replica_id] = follower.settled()
+        return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self.advance_high_watermark(now_ms))
+
+    # Fetch
+
+    def fetch_as_follower(self, asker: Asker, request: FetchPartition, **how: Unpack[Reading]) -> FetchAnswer:
+        """Answer a follower, up to the log end. Errors are in the answer, never raised.
+
+        OFFSET_OUT_OF_RANGE comes with the log's start and end: the follower needs no more to recover.
+        """
+        error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
+        if error is ErrorCode.NONE and asker.replica_id not in self.replicas:
+            # This leader may only be behind: a caller that is fenced by its epoch should try again (FE-3).
+            fenced = request.current_leader_epoch is not None
+            error = ErrorCode.UNKNOWN_LEADER_EPOCH if fenced else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is ErrorCode.NONE and self._is_zombie(asker):
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if error is not ErrorCode.NONE:
+            return FetchAnswer(error)
+        return read_log(self.log, request, Isolation.LOG_END, **how)
+
+    def fetch_as_consumer(
+        self,
+        request: FetchPartition,
+        isolation: Isolation,
+        *,
+        client_rack: str = "",
+        alone: bool = False,
+        **how: Unpack[Reading],
+    ) -> FetchAnswer:
+        """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
+
+        A consumer that names its rack is sent to the replica there, without records, if it has the offset (FE-19).
+        An isolated leader (`alone`) gives what it has, and redirects readers that want more.
+        """
+        error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            return FetchAnswer(error)
+        preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
+        if preferred != self.broker_id:
+            return answer_of(self.log, preferred_read_replica=preferred)
+        answer = read_log(self.log, request, isolation, **how)
+        if alone and answer.error is ErrorCode.NONE and request.fetch_offset >= self.log.limit(isolation):
+            return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return answer
+
+    def _read_replica(self, client_rack: str, fetch_offset: int) -> int:
+        """The broker that should serve a consumer of this rack: this one, or a follower in the committed ISR."""
+        candidates = [
+            ReadReplica(replica_id, broker.rack, follower)
+            for replica_id, follower in self.replicas.items()
+            if replica_id in self.isr and (broker := self._brokers.broker(replica_id)) is not None and not broker.fenced
+        ]
+        leader = self._brokers.broker(self.broker_id)
+        return read_replica(
+            client_rack, fetch_offset, self.broker_id, leader.rack if leader is not None else "", candidates
+        )
+
+    def _is_zombie(self, asker: Asker) -> bool:
+        """Whether the fetch comes from an earlier incarnation of that broker (ST-7.1)."""
+        broker, epoch = self._brokers.broker(asker.replica_id), asker.broker_epoch
+        return epoch != NO_BROKER_EPOCH and broker is not None and epoch < broker.broker_epoch
+
+    def on_fetched(self, asker: Asker, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
+        """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark.
+
+        Call it once for a request, with its first read. A refusal does not count (ST-9). True if the high watermark
+        moved, or the follower's log start, and with it perhaps the low watermark (FT-23). While a follower is level,
+        each request of the same asker counts (ST-7).
+        """
+        if answer.is_refusal:
+            return False
+        before = self.replicas[asker.replica_id]
+        after = before.after_fetch(
+            asker,
+            fetch_offset=request.fetch_offset - request.unflushed,
+            log_start_offset=request.log_start_offset,
+            leader_end_offset=answer.log_end_offset,
+            now_ms=now_ms,
+        )
+        self.replicas[asker.replica_id] = after
+        self._expand_isr(asker.replica_id, after)
+        moved = after.log_end_offset != before.log_end_offset
+        advanced = moved and self.advance_high_watermark(now_ms)
+        return advanced or after.log_start_offset != before.log_start_offset
+
+    def is_level(self, asker: Asker) -> bool:
+        """Whether it has all, by its last fetch: there is nothing for it to read."""
+        follower = self.replicas.get(asker.replica_id)
+        return follower is not None and follower.asker is asker and follower.log_end_offset == self.log.log_end_offset
+
+    def stops_asking(self, asker: Asker) -> None:
+        """Its requests do not count for this partition any more."""
+        follower = self.replicas.get(asker.replica_id)
+        if follower is not None and follower.asker is asker:
+            self.replicas[asker.replica_id] = follower.settled()
+
+    # In-sync set and high watermark
+
+    def _is_eligible(self, replica_id: int, follower: FollowerState) -> bool:
+        """Whether the controller would admit this replica, with the broker epoch that it fetches with (ISR-2)."""
+        broker = self._brokers.broker(replica_id)
+        return broker is not None and broker.active and follower.broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
+
+    def _expand_isr(self, replica_id: int, follower: FollowerState) -> None:
+        """Propose a replica that has reached the high watermark and this epoch's start (ISR-1, ISR-3, ISR-4).
+
+        Its records from before this log's start cannot be compared any more. A replica that ends at the log start must
+        hide them first, which it does with its next answer: no reader may see them again (FT-23, INV-13).
+        """
+        log_start = self.log.log_start_offset
+        if (
+            isinstance(self.state, Committed)
+            and replica_id not in self.state.isr
+            and follower.log_end_offset >= self.log.high_watermark
+            and follower.log_end_offset >= self.leader_epoch_start_offset
+            and (follower.log_end_offset > log_start or follower.log_start_offset >= log_start)
+            and self._is_eligible(replica_id, follower)
+        ):
+            proposal = self._propose(self.state.isr | {replica_id})
+            self.state = PendingExpand(self.state, replica_id, proposal)
+
+    @property
+    def all_level(self) -> bool:
+        """Whether enough are in sync, have all, and all is committed. Then only an event can change that, no clock."""
+        end, others = self.log.log_end_offset, self.isr - {self.broker_id}
+        level = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
+        settled = isinstance(self.state, Committed) and not self.eligible_leaders
+        return level and settled and self.high_watermark == end
+
+    def check_isr(self, now_ms: int) -> bool:
+        """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.
+
+        True if the high watermark advanced, because a replica outside of the ISR need not be waited for any longer.
+        """
+        if isinstance(self.state, Committed):
+            leader_end_offset = self.log.log_end_offset
+            out_of_sync = frozenset(
+                replica_id
+                for replica_id in self.state.isr - {self.broker_id}
+                if replica_id not in self.replicas
+                or not self.replicas[replica_id].is_caught_up(leader_end_offset, now_ms, self._max_lag_ms)
+            )
+            if out_of_sync:
+                proposal = self._propose(self.state.isr - out_of_sync)
+                self.state = PendingShrink(self.state, out_of_sync, proposal)
+        return self.advance_high_watermark(now_ms)
+
+    def resign(self) -> None:
+        """Propose to leave the ISR, and so to lead no more (ISR-20); not while another proposal is under way."""
+        if isinstance(self.state, Committed):
+            proposal = self._propose(self.isr - {self.broker_id})
+            self.state = PendingShrink(self.state, frozenset({self.broker_id}), proposal)
+
+    def _propose(self, isr: frozenset[int]) -> IsrProposal:
+        members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))
+        self._unsubmitted = IsrProposal(self.leader_epoch, self.partition_epoch, members)
+        return self._unsubmitted
+
+    def _fetched_broker_epoch(self, replica_id: int) -> int:
+        """The broker epoch with which the replica is known to hold the data; -1 if it is not known (6.3)."""
+        if replica_id == self.broker_id:
+            return self._broker_epoch
+        follower = self.replicas.get(replica_id)
+        return follower.broker_epoch if follower is not None else NO_BROKER_EPOCH
+
+    def take_proposal(self) -> IsrProposal | None:
+        """The proposal to submit now, once; None if there is none or it was taken already."""
+        proposal, self._unsubmitted = self._unsubmitted, None
+        return proposal
+
+    def on_alter_partition_result(
+        self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None, now_ms: int
+    ) -> bool:
+        """The controller's answer (ISR-9), with `state` if it accepted. True if the high watermark advanced."""
+        pending = self.state
+        if isinstance(pending, Committed) or pending.proposal is not proposal:
+            return False  # metadata has moved on
+        if error is not ErrorCode.NONE:
+            action = after_refusal(error)
+            if action is AfterRefusal.REVERT:
+                self.state = pending.last
+            elif action is AfterRefusal.RESUBMIT:
+                self._unsubmitted = proposal
+            return self.advance_high_watermark(now_ms)
+        assert state is not None, f"{self.topic_partition}: an accepted proposal comes with the new state"
+        if state.leader_epoch != self.leader_epoch or state.partition_epoch < self.partition_epoch:
+            return False  # metadata will follow
+        self.state = Committed(frozenset(state.isr))
+        self.eligible_leaders = state.elr
+        self.partition_epoch = state.partition_epoch
+        return self.advance_high_watermark(now_ms)
+
+    def advance_high_watermark(self, now_ms: int) -> bool:
+        """HW-4: raise it to the candidate, never lower it. True if it advanced; may be tried at any time (HW-1).
+
+        Not while there are eligible leaders outside of the ISR: the controller then relies on nothing being committed
+        (ISR-16). It may know of a higher minimum than this broker does yet.
+        """
+        if self.eligible_leaders:
+            return False
+        candidate = high_watermark_candidate(
+            self.log.promised_offset,
+            self.replicas,
+            self.state,
+            min_insync_replicas=self.min_insync_replicas,
+            is_eligible=self._is_eligible,
+            now_ms=now_ms,
+            max_lag_ms=self._max_lag_ms,
+        )
+        if candidate is None or candidate <= self.log.high_watermark:
+            return False
+        return self.log.maybe_increment_high_watermark(candidate)
+
+    # Offsets
+
+    def list_offset(
+        self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, **how: Unpack[Telling]
+    ) -> TimestampAndOffset:
+        """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`, also for `how`.
+
+        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE.
+        """
+        self._require_epoch(current_leader_epoch)
+        return list_offset(self.log, timestamp, isolation, self.leader_epoch, self.leader_epoch_start_offset, **how)
+
+    def end_offset_for_epoch(self, current_leader_epoch: int | None, epoch: int) -> EpochEndOffset:
+        """Where `epoch` ends in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
+        self._require_epoch(current_leader_epoch)
+        return self.log.end_offset_for_epoch(epoch)
+
+    def _require_epoch(self, current_leader_epoch: int | None) -> None:
+        error = check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        if error is not ErrorCode.NONE:
+            raise ReplogError(
+                error,
+                f"{self.topic_partition}: the request is of leader epoch {current_leader_epoch}, this leader of "
+                f"{self.leader_epoch}; refresh the metadata and retry",
+            )
+
+    def low_watermark(self) -> int:
+        """The least log start among this and every live replica (FT-23); -1 while one is not known."""
+        log_starts = [self.log.log_start_offset]
+        for replica_id, follower in self.replicas.items():
+            broker = self._brokers.broker(replica_id)
+            if broker is not None and not broker.fenced:
+                log_starts.append(follower.log_start_offset)
+        return min(log_starts)
+
+    def delete_records(self, offset: int) -> int:
+        """Raise the log start to `offset`, -1 meaning the high watermark; return the offset meant (LG-16, FT-23).
+
+        Raises OFFSET_OUT_OF_RANGE above the high watermark. The deletion is done when the low watermark is there.
+        """
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            raise ReplogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition}: cannot delete records up to {offset}; the high watermark is "
+                f"{self.high_watermark}",
+            )
+        self.log.maybe_increment_log_start_offset(target)
+        return target

@@ -1,0 +1,69 @@
+"""The Spark audit as a process of its own, with its verdict and its reports."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+
+MODULE = "spark_jobs.audit_replicas"
+TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRun:
+    """One audit that ran to its end."""
+
+    exit_code: int  # 0 consistent, 1 diverged, 3 inconclusive, 2 bad use
+    summary: Mapping[str, Any]
+    report: Path  # the HTML page
+    seconds: float
+
+
+def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> AuditRun:
+    """Audit the brokers' data directories into `output`. Raises UNKNOWN_SERVER_ERROR with the audit's last words."""
+    output.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-P", "-m", MODULE, "--level", level, "--report-dir", str(output)]
+    for broker_id, directory in directories.items():
+        command += ["--replica", f"{broker_id}={directory}"]
+    log = output / "audit.log"
+    started = monotonic()
+    exit_code = _run(command, log)
+    seconds = monotonic() - started
+    summary, report = output / "summary.json", output / "report.html"
+    if exit_code not in (0, 1, 3) or not summary.exists() or not report.exists():
+        words = log.read_text(errors="replace").splitlines()[-12:]
+        raise ReplogError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the audit ended with status {exit_code} and without a report; the last lines of {log}:\n"
+            + "\n".join(words),
+        )
+    return AuditRun(exit_code, json.loads(summary.read_text()), report, seconds)
+
+
+def _run(command: list[str], log: Path) -> int:
+    """In a session of its own, so that Spark's JVM goes with it when this process is interrupted."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            return process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"the audit did not end in {TIMEOUT_S:g} s") from None
+        finally:
+            if process.poll() is None:
+                for number in (signal.SIGTERM, signal.SIGKILL):
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, number)
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(5.0)
+                        break

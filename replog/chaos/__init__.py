@@ -1,0 +1,23 @@
+"""`make chaos`: real processes, each as if on its own machine, with faults from a seed.
+
+Every process has a network namespace with one interface. One process, the switch, has the other ends: it passes frames
+on, late, slowly or never, or answers with a TCP reset. Each broker has its own file system, which can be full, frozen
+or failing, or lose what was never fsynced. Clients record their requests and answers, and
+`replog.simulator.checks.anomalies` judges them at the end. The namespaces end with the command, so nothing is left
+behind. docs/chaos.md says how to use it.
+
+| File | What |
+|---|---|
+| `__main__.py` | the command: namespaces around a run, or the reason why there are none |
+| `run.py` | one run: faults until the time is up, the checks after each, the verdict |
+| `deck.py` | which fault is next |
+| `faults/links.py`, `faults/machines.py`, `faults/disks.py`, `faults/clients.py` | the faults, by what they hurt |
+| `world.py` | the cluster and its clients: started, watched, hurt and repaired |
+| `network.py` | namespaces, addresses, and orders for the switch |
+| `switch.py` | the switch: what happens to a frame, and its process |
+| `frames.py` | a TCP reset that answers a frame |
+| `volume.py` | the file system of a machine |
+| `client.py` | a client process: a producer, a consumer, and its notes |
+| `notes.py` | notes of clients, written and read |
+| `report.py` | unavailability by fault |
+"""

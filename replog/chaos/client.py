@@ -1,0 +1,127 @@
+"""A client process: a producer that sends to every partition, a consumer of all, one that asks for their ends, and an
+admin that makes and deletes topics of its own.
+
+`python -m replog.chaos.client NAME BOOTSTRAP NOTES`, until SIGTERM: then it sends no more, and ends when every record
+has its outcome. Records are numbered, and idempotent as the shipped producer makes them.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from replog.chaos.notes import ACKNOWLEDGED, CREATED, DELETING, FAILED, LATEST, NOT_CREATED, READ, SENT, NoteWriter
+from replog.client import Admin, Consumer, Delivery, DeliveryFailed, Producer
+from replog.errors import ReplogError
+from replog.topic import TopicPartition
+
+PARTITIONS = 3
+TOPICS: Mapping[str, Mapping[str, str]] = {
+    "steady": {},
+    "rolling": {"segment.bytes": "100000", "index.interval.bytes": "1000"},
+}
+ASSIGNED = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
+PACE_S = 0.05  # between two records for the same partition
+ENDS_EVERY_S = 0.5
+TOPIC_EVERY_S = 2.0
+TOPICS_KEPT = 2
+ENDS_TIMEOUT_S = 30.0
+RETRY_S = 0.5
+PADDING = b" " + b"." * 400
+
+
+class Client:
+    def __init__(self, name: str, bootstrap: str, notes: Path) -> None:
+        self._name = name
+        self._bootstrap = bootstrap
+        self._notes = NoteWriter(notes)
+        self._stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stopped.set)
+        others = [asyncio.create_task(other) for other in (self._consume(), self._watch_ends(), self._make_topics())]
+        producing = asyncio.create_task(self._produce())
+        await asyncio.wait([producing, *others], return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+        for outcome in await asyncio.gather(producing, *others, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _produce(self) -> None:
+        number = 0
+        async with Producer(self._bootstrap) as producer, asyncio.TaskGroup() as outcomes:
+            while not self._stopped.is_set():
+                for partition in ASSIGNED:
+                    number += 1
+                    value = f"{self._name}:{number}"
+                    self._notes.write(SENT, self._name, *partition, value, time.monotonic())
+                    try:
+                        delivery = await producer.send(
+                            partition.topic, value.encode() + PADDING, partition=partition.partition
+                        )
+                    except ReplogError as error:  # before it was in a batch
+                        self._notes.write(FAILED, value, False, str(error), time.monotonic())
+                    else:
+                        outcomes.create_task(self._outcome(value, delivery))
+                await asyncio.sleep(PACE_S)
+
+    async def _outcome(self, value: str, delivery: Delivery) -> None:
+        try:
+            where = await delivery
+        except DeliveryFailed as error:
+            self._notes.write(FAILED, value, error.may_be_appended, str(error), time.monotonic())
+        else:
+            self._notes.write(ACKNOWLEDGED, value, where.offset, time.monotonic())
+
+    async def _consume(self) -> None:
+        """Never seeks, so it must see each offset once, in order."""
+        async with Consumer(self._bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(ASSIGNED)
+            while True:
+                invoked_s = time.monotonic()
+                records = [
+                    (record.topic, record.partition, record.offset, (record.value or b"").split(b" ")[0].decode())
+                    for record in await consumer.fetch()
+                ]
+                if records:
+                    self._notes.write(READ, self._name, invoked_s, time.monotonic(), records)
+
+    async def _watch_ends(self) -> None:
+        async with Consumer(self._bootstrap) as consumer:
+            while True:
+                invoked_s = time.monotonic()
+                try:
+                    ends = await consumer.end_offsets(ASSIGNED, ENDS_TIMEOUT_S)
+                except ReplogError:  # as long as nobody leads a partition
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                for partition, offset in ends.items():
+                    self._notes.write(LATEST, self._name, *partition, offset, invoked_s, time.monotonic())
+                await asyncio.sleep(ENDS_EVERY_S)
+
+    async def _make_topics(self) -> None:
+        made: list[str] = []
+        async with Admin(self._bootstrap) as admin:
+            for number in itertools.count():
+                topic, invoked_s = f"{self._name}.{number}", time.monotonic()
+                try:
+                    await admin.create_topic(topic, partitions=2, replication_factor=3)
+                except ReplogError as error:  # it may be there nevertheless
+                    self._notes.write(NOT_CREATED, f"{topic}: {error}")
+                else:
+                    self._notes.write(CREATED, topic, invoked_s, time.monotonic())
+                made.append(topic)
+                if len(made) > TOPICS_KEPT:
+                    self._notes.write(DELETING, made[0])
+                    with contextlib.suppress(ReplogError):
+                        await admin.delete_topic(made.pop(0))
+                await asyncio.sleep(TOPIC_EVERY_S)
+
+
+if __name__ == "__main__":
+    asyncio.run(Client(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run())

@@ -1,0 +1,49 @@
+"""Which fault is next: every kind once, in an order that the seed decides, then again; some with another."""
+
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from replog.chaos.world import ChaosWorld
+
+TOGETHER_EVERY = 3
+
+Deed = Callable[[ChaosWorld, random.Random], Awaitable[str]]
+"""Hurts, holds on, and says what it did; the run mends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    deed: Deed
+    on_a_volume: bool  # two of them could lose what only two disks have: one at a time
+    alone: bool  # it needs the others to be well meanwhile
+
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Callable[[Deed], Deed]:
+    """The coroutine is what `name` does."""
+
+    def register(deed: Deed) -> Deed:
+        assert name not in FAULTS, name
+        FAULTS[name] = Fault(deed, on_a_volume, alone)
+        return deed
+
+    return register
+
+
+def deal(chance: random.Random, with_volumes: bool) -> Iterator[tuple[str, ...]]:
+    """One name, or two at once."""
+    names = [name for name, fault in FAULTS.items() if with_volumes or not fault.on_a_volume]
+    while True:
+        for number, name in enumerate(chance.sample(names, len(names)), 1):
+            others = [other for other in names if other != name and _together(FAULTS[name], FAULTS[other])]
+            if number % TOGETHER_EVERY == 0 and others:
+                yield name, chance.choice(others)
+            else:
+                yield (name,)
+
+
+def _together(one: Fault, other: Fault) -> bool:
+    return not (one.alone or other.alone or (one.on_a_volume and other.on_a_volume))

@@ -1,0 +1,1 @@
+"""The faults of a chaos run, by what they hurt."""

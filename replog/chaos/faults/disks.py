@@ -1,0 +1,62 @@
+"""Faults of a broker's disk: full, frozen, failing, without power."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from replog.chaos.deck import Deed, fault
+from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
+
+
+@fault("fill a disk", on_a_volume=True)
+async def fill(world: ChaosWorld, chance: random.Random) -> str:
+    broker, seconds = chance.choice(BROKERS), world.hold(chance)
+    world.may_end.add(broker)
+    await asyncio.to_thread(world.volumes[broker].fill)
+    await asyncio.sleep(seconds)
+    return f"{broker}'s disk full for {seconds:.1f} s"
+
+
+def _frozen(names: Sequence[str]) -> Deed:
+    """The disk of one of them."""
+
+    async def deed(world: ChaosWorld, chance: random.Random) -> str:
+        name, seconds = chance.choice(names), world.hold(chance)
+        await asyncio.to_thread(world.volumes[name].freeze)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            world.volumes[name].thaw()
+        return f"{name}'s disk frozen for {seconds:.1f} s"
+
+    return deed
+
+
+fault("freeze a disk", on_a_volume=True)(_frozen(BROKERS))
+fault("freeze the controller's disk", on_a_volume=True)(_frozen([CONTROLLER]))
+
+
+@fault("make a disk fail", on_a_volume=True)
+async def fail(world: ChaosWorld, chance: random.Random) -> str:
+    """It comes back as what was flushed of it, with a broker that starts again."""
+    broker, seconds = chance.choice(BROKERS), world.hold(chance)
+    world.may_end.add(broker)
+    await asyncio.to_thread(world.volumes[broker].break_down)
+    await asyncio.sleep(seconds)
+    await _lost(world, broker)
+    return f"{broker}'s disk failed, replaced {seconds:.1f} s later"
+
+
+@fault("take a broker's power", on_a_volume=True)
+async def lose_power(world: ChaosWorld, chance: random.Random) -> str:
+    broker, seconds = chance.choice(BROKERS), world.hold(chance)
+    await asyncio.to_thread(world.volumes[broker].break_down)
+    await _lost(world, broker)
+    await asyncio.sleep(seconds)
+    return f"{broker} without power for {seconds:.1f} s"
+
+
+async def _lost(world: ChaosWorld, broker: str) -> None:
+    """The process, and what it had not flushed."""
+    await asyncio.to_thread(world.kill, broker)
+    await asyncio.to_thread(world.volumes[broker].remount)

@@ -1,0 +1,134 @@
+"""Faults of the network: cut without a word, in one direction, with resets; slow, lossy, narrow."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+from replog.chaos.client import ASSIGNED
+from replog.chaos.deck import Deed, fault
+from replog.chaos.network import Ends, both_ways
+from replog.chaos.switch import Rule
+from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, MACHINES, SERVERS, ChaosWorld
+
+SILENT, REFUSED = Rule(cut=True), Rule(cut=True, reset=True)
+
+
+async def _hold(world: ChaosWorld, chance: random.Random, links: Iterable[Ends], rule: Rule, story: str) -> str:
+    seconds = world.hold(chance)
+    world.network.order(links, rule)
+    await asyncio.sleep(seconds)
+    return f"{story} for {seconds:.1f} s"
+
+
+async def _around(world: ChaosWorld, chance: random.Random, broker: str, rule: Rule, story: str) -> str:
+    return await _hold(world, chance, both_ways([broker], MACHINES), rule, story)
+
+
+async def _a_leader(world: ChaosWorld, chance: random.Random) -> str:
+    return await world.leader(chance.choice(ASSIGNED)) or chance.choice(BROKERS)
+
+
+def _between_two(rule: Rule, story: str) -> Deed:
+    """The link of two of them, both ways."""
+
+    async def deed(world: ChaosWorld, chance: random.Random) -> str:
+        a, b = chance.sample(SERVERS, 2)
+        return await _hold(world, chance, both_ways([a], [b]), rule, story.format(a, b))
+
+    return deed
+
+
+def _apart_from(others: Iterable[str], rule: Rule, story: str) -> Deed:
+    """A leader's links to those, both ways."""
+
+    async def deed(world: ChaosWorld, chance: random.Random) -> str:
+        broker = await _a_leader(world, chance)
+        return await _hold(world, chance, both_ways([broker], others), rule, story.format(broker))
+
+    return deed
+
+
+fault("cut a link")(_between_two(SILENT, "nothing between {} and {}"))
+
+
+@fault("cut one direction of a link")
+async def cut_one_way(world: ChaosWorld, chance: random.Random) -> str:
+    a, b = chance.sample(SERVERS, 2)
+    return await _hold(world, chance, [(a, b)], SILENT, f"nothing from {a} to {b}")
+
+
+fault("cut a link with resets")(_between_two(REFUSED, "resets between {} and {}"))
+fault("isolate a broker")(_apart_from(MACHINES, SILENT, "nobody hears {}"))
+fault("isolate a broker with resets")(_apart_from(MACHINES, REFUSED, "{} gets resets only"))
+
+
+@fault("isolate a broker in one direction")
+async def isolate_one_way(world: ChaosWorld, chance: random.Random) -> str:
+    broker = await _a_leader(world, chance)
+    others = [name for name in MACHINES if name != broker]
+    if chance.random() < 0.5:
+        return await _hold(world, chance, [(broker, o) for o in others], SILENT, f"{broker} hears, and is not heard")
+    return await _hold(world, chance, [(o, broker) for o in others], SILENT, f"{broker} is heard, and hears nobody")
+
+
+fault("isolate a broker from the controller")(_apart_from([CONTROLLER], SILENT, "{} without the controller"))
+fault("isolate a leader from its followers")(_apart_from(BROKERS, SILENT, "{} without the other brokers"))
+
+
+@fault("isolate the controller")
+async def isolate_controller(world: ChaosWorld, chance: random.Random) -> str:
+    return await _hold(world, chance, both_ways([CONTROLLER], MACHINES), SILENT, "nobody hears the controller")
+
+
+@fault("split the brokers")
+async def split(world: ChaosWorld, chance: random.Random) -> str:
+    alone, *others = chance.sample(BROKERS, 3)
+    side = chance.choice(["the one", "the two"])
+    links = both_ways([alone], others)
+    links += both_ways([CONTROLLER], others if side == "the one" else [alone])
+    return await _hold(world, chance, links, SILENT, f"{alone} apart from the others, the controller with {side}")
+
+
+@fault("a leader dies beside one without the controller")
+async def bystander(world: ChaosWorld, chance: random.Random) -> str:
+    """The one that knows no better goes on answering clients, who asked it first. Two replicas of three are well."""
+    victim = await _a_leader(world, chance)
+    world.network.order(both_ways([BYSTANDER], [CONTROLLER]), SILENT)
+    await asyncio.to_thread(world.kill, victim)
+    seconds = world.hold(chance)
+    await asyncio.sleep(seconds)
+    return f"{victim} killed while {BYSTANDER} was without the controller, for {seconds:.1f} s"
+
+
+@fault("cut a client from a broker")
+async def cut_client(world: ChaosWorld, chance: random.Random) -> str:
+    client, broker = chance.choice(CLIENTS), chance.choice(BROKERS)
+    return await _hold(world, chance, both_ways([client], [broker]), SILENT, f"nothing between {client} and {broker}")
+
+
+@fault("cut a client off")
+async def isolate_client(world: ChaosWorld, chance: random.Random) -> str:
+    client, rule = chance.choice(CLIENTS), chance.choice([SILENT, REFUSED])
+    return await _hold(world, chance, both_ways([client], SERVERS), rule, f"{client} without any broker")
+
+
+@fault("slow a broker's links")
+async def slow(world: ChaosWorld, chance: random.Random) -> str:
+    broker, delay_s = chance.choice(SERVERS), chance.uniform(0.02, 0.4)
+    rule = Rule(delay_s=delay_s, jitter_s=delay_s)
+    return await _around(world, chance, broker, rule, f"{broker} {delay_s * 1000:.0f} ms away")
+
+
+@fault("lose frames of a broker")
+async def lossy(world: ChaosWorld, chance: random.Random) -> str:
+    broker, share = chance.choice(SERVERS), chance.uniform(0.02, 0.3)
+    return await _around(
+        world, chance, broker, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost"
+    )
+
+
+@fault("narrow a broker's links")
+async def narrow(world: ChaosWorld, chance: random.Random) -> str:
+    broker, rate = chance.choice(BROKERS), chance.uniform(5_000, 100_000)
+    story = f"{rate / 1000:.0f} kB/s from and to {broker} on each link"
+    return await _around(world, chance, broker, Rule(bytes_per_s=rate), story)

@@ -1,0 +1,167 @@
+"""One run, inside of its namespaces: faults until the time is up, what must hold after each, and the verdict.
+
+After every fault all replicas come back in sync within two minutes, and every partition acknowledges records that were
+sent since; no process ends by itself except a broker whose disk was hurt. In the end all clients have
+seen one history (INV-11, INV-17, INV-18), and the replicas are the same bytes.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS
+from replog.chaos.deck import FAULTS, deal
+from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they put their faults into the deck)
+from replog.chaos.notes import Gathered
+from replog.chaos.report import Episode, table
+from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld
+from replog.demo.traffic import read_back
+from replog.simulator.checks.anomalies import find_anomalies
+from replog.simulator.history import Drained
+from replog.topic import TopicPartition
+
+HOLDS_S = (0.5, 12.0)  # less than a session, and more than the lag limit, of a local cluster
+ACKNOWLEDGED_TIMEOUT_S = 60.0
+SHOWN = 20
+
+
+class Run:
+    def __init__(self, directory: Path, options: argparse.Namespace) -> None:
+        self._directory = directory
+        self._seconds = options.seconds
+        self._only = options.only
+        self._chance = random.Random(options.seed)
+        holds_s = (options.hold, options.hold) if options.hold else HOLDS_S
+        self._world = ChaosWorld(directory, options.seed, holds_s, options.patient)
+        self._notes = Gathered(directory)
+        self._episodes: list[tuple[str, float, float, float]] = []  # kind, begun, mended, in sync
+
+    async def run(self) -> None:
+        """Raises AssertionError with what did not hold."""
+        if self._world.no_volumes:
+            print(f"no faults of disks: {self._world.no_volumes}", flush=True)
+        await self._world.start()
+        await self._acknowledged_since(time.monotonic(), "its start")
+        print("all in sync; the faults begin", flush=True)
+        names = deal(self._chance, with_volumes=not self._world.no_volumes)
+        until = time.monotonic() + self._seconds
+        while time.monotonic() < until:
+            await self._hurt_and_mend((self._only,) if self._only else next(names))
+        await self._judge()
+
+    async def _hurt_and_mend(self, names: Sequence[str]) -> None:
+        begun = time.monotonic()
+        deeds = [FAULTS[name].deed(self._world, random.Random(self._chance.getrandbits(64))) for name in names]
+        name, story = " + ".join(names), "; ".join(await asyncio.gather(*deeds))
+        mended = time.monotonic()
+        await self._world.mend()
+        await self._world.wait_until_in_sync()
+        in_sync = time.monotonic()
+        await self._acknowledged_since(in_sync, story)
+        self._episodes.append((name, begun, mended, in_sync))
+        episode = Episode.of(*self._episodes[-1], self._notes.history.sends)
+        print(
+            f"{name}: {story}; in sync {in_sync - mended:.1f} s later; a record waited {episode.longest_wait_s:.1f} s",
+            flush=True,
+        )
+
+    async def _acknowledged_since(self, since: float, story: str) -> None:
+        def missing() -> str:
+            self._notes.gather()
+            for life in map(self._world.life, CLIENTS):
+                acknowledged = self._notes.acknowledged_at.get(life, {})
+                positions = self._notes.positions.get(life, {})
+                waiting = [str(p) for p in ASSIGNED if acknowledged.get(p, 0.0) <= since or p not in positions]
+                if waiting:
+                    return f"{life} waits for {', '.join(waiting)}"
+            return ""
+
+        await self._world.until(missing, ACKNOWLEDGED_TIMEOUT_S, f"no record acknowledged after {story}")
+
+    async def _judge(self) -> None:
+        for name in CLIENTS:
+            self._world.ask_to_stop(name)
+        for name in CLIENTS:
+            await self._world.stopped(name)
+        self._notes.gather()
+        history = self._notes.history
+        for topic in TOPICS:
+            readable = await read_back(self._world.bootstrap, topic, PARTITIONS, lambda _: None)
+            for number in range(PARTITIONS):
+                records = tuple((offset, value.split(b" ")[0]) for held, offset, value in readable if held == number)
+                partition = TopicPartition(topic, number)
+                history.drained[partition] = Drained(partition, 0, len(records), records)
+        metadata = await asyncio.to_thread(self._world.metadata)
+        known = {topic.topic for topic in metadata.topics}
+        for name in (*BROKERS, BYSTANDER):
+            self._world.ask_to_stop(name)
+        for name in (*BROKERS, BYSTANDER):
+            await self._world.stopped(name)
+        self._world.ask_to_stop(CONTROLLER)
+        await self._world.stopped(CONTROLLER)
+        episodes = [Episode.of(*episode, history.sends) for episode in self._episodes]
+        print(f"\n{table(episodes)}\n")
+        read = sum(len(drained.records) for drained in history.drained.values())
+        print(
+            f"{len(episodes)} faults of {len({episode.kind for episode in episodes})} kinds; {len(history.sends)} "
+            f"records sent, {len(history.acknowledgements)} acknowledged, {read} there in the end"
+        )
+        print(
+            f"{len(self._notes.created)} topics made, {max(self._notes.created.values()):.1f} s at most, and "
+            f"{len(self._notes.not_created)} refused: {'; '.join(self._notes.not_created[:SHOWN]) or 'none'}"
+        )
+        gone = self._notes.created.keys() - self._notes.deleting - known
+        assert not gone, f"topics that were made are not there: {', '.join(sorted(gone))}"
+        anomalies = find_anomalies(history)
+        assert not anomalies, "\n".join(map(str, anomalies[:SHOWN]))
+        different = [str(partition) for partition in ASSIGNED if len(set(self._logs(partition))) > 1]
+        assert not different, f"replicas differ: {', '.join(different)}"
+        for volume in self._world.volumes.values():
+            volume.unmount()
+
+    def _logs(self, partition: TopicPartition) -> list[bytes]:
+        """Each replica's records, all segments in one."""
+        homes = [self._directory / name / "data" / str(partition) for name in BROKERS]
+        return [b"".join(path.read_bytes() for path in sorted(home.glob("*.log"))) for home in homes]
+
+
+def _enclose() -> None:
+    """What `ip netns` keeps is in a directory of the run's own, which ends with its mount namespace."""
+    assert os.getpid() == 1, "a run needs namespaces of its own: python -m replog.chaos makes them"
+    subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
+    Path("/run/netns").mkdir()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    parser.add_argument("--only", choices=FAULTS, help="this fault again and again")
+    parser.add_argument("--hold", type=float, help="seconds that every fault lasts, instead of 0.5 to 12")
+    parser.add_argument(
+        "--patient", action="store_true", help="default settings: a session of 9 s, a lag limit of 30 s"
+    )
+    options = parser.parse_args()
+    _enclose()
+    directory = Path(tempfile.mkdtemp(prefix="replog-chaos-", dir="/tmp"))
+    print(f"seed {options.seed}, {directory}", flush=True)
+    try:
+        asyncio.run(Run(directory, options).run())
+    except AssertionError as failure:
+        print(f"FAILED, seed {options.seed}, logs and notes in {directory}: {failure}", flush=True)
+        return 1
+    shutil.rmtree(directory, ignore_errors=True)
+    print("No record was lost, doubled, reordered or vanished; the replicas are the same bytes.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

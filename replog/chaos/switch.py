@@ -1,0 +1,157 @@
+"""The switch that all machines are on: it passes frames on, or does to them what the rule of their link says.
+
+The kernel's netem would do some of this, but not every kernel has it. A machine's interface is a TAP device, whose
+other end is a file here; what goes from one machine to another is one link, and each direction has its own rule.
+`python -m replog.chaos.switch SEED PORTS` makes the devices tap1 to tapN, says `ready`, and takes rules from stdin, a
+JSON object a line: {"links": [[1, 2], …], "rule": {…}}, or no `rule` for none.
+"""
+
+import contextlib
+import fcntl
+import heapq
+import json
+import os
+import random
+import selectors
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from replog.chaos.frames import reset_for
+
+MAC_PREFIX = bytes([2, 0, 0, 0, 0])  # and the number of the port
+MTU = 9000
+QUEUE_S = 0.5  # what a slow link holds, as a real one's buffer; more is dropped
+_TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
+_FRAMES_A_TURN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What happens to frames of one direction of a link."""
+
+    cut: bool = False  # they vanish
+    reset: bool = False  # and their sender gets a TCP reset
+    delay_s: float = 0.0
+    jitter_s: float = 0.0  # up to so much more; frames keep their order
+    loss: float = 0.0  # the share that vanishes
+    bytes_per_s: float = 0.0  # 0: as fast as they come
+
+
+@dataclass(slots=True)
+class _Link:
+    rule: Rule
+    free_at: float = 0.0  # when the last frame will have left
+    arrives_at: float = 0.0
+
+
+class Switch:
+    """What becomes of frames. Time and chance come in from outside."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._links: dict[tuple[int, int], _Link] = {}
+
+    def order(self, links: list[tuple[int, int]], rule: Rule | None) -> None:
+        for link in links:
+            self._links.pop(link, None)
+            if rule is not None:
+                self._links[link] = _Link(rule)
+
+    def take(self, source: int, frame: bytes, now: float) -> tuple[float, int, bytes] | None:
+        """When, to which port, and what; None: nothing."""
+        if frame[:5] != MAC_PREFIX:
+            return None  # no machine asks who has an address, so what is meant for all is noise
+        target = frame[5]
+        link = self._links.get((source, target))
+        if link is None:
+            return now, target, frame
+        rule = link.rule
+        if rule.cut:
+            answer = reset_for(frame) if rule.reset else None
+            return None if answer is None else (now, source, answer)
+        if rule.loss and self._rng.random() < rule.loss:
+            return None
+        leaves_at = now
+        if rule.bytes_per_s:
+            leaves_at = max(now, link.free_at)
+            if leaves_at - now > QUEUE_S:
+                return None
+            link.free_at = leaves_at = leaves_at + len(frame) / rule.bytes_per_s
+        arrives_at = leaves_at + rule.delay_s + (self._rng.uniform(0, rule.jitter_s) if rule.jitter_s else 0.0)
+        link.arrives_at = max(link.arrives_at, arrives_at)
+        return link.arrives_at, target, frame
+
+
+def _tap(name: str) -> int:
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI))
+    return device
+
+
+class _Process:
+    """Files in, files out."""
+
+    def __init__(self, seed: int, ports: int) -> None:
+        self._switch = Switch(random.Random(seed))
+        self._devices = {port: _tap(f"tap{port}") for port in range(1, ports + 1)}
+        self._late: list[tuple[float, int, int, bytes]] = []
+        self._count = 0
+
+    def run(self) -> None:
+        """Until stdin ends."""
+        orders = b""
+        os.set_blocking(0, False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(0, selectors.EVENT_READ, 0)
+            for port, device in self._devices.items():
+                selector.register(device, selectors.EVENT_READ, port)
+            print("ready", flush=True)
+            while True:
+                wait_s = max(0.0, self._late[0][0] - time.monotonic()) if self._late else None
+                for key, _ in selector.select(wait_s):
+                    if key.data:
+                        self._forward(key.data)
+                        continue
+                    more = os.read(0, 65536)
+                    if not more:
+                        return
+                    *lines, orders = (orders + more).split(b"\n")
+                    for line in lines:
+                        self._obey(json.loads(line))
+                while self._late and self._late[0][0] <= time.monotonic():
+                    _, _, target, frame = heapq.heappop(self._late)
+                    self._send(target, frame)
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        links = [(source, target) for source, target in order["links"]]
+        self._switch.order(links, Rule(**order["rule"]) if "rule" in order else None)
+        print("done", flush=True)
+
+    def _forward(self, port: int) -> None:
+        device = self._devices[port]
+        for _ in range(_FRAMES_A_TURN):
+            try:
+                frame = os.read(device, 65536)
+            except (BlockingIOError, OSError):  # OSError: it is not up yet
+                return
+            now = time.monotonic()
+            forwarded = self._switch.take(port, frame, now)
+            if forwarded is not None:
+                due, target, frame = forwarded
+                if due <= now:
+                    self._send(target, frame)
+                else:
+                    self._count += 1
+                    heapq.heappush(self._late, (due, self._count, target, frame))
+
+    def _send(self, port: int, frame: bytes) -> None:
+        if port in self._devices:
+            with contextlib.suppress(OSError):  # its queue is full, or it is not up: a switch drops then
+                os.write(self._devices[port], frame)
+
+
+if __name__ == "__main__":
+    _Process(int(sys.argv[1]), int(sys.argv[2])).run()

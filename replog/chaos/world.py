@@ -1,0 +1,212 @@
+"""A controller, four brokers and two clients, each a process as if on its own machine: started, hurt and repaired."""
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from replog.chaos.client import TOPICS
+from replog.chaos.network import Network
+from replog.chaos.volume import Volume
+from replog.client import Admin
+from replog.local_cluster import probe
+from replog.local_cluster.local_cluster import BROKER_SETTINGS, CONTROLLER_SETTINGS, log_tail
+from replog.local_cluster.status import out_of_sync
+from replog.topic import TopicPartition
+
+CONTROLLER = "controller"
+BROKERS = ("broker-1", "broker-2", "broker-3")  # they have the replicas that clients write to
+BYSTANDER = "broker-4"  # it has none of them, and clients ask it first
+SERVERS = (CONTROLLER, *BROKERS, BYSTANDER)
+CLIENTS = ("client-1", "client-2")
+MACHINES = (*SERVERS, *CLIENTS)
+PORT = 9092
+START_TIMEOUT_S = 60.0
+IN_SYNC_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 150.0  # a producer may flush for as long as a delivery may take
+POLL_S = 0.2
+
+
+class ChaosWorld:
+    """Calls that block have deadlines; what does not hold in time raises AssertionError with the end of a log."""
+
+    def __init__(self, directory: Path, seed: int, holds_s: tuple[float, float], patient: bool) -> None:
+        """A fault lasts between `holds_s`. `patient`: with default settings, not a local cluster's shorter times."""
+        self.directory = directory
+        self._holds_s = holds_s
+        self._patient = patient
+        self.network = Network(MACHINES, seed)
+        self.volumes: dict[str, Volume] = {}
+        self.no_volumes = ""  # the reason, if nobody has one
+        self.may_end: set[str] = set()  # brokers whose disk was hurt: they end by themselves, and are right to
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._killed: set[str] = set()
+        self._paused: set[str] = set()
+        self._lives = dict.fromkeys(CLIENTS, 0)
+        try:
+            for name in SERVERS:
+                self.volumes[name] = Volume(directory / f"{name}.image", directory / name)
+        except OSError as error:
+            self.volumes, self.no_volumes = {}, str(error)
+
+    # -- who is who
+
+    def address(self, name: str) -> str:
+        return f"{self.network.address(name)}:{PORT}"
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(map(self.address, (BYSTANDER, *BROKERS)))
+
+    def metadata(self) -> Any:
+        """As the first broker that answers knows it; None if none does."""
+        for broker in BROKERS:
+            if broker not in self._paused and (answer := probe.metadata_of(self.address(broker))) is not None:
+                return answer
+        return None
+
+    async def leader(self, partition: TopicPartition) -> str | None:
+        metadata = await asyncio.to_thread(self.metadata)
+        for topic in metadata.topics if metadata is not None else ():
+            for state in topic.partitions:
+                if (topic.topic, state.partition) == partition and state.leader > 0:
+                    return BROKERS[state.leader - 1]
+        return None
+
+    def life(self, client: str) -> str:
+        """What its process calls itself in its notes: a producer's numbers restart in each life."""
+        return f"{client}.{self._lives[client]}"
+
+    def hold(self, chance: random.Random) -> float:
+        """How long a fault lasts, in seconds."""
+        return chance.uniform(*self._holds_s)
+
+    def runs(self, name: str) -> bool:
+        return self._processes[name].poll() is None
+
+    # -- processes
+
+    async def start(self) -> None:
+        """All of it, and the topics."""
+        for name in SERVERS:
+            self.launch(name)
+        await self.wait_until_in_sync(START_TIMEOUT_S)
+        async with Admin(self.bootstrap, timeout_ms=60_000) as admin:
+            for topic, configs in TOPICS.items():
+                await admin.create_topic(topic, configs=configs, assignment=[(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+        for name in CLIENTS:
+            self.launch(name)
+
+    def launch(self, name: str) -> None:
+        """Start its process on its machine; returns at once."""
+        if name in CLIENTS:
+            self._lives[name] += 1
+            life = self.life(name)
+            arguments = ["replog.chaos.client", life, self.bootstrap, str(self.directory / f"{life}.notes")]
+        else:
+            arguments = ["replog.cli", "controller" if name == CONTROLLER else "broker"]
+            arguments += ["--config", str(self._properties(name))]
+        with self.log(name).open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [*self.network.enter(name), sys.executable, "-P", "-m", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self._killed.discard(name)
+
+    def log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def _properties(self, name: str) -> Path:
+        data = self.directory / name / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        settings = {"listeners": self.address(name)}
+        if name == CONTROLLER:
+            settings |= {"metadata.log.dir": str(data)} | ({} if self._patient else CONTROLLER_SETTINGS)
+        else:
+            settings |= {"node.id": name[-1], "log.dirs": str(data), "controller.listener": self.address(CONTROLLER)}
+            settings |= {} if self._patient else BROKER_SETTINGS
+        path = self.directory / f"{name}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def kill(self, name: str) -> None:
+        """SIGKILL; returns when it is gone."""
+        self._killed.add(name)
+        self._paused.discard(name)
+        self._processes[name].kill()
+        self._processes[name].wait(STOP_TIMEOUT_S)
+
+    def pause(self, name: str) -> None:
+        self._paused.add(name)
+        self._processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self._paused.discard(name)
+        self._processes[name].send_signal(signal.SIGCONT)
+
+    def ask_to_stop(self, name: str) -> None:
+        """SIGTERM; it may take its time."""
+        self._killed.add(name)
+        self._processes[name].terminate()
+
+    async def stopped(self, name: str) -> None:
+        """In order, with exit status 0."""
+        await self.until(
+            lambda: "" if not self.runs(name) else "it still runs", STOP_TIMEOUT_S, f"{name} does not stop"
+        )
+        status = self._processes[name].returncode
+        assert status == 0, f"{name} stopped with status {status}:\n{log_tail(self.log(name))}"
+
+    # -- healing
+
+    async def mend(self) -> None:
+        """Links, disks and processes are as they should be; a process that ended without a reason is a failure."""
+        self.network.mend()
+        for volume in self.volumes.values():
+            await asyncio.to_thread(volume.repair)
+        for name in list(self._paused):
+            self.resume(name)
+        for name in MACHINES:
+            if not self.runs(name):
+                wanted = name in self._killed or name in self.may_end
+                assert wanted, f"{name} has ended by itself:\n{log_tail(self.log(name))}"
+                self.launch(name)
+
+    async def wait_until_in_sync(self, timeout_s: float = IN_SYNC_TIMEOUT_S) -> None:
+        """Until every broker sees every broker unfenced, and every replica of every partition in sync.
+
+        A broker may still fall over a disk that is whole again: then it is started again.
+        """
+
+        def missing() -> str:
+            for name in (*BROKERS, BYSTANDER):
+                if not self.runs(name):
+                    assert name in self.may_end, f"{name} has ended by itself:\n{log_tail(self.log(name))}"
+                    self.launch(name)
+            for name in (*BROKERS, BYSTANDER):
+                metadata = probe.metadata_of(self.address(name))
+                if metadata is None:
+                    return f"{name} does not answer"
+                unfenced = {broker.broker_id for broker in metadata.brokers if not broker.fenced}
+                if len(unfenced) < len(BROKERS) + 1:
+                    return f"{name} sees only {sorted(unfenced)}"
+                if behind := out_of_sync(metadata, None):
+                    return f"{name} sees {', '.join(behind)}"
+            return ""
+
+        await self.until(missing, timeout_s, "not every replica came in sync")
+        self.may_end.clear()
+
+    async def until(self, missing: Callable[[], str], timeout_s: float, failure: str) -> None:
+        """Until nothing is missing."""
+        deadline = time.monotonic() + timeout_s
+        while reason := await asyncio.to_thread(missing):
+            assert time.monotonic() < deadline, f"{failure} within {timeout_s:g} s: {reason}"
+            await asyncio.sleep(POLL_S)

@@ -1,0 +1,61 @@
+"""`replog audit …`: the Spark audit, as a process of its own."""
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import typer
+
+from replog.cli.options import bootstrap_server
+from replog.command.packages import SPARK, require
+from replog.errors import ReplogError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Prove that replicas agree, or name the first offset where they do not and why.",
+)
+ITS_OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+@app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
+def run(context: typer.Context) -> None:
+    """Audit replicas with Spark, in directories or of a running cluster; see `replog audit run --help`.
+
+    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
+    """
+    from replog.audit_process import MODULE
+
+    _become_spark(MODULE, context.args)
+
+
+@app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
+def explain(context: typer.Context) -> None:
+    """Show a finding of an audit, and the bytes around it; see `replog audit explain --help`. Needs no Spark."""
+    _become("spark_jobs.explain_finding", context.args)
+
+
+@app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
+def follow(context: typer.Context) -> None:
+    """Audit on and on, each time what is new since the last; see `replog audit follow --help`.
+
+    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
+    """
+    _become_spark("spark_jobs.follow_replicas", context.args)
+
+
+def _become_spark(module: str, arguments: list[str]) -> None:
+    """An audit of the local cluster, if no other one is named."""
+    require(*SPARK)
+    with suppress(ReplogError):  # there is none: the audit says what it needs
+        os.environ.setdefault("REPLOG_BOOTSTRAP_SERVER", bootstrap_server(None))
+    _become(module, arguments)
+
+
+def _become(module: str, arguments: list[str]) -> None:
+    """The audit takes this process over, so that signals and the exit status are its own. Ctrl-C waits until it is
+    ready to hear of it, which takes a second."""
+    sys.stdout.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])

@@ -1,0 +1,110 @@
+"""`replog cluster …`: a local cluster of real processes and its faults."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from replog.cli.options import ClusterDirectory, OutputFormat
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.output import Format, note, print_rows
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="A local cluster of real processes, and its faults. Start with `replog cluster up`.",
+)
+
+BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The broker's id, as `cluster status` shows it.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait.")]
+
+
+@app.command()
+def up(
+    directory: ClusterDirectory,
+    brokers: Annotated[
+        int | None, typer.Option(metavar="N", help="How many brokers; as many as the directory has, else 3.")
+    ] = None,
+    timeout: Timeout = 60.0,
+) -> None:
+    """Start a controller and brokers, and wait until all of them serve.
+
+    On a directory whose cluster runs in part, what is missing is started again on its own data. The processes outlive
+    this command; ports are free loopback ports, the same ones every time while they stay free.
+
+    Example: `replog cluster up --brokers 5 --directory /tmp/five`
+    """
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    cluster = LocalCluster(directory, brokers).up(timeout, note)
+    note(f"the cluster in {cluster.directory} is up; its brokers are at")
+    print(cluster.bootstrap)
+
+
+@app.command()
+def down(directory: ClusterDirectory, timeout: Timeout = 40.0) -> None:
+    """Stop every process cleanly: leaderships move away, logs are flushed, then the controller goes.
+
+    What does not stop in time is killed and named, and the exit status is 1. Data stays.
+    """
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    killed = LocalCluster(directory).down(timeout, note)
+    if killed:
+        note(f"killed after {timeout:g} s: {', '.join(killed)}; their logs in {directory} say what they were doing")
+        raise typer.Exit(PROBLEM_FOUND)
+    note("stopped")
+
+
+@app.command()
+def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> None:
+    """Show processes, addresses, states and how many partitions each broker leads and replicates.
+
+    States: running, fenced (alive, but the controller counts it out), starting, paused, stopped. Exit status 1 if any
+    member is not running or any replica is out of sync.
+    """
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    members = LocalCluster(directory).status()
+    columns = {
+        "name": "process",
+        "pid": "pid",
+        "address": "address",
+        "state": "state",
+        "leaders": "leads",
+        "replicas": "replicas",
+        "out_of_sync": "out of sync",
+    }
+    print_rows([asdict(member) for member in members], columns, output)
+    if any(member.state != "running" or member.out_of_sync > 0 for member in members):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command()
+def kill(broker: BrokerId, directory: ClusterDirectory) -> None:
+    """Kill a broker with SIGKILL, as a crash would. `replog cluster up` starts it again on its own data.
+
+    Example: `replog cluster kill 2`
+    """
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    LocalCluster(directory).kill(broker)
+    note(f"killed broker {broker}")
+
+
+@app.command()
+def pause(broker: BrokerId, directory: ClusterDirectory) -> None:
+    """Pause a broker with SIGSTOP: it keeps its connections and answers nothing."""
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    LocalCluster(directory).pause(broker)
+    note(f"paused broker {broker}")
+
+
+@app.command()
+def resume(broker: BrokerId, directory: ClusterDirectory) -> None:
+    """Resume a paused broker with SIGCONT."""
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    LocalCluster(directory).resume(broker)
+    note(f"resumed broker {broker}")

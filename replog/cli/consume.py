@@ -1,0 +1,116 @@
+"""`replog consume`: records in, lines out."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from replog.cli.asking import partitions_of
+from replog.cli.options import BootstrapServer, bootstrap_server
+from replog.command.output import note, text_or_base64
+
+if TYPE_CHECKING:
+    from replog.client import Consumer, Record
+
+IDLE_POLL_S = 3600.0
+
+RecordFormat = Literal["lines", "key:value", "json"]
+
+
+def consume(
+    topic: Annotated[str, typer.Option(help="What to read.")],
+    bootstrap: BootstrapServer = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Read only this partition.")] = None,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record there is.")] = (
+        False
+    ),
+    offset: Annotated[int | None, typer.Option(min=0, help="Start here; needs --partition.")] = None,
+    max_messages: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
+    timeout_ms: Annotated[int | None, typer.Option(min=1, help="Stop after this time without a record.")] = None,
+    isolation_level: Annotated[
+        Literal["read_uncommitted", "read_committed"],
+        typer.Option(
+            metavar="LEVEL",
+            help="`read_uncommitted`; or `read_committed`, which skips aborted transactions and waits for open ones.",
+        ),
+    ] = "read_uncommitted",
+    client_rack: Annotated[
+        str, typer.Option(metavar="RACK", help="Read from replicas in this rack, if brokers select by rack.")
+    ] = "",
+    output: Annotated[
+        RecordFormat, typer.Option("--format", help="The value; key, colon, value; or one JSON object a record.")
+    ] = "lines",
+) -> None:
+    """Print records as they come, from now on or from an earlier offset, until stopped.
+
+    Records of one partition come in order. Ends at --max-messages, at --timeout-ms, or by Ctrl-C.
+
+    Examples: `replog consume --topic greetings --from-beginning --timeout-ms 2000`,
+    `replog consume --topic greetings --partition 0 --offset 42 --max-messages 1 --format json`
+    """
+    import asyncio
+
+    from replog.client import Consumer
+    from replog.server import logging
+    from replog.topic import TopicPartition, validate_topic_name
+
+    validate_topic_name(topic)
+    if offset is not None and partition is None:
+        raise typer.BadParameter("an offset needs a partition: add --partition", param_hint="--offset")
+    if offset is not None and from_beginning:
+        raise typer.BadParameter("either a number or --from-beginning", param_hint="--offset")
+    logging.configure(30)
+    brokers = bootstrap_server(bootstrap)
+
+    async def run() -> None:
+        partitions = [TopicPartition(topic, number) for number in await partitions_of(brokers, topic, partition)]
+        async with Consumer(
+            brokers,
+            isolation_level=isolation_level,
+            auto_offset_reset="error" if offset is not None else "earliest" if from_beginning else "latest",
+            client_rack=client_rack,
+        ) as consumer:
+            consumer.assign(partitions)
+            if offset is not None:
+                consumer.seek(partitions[0], offset)
+            await _print_records(consumer, output, max_messages, timeout_ms)
+
+    asyncio.run(run())
+
+
+async def _print_records(
+    consumer: "Consumer", output: RecordFormat, max_messages: int | None, timeout_ms: int | None
+) -> None:
+    """Until the limit, until nothing came for `timeout_ms`, or until cancelled."""
+    printed = 0
+    try:
+        while max_messages is None or printed < max_messages:
+            records = await consumer.fetch(timeout_ms / 1000 if timeout_ms is not None else IDLE_POLL_S)
+            if not records and timeout_ms is not None:
+                break
+            if max_messages is not None:
+                records = records[: max_messages - printed]
+            sys.stdout.buffer.write(b"".join(_line(record, output) for record in records))
+            sys.stdout.buffer.flush()
+            printed += len(records)
+    finally:
+        note(f"{printed} records")
+
+
+def _line(record: "Record", output: RecordFormat) -> bytes:
+    if output == "lines":
+        return (record.value or b"") + b"\n"
+    if output == "key:value":
+        return (record.key or b"") + b":" + (record.value or b"") + b"\n"
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "leader_epoch": record.leader_epoch,
+        "key": text_or_base64(record.key),
+        "value": text_or_base64(record.value),
+        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,109 @@
+"""`replog log …`: offline, on the files of a replica."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replog.cli.options import OutputFormat
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.output import Format
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Show, check and repair the files of a replica, replog's or Apache Kafka's, without a broker.",
+)
+
+Deep = Annotated[bool, typer.Option("--deep", help="Decode the records of each batch too.")]
+
+
+@app.command()
+def dump(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH",
+            help="Segment files, checkpoints and `partition.metadata`, or directories of them.",
+        ),
+    ],
+    deep: Deep = False,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Print what is in the files of a partition's directory: batches, index entries, producers, leader epochs.
+
+    Every batch's CRC is checked. Damage is printed where it is; the exit status is then 1. JSON is one object a line.
+    A directory stands for its files, in order; other files in it are passed over. Nothing is written.
+
+    Example: `replog log dump --deep data/flights-0/00000000000000000000.log`
+    """
+    from replog.cli.log_dump import dump_paths
+
+    if dump_paths(paths, deep, output is Format.JSON):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command()
+def verify(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Log directories, partition directories, or files of a partition."),
+    ],
+    deep: Deep = False,
+    compacted: Annotated[
+        bool,
+        typer.Option(
+            "--compacted",
+            help="Missing offsets are no fault. The default if `cleaner-offset-checkpoint` names the partition.",
+        ),
+    ] = False,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Check everything about a replica's files that can be checked offline. Nothing is written.
+
+    Every byte of every batch is read and its CRC computed; offsets and leader epochs must continue; indexes, digests,
+    transaction indexes, producer snapshots, the epoch checkpoint and the offset checkpoints must agree with the
+    batches. With `--deep` every record is decompressed and decoded too, which takes many times as long and finds what
+    was written wrong under a right CRC.
+
+    Exit status: 0 no fault, 1 a fault was found. Notes are no faults: leftovers of deletions, or the torn end of a log
+    whose broker did not stop in order. On the directory of a running broker, which is noted, everything that concerns
+    the newest files is a moving target: verify again when it is stopped.
+
+    Example: `replog log verify data`
+    """
+    from replog.cli.log_verify import verify_paths
+
+    if verify_paths(paths, deep=deep, compacted=compacted, as_json=output is Format.JSON):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command("rebuild-index")
+def rebuild_index(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Partition directories, log directories, or single `.log` files."),
+    ],
+    interval: Annotated[
+        int,
+        typer.Option("--index-interval-bytes", min=0, max=(1 << 31) - 1, help="`index.interval.bytes` of the topic."),
+    ] = 4096,
+    digest: Annotated[
+        bool,
+        typer.Option("--digest", help="Also create a missing `.digest` (segments of replog have one)."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Rebuild `.index`, `.timeindex`, `.txnindex` and `.digest` of segments from their `.log`, for a stopped broker.
+
+    The files are replaced one by one, each atomically, where their bytes change; those are shown, and JSON has the
+    others too, one object a line. A directory that a running broker holds is refused, and so is a segment whose `.log`
+    is damaged: the exit status is then 1. A topic with an `index.interval.bytes` of its own wants it said.
+
+    Example: `replog log rebuild-index --dry-run data/flights-0`
+    """
+    from replog.cli.log_rebuild import rebuild_paths
+
+    if rebuild_paths(paths, interval, digest=digest, dry_run=dry_run, as_json=output is Format.JSON):
+        raise typer.Exit(PROBLEM_FOUND)

@@ -1,0 +1,99 @@
+"""The work of `replog log dump`: a table on a terminal that is wide enough; else `name: value` pairs, as Kafka's
+DumpLogSegments has them; or one JSON object a line. Rows come out as they are read.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import Any
+
+from replog.command.output import Format, note, print_rows, text_or_base64
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import LogStorageError
+from replog.log.formats.records import LogRecord
+from replog.log.tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
+
+ROWS_OF_A_TABLE = 500
+
+
+def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
+    """Print every row; whether any is damage, or a file could not be opened. Raises OSError, ReplogError."""
+    missing = [str(path) for path in paths if not path.is_file() and not path.is_dir()]
+    if missing:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no such file or directory: {', '.join(missing)}")
+    files = list(chain.from_iterable(map(files_of, paths)))
+    if not files:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no file of a log in {', '.join(map(str, paths))}")
+    damaged = False
+    for path in files:
+        try:
+            damaged |= _dump(path, deep, as_json)
+        except (LogStorageError, PermissionError, FileNotFoundError) as error:  # or a running broker deleted it
+            note(f"error: {error.__cause__ or error}")
+            damaged = True
+    return damaged
+
+
+def _dump(path: Path, deep: bool, as_json: bool) -> bool:
+    rows = dump_file(path, records=deep)
+    if not as_json:
+        print(f"Dumping {path}")
+        return _print_tables(rows) if sys.stdout.isatty() else _print_lines(rows)
+    damaged = False
+    for row in rows:
+        damaged |= _is_damage(row)
+        print(json.dumps({"file": str(path), **_fields(row)}, ensure_ascii=False))
+    return damaged
+
+
+def _is_damage(row: DumpedRow) -> bool:
+    return isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
+
+
+def _print_lines(rows: Iterator[DumpedRow]) -> bool:
+    damaged = False
+    for row in rows:
+        damaged |= _is_damage(row)
+        print(_line(_fields(row)))
+    return damaged
+
+
+def _print_tables(rows: Iterator[DumpedRow]) -> bool:
+    """A table for each run of rows of a kind, of bounded length."""
+    damaged = False
+    for kind, run in groupby(rows, key=type):
+        while group := list(islice(run, ROWS_OF_A_TABLE)):
+            damaged |= any(map(_is_damage, group))
+            shown = [_fields(row) for row in group]
+            columns = {name: name for fields in shown for name in fields if name != "kind"}
+            if kind is Unreadable:
+                columns = {"kind": "", **columns}
+            print_rows([{**dict.fromkeys(columns), **fields} for fields in shown], columns, Format.TABLE, _line)
+    return damaged
+
+
+def _fields(row: DumpedRow) -> dict[str, Any]:
+    if isinstance(row, BatchRow):
+        return {"kind": "batch", **row.named()}
+    if isinstance(row, LogRecord):
+        return {
+            "kind": "record",
+            "offset": row.offset,
+            "timestamp": row.timestamp,
+            "key": text_or_base64(row.key),
+            "value": text_or_base64(row.value),
+            "headers": [[name, text_or_base64(value)] for name, value in row.headers],
+        }
+    if isinstance(row, CheckpointRow):
+        return {"kind": "checkpoint", **row.partition._asdict(), "offset": row.offset}
+    kind = "damage" if isinstance(row, Unreadable) else type(row).__name__
+    return {"kind": kind, **row._asdict()}
+
+
+def _line(fields: Mapping[str, Any]) -> str:
+    indent = "| " if fields["kind"] == "record" else ""
+    mark = {"damage": "DAMAGE ", "Unused": "unused "}.get(fields["kind"], "")
+    shown = (f"{name}: {value}" for name, value in fields.items() if name != "kind" and value not in ([], None))
+    return indent + mark + " ".join(shown)

@@ -1,0 +1,82 @@
+"""Options that several commands share."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replog.command.output import Format
+from replog.errors import ErrorCode, ReplogError
+
+
+def default_directory() -> Path:
+    """Where the local cluster lives when nobody says: $REPLOG_CLUSTER_DIRECTORY or below the user's data directory."""
+    if chosen := os.environ.get("REPLOG_CLUSTER_DIRECTORY"):
+        return Path(chosen)
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "replog" / "cluster"
+
+
+def bootstrap_server(given: str | None) -> str:
+    """The brokers to ask: as given, or the local cluster's. Raises INVALID_CONFIG if there is neither."""
+    if given is not None:
+        return given
+    from replog.local_cluster.cluster_file import ClusterFile
+
+    directory = default_directory()
+    state = ClusterFile.load(directory)
+    if state is None:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"no broker is named and there is no local cluster in {directory}; use --bootstrap-server HOST:PORT, set "
+            "REPLOG_BOOTSTRAP_SERVER, or start a cluster: replog cluster up",
+        )
+    return state.bootstrap
+
+
+def name_values(settings: list[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` arguments as a dictionary. Raises INVALID_CONFIG."""
+    parsed: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.strip():
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{option} {setting!r} is not name=value")
+        parsed[name.strip()] = value.strip()
+    return parsed
+
+
+def settings_line(configs: Mapping[str, str]) -> str:
+    """Settings as they are given, by name."""
+    return " ".join(f"{name}={value}" for name, value in sorted(configs.items())) or "no settings of its own"
+
+
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        envvar="REPLOG_BOOTSTRAP_SERVER",
+        show_envvar=False,  # it would be cut off at 80 columns; `replog --help` has it
+        metavar="HOST:PORT,…",
+        help="Brokers to ask first; default: the environment's, else the local cluster's.",
+    ),
+]
+Configs = Annotated[
+    list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting; may be repeated.")
+]
+DeleteConfigs = Annotated[
+    list[str] | None,
+    typer.Option("--delete-config", metavar="NAME", help="Put a setting back to its default; may be repeated."),
+]
+ClusterDirectory = Annotated[
+    Path,
+    typer.Option(
+        "--directory",
+        "-d",
+        default_factory=default_directory,
+        show_default="$REPLOG_CLUSTER_DIRECTORY or ~/.local/share/replog/cluster",
+        help="The cluster's directory: state, settings, data and logs.",
+    ),
+]
+OutputFormat = Annotated[Format, typer.Option("--format", help="How to print.")]

@@ -1,0 +1,322 @@
+"""`replog partition …`."""
+
+import os
+import sys
+from typing import Annotated, Any, Literal
+
+import typer
+
+from replog.cli.asking import ask
+from replog.cli.options import BootstrapServer, OutputFormat
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.output import Format, note, print_rows
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="markdown", help="Elect leaders, and move partitions to other brokers."
+)
+
+TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="The partition's topic.")]
+SomeTopic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Only partitions of this topic.")]
+
+
+@app.command()
+def elect(
+    kind: Annotated[
+        Literal["preferred", "unclean"],
+        typer.Option("--election-type", help="Which kind of election; see above."),
+    ],
+    topic: SomeTopic = None,
+    partition: Annotated[
+        list[int] | None, typer.Option(metavar="N", min=0, help="One partition of it; may be repeated. Default: all.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all-topic-partitions", help="All partitions of all topics.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before an unclean election.")] = False,
+    bootstrap: BootstrapServer = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Elect leaders on request.
+
+    `preferred` gives leadership back to the first of a partition's replicas if that is alive and in sync. Nothing can
+    be lost by it. The controller does the same by itself every `leader.imbalance.check.interval.seconds`.
+
+    `unclean` is for partitions without a leader whose in-sync and eligible replicas (isr, elr) will not come back. A
+    live replica becomes the leader that may miss acknowledged records, and those are lost for good, even if a broker
+    that has them returns. The command asks before it does so.
+
+    Exit status 1 if an election was refused; a leader that is there already is no problem.
+
+    Example: `replog partition elect --topic flights --election-type preferred`
+    """
+    from replog.client import ElectionType
+    from replog.errors import ErrorCode, ReplogError
+    from replog.topic import TopicPartition
+
+    if (topic is None) != everything or (partition and everything):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            "elect where? Use --topic, optionally with --partition, or --all-topic-partitions",
+        )
+    chosen = [TopicPartition(topic, number) for number in partition] if topic is not None and partition else None
+    if kind == "unclean" or (topic is not None and chosen is None):
+        described = _described(bootstrap, topic)
+        chosen = list(described) if chosen is None else chosen
+        if kind == "unclean":
+            chosen = _confirmed(described, chosen, yes)
+    results = ask(bootstrap, lambda admin: admin.elect_leaders(ElectionType(kind), chosen))
+    rows = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "leader": result.leader,
+            "result": result.error.code.name if result.error else "elected",
+        }
+        for tp, result in results.items()
+    ]
+    print_rows(rows, {name: name for name in ("topic", "partition", "leader", "result")}, output)
+    refused = [r.error for r in results.values() if r.error and r.error.code is not ErrorCode.ELECTION_NOT_NEEDED]
+    for error in refused:
+        note(f"error: {error}")
+    if refused:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
+    """Every partition of `topic`, or of all topics, with its description."""
+    from replog.topic import TopicPartition
+
+    async def described(admin: Any) -> dict[Any, Any]:
+        topics = [topic] if topic is not None else await admin.list_topics()
+        descriptions = [await admin.describe_topic(name) for name in topics]
+        return {TopicPartition(d.topic, p.partition): p for d in descriptions for p in d.partitions}
+
+    return ask(bootstrap, described)
+
+
+def _confirmed(described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
+    """Those of `chosen` that have no leader, once it has been agreed to what that may cost."""
+    from replog.errors import ErrorCode, ReplogError
+
+    if unknown := [tp for tp in chosen if tp not in described]:
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {unknown[0]}")
+    leaderless = [tp for tp in chosen if described[tp].leader < 0]
+    if not leaderless:
+        note("every partition asked for has a leader")
+    for tp in leaderless:
+        complete = " or ".join(map(str, described[tp].isr or described[tp].elr))
+        instead = f"start broker {complete} instead if possible: it has all acknowledged records"
+        note(f"{tp} has no leader; {instead if complete else 'no replica is known to have all acknowledged records'}")
+    if leaderless and not yes:
+        if not sys.stdin.isatty():
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, "an unclean election may lose acknowledged records; add --yes to accept that"
+            )
+        if not typer.confirm("Elect any live replica? Records that it does not have are lost for good.", err=True):
+            note("nothing was done")
+            raise typer.Exit(PROBLEM_FOUND)
+    return leaderless
+
+
+@app.command()
+def reassign(
+    topic: TopicName,
+    partition: Annotated[int, typer.Option(metavar="N", min=0, help="Which of its partitions.")],
+    replicas: Annotated[
+        str | None,
+        typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader."),
+    ] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the move.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, and show its progress.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
+    throttle: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second; needs --wait."),
+    ] = None,
+    bootstrap: BootstrapServer = None,
+) -> None:
+    """Move a partition to other brokers while it is used.
+
+    Brokers that are added copy it from the leader and join the in-sync replicas; as soon as all that it shall be on
+    are in sync, the others leave and delete their copies. Another target may be given on the way, and `--cancel` goes
+    back. Until it is done the brokers that are added count as replicas, so `min.insync.replicas` may want them.
+
+    Exit status 1 if `--wait` gave up: the move goes on.
+
+    Example: `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`
+    """
+    from replog.errors import ErrorCode, ReplogError
+    from replog.topic import TopicPartition
+
+    if (replicas is None) != cancel:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "use either --replicas or --cancel")
+    if throttle is not None and not wait:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "--throttle is removed when the move is done, so it needs --wait")
+    tp = TopicPartition(topic, partition)
+    target = None if replicas is None else _brokers(replicas)
+
+    async def moved(admin: Any) -> None:
+        if target is None or throttle is None:
+            await order(admin)
+            return
+        from replog.cli.partition_throttle import throttled
+
+        async with throttled(admin, tp, target, throttle):
+            await order(admin)
+
+    async def order(admin: Any) -> None:
+        error = (await admin.alter_partition_reassignments({tp: target}))[tp]
+        if error is not None:
+            raise error
+        if target is not None and wait:
+            from replog.cli.partition_moves import wait_for_brokers
+
+            await wait_for_brokers(admin, tp, target, timeout)
+
+    ask(bootstrap, moved)
+    if target is None:
+        note(f"the move of {tp} is cancelled")
+    else:
+        note(f"{tp} {'is on' if wait else 'moves to'} brokers {','.join(map(str, target))}")
+
+
+def _brokers(text: str) -> list[int]:
+    """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
+    from replog.errors import ErrorCode, ReplogError
+    from replog.properties import MAX_INT
+
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):
+            raise ReplogError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
+            )
+    return [int(part) for part in parts]
+
+
+@app.command()
+def list_reassignments(
+    topic: SomeTopic = None, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
+) -> None:
+    """List the partitions that are being moved: where they are, which brokers come, and which will leave."""
+
+    async def under_way(admin: Any) -> dict[Any, Any]:
+        if topic is not None:
+            await admin.describe_topic(topic)  # raises if there is none
+        return await admin.list_partition_reassignments()  # type: ignore[no-any-return]
+
+    rows = [
+        {
+            "topic": tp.topic,
+            "partition": tp.partition,
+            "replicas": list(moving.replicas),
+            "adding": list(moving.adding_replicas),
+            "removing": list(moving.removing_replicas),
+        }
+        for tp, moving in ask(bootstrap, under_way).items()
+        if topic is None or tp.topic == topic
+    ]
+    print_rows(rows, {name: name for name in ("topic", "partition", "replicas", "adding", "removing")}, output)
+
+
+@app.command()
+def move(
+    topic: TopicName,
+    partition: Annotated[int, typer.Option(metavar="N", min=0, help="Which of its partitions.")],
+    broker: Annotated[int, typer.Option(metavar="ID", min=0, help="The broker whose replica moves.")],
+    log_dir: Annotated[str, typer.Option(metavar="PATH", help="The target: one of that broker's log.dirs.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is there.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
+    bootstrap: BootstrapServer = None,
+) -> None:
+    """Move a replica to another log directory of its broker while it is used.
+
+    The broker copies it, and then changes over in one step. Naming the directory where it is calls a move off. A
+    replica that is not on the broker yet will be created in that directory.
+
+    Exit status 1 if `--wait` gave up: the move goes on.
+
+    Example: `replog partition move --topic flights --partition 0 --broker 1 --log-dir /disk2/replog --wait`
+    """
+    from replog.errors import ErrorCode, ReplogError
+    from replog.topic import TopicPartition
+
+    if not os.path.isabs(log_dir):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"--log-dir {log_dir!r} is relative; give the path as `partition log-dirs` shows it",
+        )
+    log_dir = os.path.normpath(log_dir)
+    tp = TopicPartition(topic, partition)
+
+    async def moved(admin: Any) -> bool:
+        error = (await admin.alter_replica_log_dirs(broker, {tp: log_dir}))[tp]
+        if error is not None and error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
+            raise error
+        if error is None and wait:
+            from replog.cli.partition_moves import wait_for_directory
+
+            await wait_for_directory(admin, tp, broker, log_dir, timeout)
+        return error is None
+
+    if ask(bootstrap, moved):
+        note(f"{tp} {'is in' if wait else 'moves to'} {log_dir} of broker {broker}")
+    else:
+        note(f"{tp} is not on broker {broker}; if it is placed there, it will be created in {log_dir}")
+
+
+@app.command()
+def log_dirs(
+    broker: Annotated[
+        list[int] | None, typer.Option(metavar="ID", min=0, help="Only this broker; may be repeated.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Show each replica of this topic; may be repeated."),
+    ] = None,
+    bootstrap: BootstrapServer = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Show the brokers' log directories: how much is in them, and how much room there is.
+
+    With `--topic`, show where its replicas are, how large they are, and how many records they lack: below the high
+    watermark, or, for a copy in the making, of what the replica has.
+    """
+
+    async def described(admin: Any) -> Any:
+        for name in topic or []:
+            await admin.describe_topic(name)  # raises if there is none
+        brokers = broker or [each.broker_id for each in (await admin.describe_cluster()).brokers if not each.fenced]
+        return await admin.describe_log_dirs(brokers, topic or [])
+
+    directories = [
+        (broker_id, directory) for broker_id, all_ in ask(bootstrap, described).items() for directory in all_
+    ]
+    if topic:
+        rows = [
+            {
+                "broker": broker_id,
+                "log_dir": directory.log_dir,
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "size": info.size,
+                "offset_lag": info.offset_lag,
+                "is_future": info.is_future,
+            }
+            for broker_id, directory in directories
+            for tp, info in directory.replicas
+        ]
+        columns = ("broker", "log_dir", "topic", "partition", "size", "offset_lag", "is_future")
+    else:
+        rows = [
+            {
+                "broker": broker_id,
+                "log_dir": directory.log_dir,
+                "error": directory.error.name,
+                "replicas": len(directory.replicas),
+                "size": sum(info.size for _, info in directory.replicas),
+                "usable_bytes": directory.usable_bytes,
+                "total_bytes": directory.total_bytes,
+            }
+            for broker_id, directory in directories
+        ]
+        columns = ("broker", "log_dir", "error", "replicas", "size", "usable_bytes", "total_bytes")
+    print_rows(rows, {name: name.replace("_", " ") for name in columns}, output)

@@ -1,0 +1,91 @@
+"""Waiting until a partition is on other brokers, or in another log directory, and showing how far it has got."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from replog.cli.asking import replica_offsets
+from replog.client import Admin, ReplicaInfo
+from replog.command.progress import status
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+LOOK_EVERY_S = 0.5
+SEEN_WITHIN_S = 10.0  # the brokers hear of what the controller has done
+
+
+async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[int], timeout_s: float) -> None:
+    """Until `tp` has exactly these replicas, all in sync.
+
+    Raises REQUEST_TIMED_OUT, the move going on; INVALID_REQUEST when somebody has cancelled or redirected it.
+    """
+
+    async def how_far() -> str | None:
+        under_way = await admin.list_partition_reassignments([tp])
+        return await _how_far(admin, tp, target) if under_way else None
+
+    await _wait(how_far, tp, timeout_s, "list-reassignments")
+    deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
+    while (replicas := (await admin.describe_topic(tp.topic)).partitions[tp.partition].replicas) != tuple(target):
+        if asyncio.get_running_loop().time() > deadline:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"{tp} is on brokers {_listed(replicas)} and does not move any more: the move was cancelled or changed",
+            )
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def wait_for_directory(admin: Admin, tp: TopicPartition, broker_id: int, log_dir: str, timeout_s: float) -> None:
+    """Until the broker's replica of `tp` is in `log_dir`.
+
+    Raises REQUEST_TIMED_OUT, the move going on; INVALID_REQUEST when somebody has called it off or redirected it.
+    """
+
+    async def replicas() -> list[tuple[str, ReplicaInfo]]:
+        directories = (await admin.describe_log_dirs([broker_id], [tp.topic]))[broker_id]
+        return [(directory.log_dir, info) for directory in directories for of, info in directory.replicas if of == tp]
+
+    async def how_far() -> str | None:
+        lags = [info.offset_lag for _, info in await replicas() if info.is_future]
+        return f"{tp}: {lags[0]:,} records to go" if lags else None
+
+    await _wait(how_far, tp, timeout_s, "log-dirs")
+    places = [place for place, _ in await replicas()]
+    if places != [log_dir]:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{tp} is in {', '.join(places) or 'no directory'} and does not move any more: the move was cancelled",
+        )
+
+
+async def _wait(
+    how_far: Callable[[], Awaitable[str | None]], tp: TopicPartition, timeout_s: float, command: str
+) -> None:
+    """Show what `how_far` says until it says None."""
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    with status() as show:
+        while (line := await how_far()) is not None:
+            if asyncio.get_running_loop().time() > deadline:
+                raise ReplogError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{tp} still moves after {timeout_s:g} s; see replog partition {command}",
+                )
+            show(line)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> str:
+    """How far those of the target are that are not in sync yet."""
+    description = (await admin.describe_topic(tp.topic)).partitions[tp.partition]
+    offsets = await asyncio.to_thread(replica_offsets, tp.topic, await admin.describe_cluster(), lambda _: None)
+    ends = {broker: its["log_end"] or 0 for (partition, broker), its in offsets.items() if partition == tp.partition}
+    end = ends.get(description.leader)
+    missing = [broker for broker in target if broker not in description.isr]
+    of = f" of {end:,}" if end is not None else ""
+    far = [
+        f"broker {b} {f'is at offset {ends[b]:,}{of}' if b in ends else 'has reported nothing yet'}" for b in missing
+    ]
+    return f"{tp}: {', '.join(far) or 'leaving'}; in sync: {_listed(description.isr)}"
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"

@@ -1,0 +1,219 @@
+"""`replog produce`: lines in, records out."""
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from replog.cli.asking import partitions_of
+from replog.cli.options import BootstrapServer, bootstrap_server
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.output import note
+from replog.errors import ErrorCode, ReplogError
+
+if TYPE_CHECKING:
+    from replog.client import Delivery, Producer
+
+CHUNK_BYTES = 1 << 16
+CHUNKS_AHEAD = 4
+MAX_LINE_BYTES = 16 << 20
+SHOWN_FAILURES = 5
+PROGRESS_INTERVAL_S = 0.2
+
+
+def produce(
+    topic: Annotated[str, typer.Option(help="Where the records go.")],
+    bootstrap: BootstrapServer = None,
+    file: Annotated[Path | None, typer.Option(help="Read this file instead of stdin.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Each line is KEY TEXT VALUE, cut at the first TEXT.")
+    ] = None,
+    null_marker: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="A value TEXT means no value: it deletes its key when compacted."),
+    ] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Send everything to this partition.")] = None,
+    acks: Annotated[
+        Literal["all", "1", "0"],
+        typer.Option(help="Which replicas must have a record: all in sync, the leader, or none."),
+    ] = "all",
+    compression: Annotated[
+        Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="Codec of the batches.")
+    ] = "none",
+    batch_size: Annotated[
+        int, typer.Option(min=1, max=1 << 20, metavar="BYTES", help="Size of a full batch.")
+    ] = 262_144,
+    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5,
+) -> None:
+    """Send each line of stdin (or a file) as one record; the counts come on stderr at the end.
+
+    Records with the same key go to the same partition, as with every Kafka client. Records that were refused are
+    named by line; the exit status is then 1.
+
+    Examples: `echo hello | replog produce --topic greetings`,
+    `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`
+    """
+    import asyncio
+
+    from replog.client import Producer
+    from replog.server import logging
+    from replog.topic import validate_topic_name
+
+    validate_topic_name(topic)
+    logging.configure(30)
+    brokers = bootstrap_server(bootstrap)
+    producer = Producer(
+        brokers,
+        acks=1 if acks == "1" else 0 if acks == "0" else "all",
+        compression=compression,
+        batch_size=batch_size,
+        linger_ms=linger_ms,
+    )
+    source = _Lines(
+        file,
+        key_separator.encode() if key_separator is not None else None,
+        null_marker.encode() if null_marker is not None else None,
+    )
+
+    async def run() -> bool:
+        await partitions_of(brokers, topic, partition)
+        return await _produce_lines(producer, topic, partition, source)
+
+    if asyncio.run(run()):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+class _Lines:
+    """Lines of a file or of stdin, each split into key and value."""
+
+    def __init__(self, file: Path | None, key_separator: bytes | None, null_marker: bytes | None = None) -> None:
+        """Raises INVALID_CONFIG when the separator is empty."""
+        if key_separator == b"":
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "--key-separator is empty; give at least one character")
+        self._file = file
+        self._key_separator = key_separator
+        self._null_marker = null_marker
+
+    def split(self, line: bytes) -> tuple[bytes | None, bytes | None]:
+        """Key and value. Raises INVALID_RECORD when the line has no separator."""
+        if self._key_separator is None:
+            return None, None if line == self._null_marker else line
+        key, separator, value = line.partition(self._key_separator)
+        if not separator:
+            raise ReplogError(ErrorCode.INVALID_RECORD, f"no key separator {self._key_separator.decode()!r}")
+        return key, None if value == self._null_marker else value
+
+    async def lines(self) -> AsyncIterator[list[bytes]]:
+        """All lines, as many at once as one read brought, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""
+        rest = b""
+        async for chunk in self._chunks():
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > MAX_LINE_BYTES:
+                raise ReplogError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE, f"a line is longer than {MAX_LINE_BYTES} bytes; split the input"
+                )
+            yield [line.removesuffix(b"\r") for line in lines]
+        if rest:
+            yield [rest]
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Reads block (a terminal, a pipe), so a thread does them; a daemon, so that Ctrl-C need not wait for it."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(CHUNKS_AHEAD)
+
+        def read() -> None:
+            try:
+                with self._file.open("rb", buffering=0) if self._file else closing(sys.stdin) as file:
+                    while chunk := os.read(file.fileno(), CHUNK_BYTES):
+                        asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
+                end: bytes | OSError = b""
+            except OSError as error:
+                end = error
+            asyncio.run_coroutine_threadsafe(queue.put(end), loop).result()
+
+        threading.Thread(target=read, name="reader", daemon=True).start()
+        while chunk := await queue.get():
+            if isinstance(chunk, OSError):
+                raise chunk
+            yield chunk
+
+
+class _Outcomes:
+    """Every record sent is counted once: acknowledged or failed."""
+
+    def __init__(self) -> None:
+        self._pending: deque[tuple[int, Delivery]] = deque()
+        self.acknowledged = 0
+        self.failed = 0
+
+    def sent(self, line: int, delivery: "Delivery") -> None:
+        self._pending.append((line, delivery))
+        while self._pending and self._pending[0][1].done():
+            self._settle(*self._pending.popleft())
+
+    def settle_all(self) -> None:
+        """Once the producer has flushed."""
+        while self._pending:
+            self._settle(*self._pending.popleft())
+
+    def refused(self, line: int, error: ReplogError) -> None:
+        self.failed += 1
+        if self.failed <= SHOWN_FAILURES:
+            note(f"error: line {line}: {error}")
+
+    def _settle(self, line: int, delivery: "Delivery") -> None:
+        try:
+            delivery.result()
+        except ReplogError as error:
+            self.refused(line, error)
+        else:
+            self.acknowledged += 1
+
+
+async def _produce_lines(producer: "Producer", topic: str, partition: int | None, source: _Lines) -> bool:
+    """Send everything; whether any record failed. Raises ReplogError when the topic or the brokers are not there."""
+    outcomes, number, started, shown = _Outcomes(), 0, monotonic(), 0.0
+    try:
+        async with producer:
+            async for lines in source.lines():
+                for line in lines:
+                    number += 1
+                    await _send(producer, topic, partition, source, line, number, outcomes)
+                if sys.stderr.isatty() and monotonic() - shown > PROGRESS_INTERVAL_S:
+                    shown = monotonic()
+                    print(f"\r{number} read, {outcomes.acknowledged} acknowledged ", end="", file=sys.stderr)
+            await producer.flush()
+    finally:
+        outcomes.settle_all()
+        if shown:
+            print("\r", end="", file=sys.stderr)
+        seconds = monotonic() - started
+        note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {seconds:.1f} s")
+    return outcomes.failed > 0
+
+
+async def _send(
+    producer: "Producer",
+    topic: str,
+    partition: int | None,
+    source: _Lines,
+    line: bytes,
+    number: int,
+    outcomes: _Outcomes,
+) -> None:
+    try:
+        key, value = source.split(line)
+        outcomes.sent(number, await producer.send(topic, value, key, partition))
+    except ReplogError as error:
+        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD):
+            raise
+        outcomes.refused(number, error)

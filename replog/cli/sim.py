@@ -1,0 +1,180 @@
+"""`replog sim …`: whole clusters under virtual time, with every fault drawn from a seed."""
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replog.cli.options import OutputFormat
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.output import Format, note, print_rows
+from replog.simulator.profiles import PROFILES, profile_named
+
+if TYPE_CHECKING:
+    from replog.simulator.report import SeedTotals
+    from replog.simulator.simulation import SeedOutcome
+
+SHOWN_FAILURES = 5
+LINE_EVERY_S = 30.0
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Run clusters of the shipped broker, controller and clients under virtual time, with faults from a seed.",
+)
+
+ProfileName = StrEnum("ProfileName", {name: name for name in PROFILES})  # type: ignore[misc]
+ProfileOption = Annotated[
+    ProfileName,
+    typer.Option(
+        "--profile", help="; ".join(f"`{profile.name}`: {profile.description}" for profile in PROFILES.values())
+    ),
+]
+SWARM = ProfileName("swarm")
+
+
+@app.command()
+def run(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many.")] = 100,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The others follow it.")] = 1,
+    profile: ProfileOption = SWARM,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="How many at a time.")] = 2,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="A directory for the disks and traces of seeds that fail.")
+    ] = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Run many seeds. Each is a cluster of its own, with its own topics, clients, faults and end.
+
+    Every invariant is checked after every step, and what clients saw in the end. For a seed that fails it prints the
+    invariant, what was seen, the last events about it, and the command that replays it. Exit status: 0 all passed,
+    1 some failed.
+
+    Example: `replog sim run --seeds 1000 --profile storm`
+    """
+    if run_many(seeds, first_seed, str(profile), jobs, keep, as_json=output is Format.JSON):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command()
+def replay(
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed.")],
+    profile: ProfileOption = SWARM,
+    messages: Annotated[bool, typer.Option("--messages", help="Print every message between processes too.")] = False,
+    keep: Annotated[Path | None, typer.Option("--keep", help="A directory for its disks at the end.")] = None,
+) -> None:
+    """Run one seed again and print its trace: an aligned line for each event. It is the same every time.
+
+    The verdict comes last, on stderr if the seed passes. Exit status: 0 it passed, 1 it failed.
+
+    Example: `replog sim replay --profile storm --seed 42 | less -S`
+    """
+    if _replay(seed, str(profile), messages, keep):
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> bool:
+    """Whether any seed failed. After an interrupt, the results so far are printed."""
+    from replog.simulator.report import SeedTotals
+    from replog.simulator.runner import run_seeds
+
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    totals = SeedTotals(profile, first_seed)
+    failures: list[SeedOutcome] = []
+    started = time.monotonic()
+    try:
+        with _progress(seeds) as advance:
+            wanted = range(first_seed, first_seed + seeds)
+            for outcome in run_seeds(wanted, profile_named(profile), jobs=jobs, keep=keep):
+                totals.add(outcome)
+                advance(len(totals.failed))
+                if outcome.failed:
+                    failures.append(outcome)
+    finally:
+        totals.wall_s = time.monotonic() - started
+        _tell(totals, failures, as_json)
+    return bool(failures)
+
+
+def _tell(totals: "SeedTotals", failures: "list[SeedOutcome]", as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**totals.plain(), "failures": [failure.plain() for failure in failures]}, indent=2))
+    else:
+        _print(totals, failures)
+
+
+def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
+    rows = [{"what": name, "value": value} for name, value in totals.figures().items()]
+    print_rows(rows, {"what": f"PROFILE {totals.profile}", "value": ""}, Format.TABLE)
+    faults = [{"kind": kind, "times": count} for kind, count in sorted(totals.faults.items())]
+    if faults:
+        print()
+        print_rows(faults, {"kind": "WHAT WENT WRONG", "times": "TIMES"}, Format.TABLE)
+    if totals.longest_steps:
+        print("\nLONGEST WAITS OF AN EVENT LOOP FOR ITS DISK")
+        print("\n".join(totals.waits()))
+    for failure in failures[:SHOWN_FAILURES]:
+        print(f"\nseed {failure.seed} failed\n{failure.text}")
+    if len(failures) > SHOWN_FAILURES:
+        print(f"\nand {len(failures) - SHOWN_FAILURES} more failed; replay them one by one")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Something to call after each seed with the number of failures: a bar, or a line now and then, on stderr."""
+    if not sys.stderr.isatty():
+        yield _lines(total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("seeds"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda failed: bar.update(task, advance=1, description=f"{failed} failed" if failed else "")
+
+
+def _lines(total: int) -> Callable[[int], None]:
+    done, noted = 0, time.monotonic()
+
+    def advance(failed: int) -> None:
+        nonlocal done, noted
+        done += 1
+        if time.monotonic() >= noted + LINE_EVERY_S:
+            note(f"{done} of {total} seeds, {failed} failed")
+            noted = time.monotonic()
+
+    return advance
+
+
+def _replay(seed: int, profile: str, messages: bool, keep: Path | None) -> bool:
+    """Whether the seed failed."""
+    from replog.simulator.runner import work_directory
+    from replog.simulator.simulation import simulate
+
+    trace: list[str] = []
+    with work_directory() as directory:
+        files = directory / f"{profile}-{seed}"
+        outcome = simulate(seed, profile_named(profile), files, messages=messages, on_trace=trace.extend)
+        if keep is not None:
+            shutil.copytree(files, keep / files.name, dirs_exist_ok=True)
+    print("\n".join(trace))
+    if outcome.failed:
+        print(f"\n{outcome.text}")
+    else:
+        note(f"seed {seed} passed: {outcome.virtual_s:.1f} virtual seconds, {outcome.steps} steps")
+    return outcome.failed

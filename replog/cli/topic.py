@@ -1,0 +1,105 @@
+"""`replog topic …`."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from replog.cli.asking import UNKNOWN_OFFSETS, ask, replica_offsets
+from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
+from replog.command.output import Format, note, print_rows
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics."
+)
+
+TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
+
+
+@app.command()
+def create(
+    topic: TopicName,
+    bootstrap: BootstrapServer = None,
+    partitions: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
+    replication_factor: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
+    config: Configs = None,
+) -> None:
+    """Create a topic, and wait until every partition has a leader.
+
+    Example: `replog topic create --topic flights --partitions 6 --replication-factor 3 --config min.insync.replicas=2`
+    """
+    from replog.topic import validate_topic_name
+
+    validate_topic_name(topic)
+    configs = name_values(config or [], "--config")
+    ask(bootstrap, lambda admin: admin.create_topic(topic, partitions, replication_factor, configs))
+    note(f"created topic {topic}")
+
+
+@app.command(name="list")
+def list_(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
+    """List the topics, one name a line."""
+    names: list[str] = ask(bootstrap, lambda admin: admin.list_topics())
+    if output is Format.JSON:
+        print(json.dumps(names))
+    else:
+        print("".join(f"{name}\n" for name in names), end="")
+
+
+@app.command()
+def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
+    """Show each partition's leader, replicas, in-sync and eligible replicas (isr, elr) and offsets.
+
+    The offsets (log start, high watermark, log end) come from the leader; they are missing if it does not answer. While
+    a partition is being reassigned, adding and removing show which replicas come and go.
+    """
+
+    async def both(admin: Any) -> tuple[Any, Any]:
+        return await admin.describe_topic(topic), await admin.describe_cluster()
+
+    description, cluster = ask(bootstrap, both)
+    offsets = replica_offsets(topic, cluster)
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition.partition,
+            "leader": partition.leader,
+            "leader_epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
+            "elr": list(partition.elr),
+            "adding": list(partition.adding_replicas),
+            "removing": list(partition.removing_replicas),
+            **offsets.get((partition.partition, partition.leader), UNKNOWN_OFFSETS),
+        }
+        for partition in description.partitions
+    ]
+    usual = [name for name in rows[0] if name not in ("adding", "removing") or any(row[name] for row in rows)]
+    columns = {name: name.replace("_", " ") for name in usual}
+    note(f"topic {topic}, id {description.topic_id.hex()}, {settings_line(description.configs)}")
+    print_rows(rows, columns, output)
+
+
+@app.command()
+def alter(
+    topic: TopicName,
+    bootstrap: BootstrapServer = None,
+    config: Configs = None,
+    delete_config: DeleteConfigs = None,
+) -> None:
+    """Change some of a topic's settings while it is used; those that are not named stay.
+
+    Example: `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`
+    """
+    configs = name_values(config or [], "--config")
+    altered: dict[str, str] = ask(
+        bootstrap, lambda admin: admin.alter_topic_configs(topic, configs, delete_config or [])
+    )
+    note(f"topic {topic} has {settings_line(altered)}")
+
+
+@app.command()
+def delete(topic: TopicName, bootstrap: BootstrapServer = None) -> None:
+    """Delete a topic and all of its records, for good."""
+    ask(bootstrap, lambda admin: admin.delete_topic(topic))
+    note(f"deleted topic {topic}")

@@ -1,0 +1,1 @@
+"""The consumer: fetches ahead of the application, a bounded buffer, records out."""

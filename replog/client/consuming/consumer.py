@@ -1,0 +1,234 @@
+"""The consumer: assigned partitions in, records out, positions kept by the application."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+from replog.backoff import Backoff
+from replog.client.consuming.fetch_stream import AssignedPartition
+from replog.client.consuming.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated
+from replog.client.metadata import Metadata
+from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
+from replog.client.records import Record
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.transport import Transport
+from replog.topic import TopicPartition
+
+__all__ = ["Consumer", "LogTruncated"]
+
+RETRY_BACKOFF_MAX_MS = 500
+_RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
+
+T = TypeVar("T")
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+
+class Consumer:
+    """Reads assigned partitions, each in offset order. Use from one event loop.
+
+    With `client_rack` it reads from replicas in that rack (their broker's `broker.rack`), if the cluster has a
+    `replica.selector.class`; otherwise, and when such a replica fails, from leaders (FE-20).
+
+    With `isolation_level` "read_committed" it reads up to the first transaction that is still open, and skips
+    the records of aborted ones (LG-9); records outside of transactions come either way.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        fetch_min_bytes: int = 1,
+        fetch_max_bytes: int = 1 << 20,  # one message of at most about 1 MiB (measured best)
+        fetch_max_wait_ms: int = 500,
+        max_partition_fetch_bytes: int = 1 << 20,
+        auto_offset_reset: Literal["earliest", "latest", "error"] = "latest",
+        client_rack: str = "",
+        request_timeout_ms: int = 30_000,
+        transport: Transport | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        if isolation_level not in ("read_uncommitted", "read_committed"):
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG, f"isolation_level={isolation_level!r}: read_uncommitted or read_committed"
+            )
+        if auto_offset_reset not in _RESETS:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG, f"auto_offset_reset={auto_offset_reset!r}: earliest, latest or error"
+            )
+        if min(fetch_min_bytes, fetch_max_wait_ms) < 0:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "fetch_min_bytes and fetch_max_wait_ms are not negative")
+        if min(fetch_max_bytes, max_partition_fetch_bytes, request_timeout_ms) <= 0:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
+        rng = rng or random.Random()
+        self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
+        self._read_committed = isolation_level == "read_committed"
+        self._fetcher = Fetcher(
+            self._metadata,
+            self._backoff,
+            FetchSettings(
+                read_committed=self._read_committed,
+                min_bytes=fetch_min_bytes,
+                max_bytes=fetch_max_bytes,
+                partition_max_bytes=max_partition_fetch_bytes,
+                max_wait_ms=fetch_max_wait_ms,
+                request_timeout_s=request_timeout_ms / 1000,
+                client_rack=client_rack,
+                reset=_RESETS[auto_offset_reset],
+            ),
+        )
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Read exactly these from now on; one that was assigned keeps its position, a new one starts by the policy."""
+        self._check_open()
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        self._metadata.want(partition.topic for partition in wanted)
+        self._fetcher.assign(wanted)
+
+    async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> list[int]:
+        """The topic's partitions, in order. Raises UNKNOWN_TOPIC_OR_PARTITION once `timeout_s` has passed."""
+        return sorted((await self._metadata.topic(topic, timeout_s)).partitions)
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """As the newest metadata has it; None when the topic is not known, or no more. Fetches name this id (FE-1)."""
+        view = self._metadata.view.topics.get(topic)
+        return None if view is None else view.topic_id
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._fetcher.states)
+
+    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
+        """Read on from `offset`. It is checked when it is fetched, and reset by the policy when out of range."""
+        if offset < 0:
+            raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
+        self._fetcher.replace(AssignedPartition(self._assigned(partition), offset, None))
+
+    def seek_to_beginning(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+        """Read on from the first offset there is; none named: of every assigned partition."""
+        for partition in partitions or self.assignment:
+            self._fetcher.replace(AssignedPartition(self._assigned(partition), None, EARLIEST))
+
+    def seek_to_end(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+        """Read on from the high watermark as it is when this takes effect; none named: of every partition."""
+        for partition in partitions or self.assignment:
+            self._fetcher.replace(AssignedPartition(self._assigned(partition), None, LATEST))
+
+    async def position(self, partition: TopicPartition | tuple[str, int], timeout_s: float = 30.0) -> int:
+        """The offset of the next record that `fetch` will return, waiting until it is known."""
+        wanted = self._assigned(partition)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    self._fetcher.news.clear()
+                    state = self._fetcher.states[self._assigned(wanted)]
+                    if state.error is not None:
+                        raise state.error
+                    if state.position is not None:
+                        return state.position
+                    await self._fetcher.news.wait()
+        except TimeoutError:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT, f"the position of {wanted} is not known after {timeout_s:g} s"
+            ) from None
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_s: float = 30.0
+    ) -> dict[TopicPartition, int]:
+        return await self._bounds(partitions, EARLIEST, timeout_s)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_s: float = 30.0
+    ) -> dict[TopicPartition, int]:
+        """The high watermarks (last stable offsets when reading committed): where a reader would wait (FE-22)."""
+        return await self._bounds(partitions, LATEST, timeout_s)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_s: float = 30.0
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each timestamp (ms since the epoch); None where all are older."""
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp} of {partition} is negative")
+        return await self._list_offsets(timestamps, timeout_s)
+
+    async def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record]:
+        """The next records, of one partition, in order; none when nothing came in time.
+
+        Raises the error of a partition that cannot go on (LogTruncated, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) each
+        time until a `seek` mends it.
+        """
+        return await self._taken(lambda: self._fetcher.take(max_records), timeout_s) or []
+
+    async def fetch_decoded(self, decode: Decode[D], timeout_s: float = 1.0) -> D | None:
+        """As `fetch`, but without decoding records: the next batches of one partition, as they came
+        from the broker, go through `decode`, with the aborted transactions among them; None when nothing came in time.
+
+        The position moves to the result's `next_offset`. Do not mix with `fetch` while assigned to the same partitions.
+        """
+        return await self._taken(lambda: self._fetcher.take_decoded(decode), timeout_s)
+
+    async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
+        self._check_open()
+        taken = take()
+        if taken:
+            return taken
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not taken:
+                    self._fetcher.news.clear()
+                    await self._fetcher.news.wait()
+                    self._check_open()
+                    taken = take()
+        except TimeoutError:
+            pass
+        return taken
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Record after record, without end; `position` follows each."""
+        while not self._closed:
+            for record in await self.fetch(max_records=1):
+                yield record
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._fetcher.close()
+        await self._metadata.close()
+
+    async def _bounds(
+        self, partitions: Iterable[TopicPartition | tuple[str, int]], timestamp: int, timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        offsets = await self._list_offsets({TopicPartition(*p): timestamp for p in partitions}, timeout_s)
+        return {partition: offset.offset for partition, offset in offsets.items() if offset is not None}
+
+    async def _list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], timeout_s: float
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return await list_offsets(
+            self._metadata, self._backoff, timestamps, read_committed=self._read_committed, timeout_s=timeout_s
+        )
+
+    def _assigned(self, partition: TopicPartition | tuple[str, int]) -> TopicPartition:
+        partition = TopicPartition(*partition)
+        if partition not in self._fetcher.states:
+            raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not assigned; assign it first")
+        return partition
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "the consumer is closed; make another one")

@@ -1,0 +1,263 @@
+"""What a consumer knows of each partition, and the Fetch stream to each broker that it reads from."""
+
+import asyncio
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from replog.client.consuming.fetch_size import FetchSize
+from replog.client.metadata import Leader, Metadata
+from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import AbortedTransaction, Buffer
+from replog.rpc.codec import WithRecords
+from replog.rpc.methods import Log
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+
+MAX_NAMED = 1000  # partitions in one request; with more to name it does not wait, and the next one names them
+SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more, a follower is left
+
+
+class AssignedPartition:
+    """One assigned partition. A seek or a new assignment makes a new state, so answers for the old one are dropped."""
+
+    __slots__ = (
+        "asked_by",
+        "asked_of",
+        "error",
+        "failed_source",
+        "failures",
+        "fetch_offset",
+        "last_epoch",
+        "leader_only_until",
+        "partition",
+        "position",
+        "read_replica",
+        "reset",
+        "retry_at",
+    )
+
+    def __init__(self, partition: TopicPartition, offset: int | None, reset: int | None) -> None:
+        self.partition = partition
+        self.position = offset  # of the next record for the application; None until it is known
+        self.fetch_offset = offset  # of the next fetch: ahead of `position` by what is buffered
+        self.reset = reset  # the ListOffsets timestamp that will tell the position
+        self.last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
+        self.error: ReplogError | None = None  # raised by fetch() until a seek
+        self.failures = 0  # retriable ones in a row
+        self.failed_source: Leader | None = None  # with whom the last failure was
+        self.retry_at = 0.0  # loop time, s
+        self.asked_by: FetchStream | None = None  # whose session it is in; never in two, even if its leader moves
+        self.asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as it was named last
+        self.read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
+        self.leader_only_until = 0.0  # a follower failed: the leader need not name one before (loop time, s)
+
+
+class Chunk:
+    """One partition's answer, not yet decoded."""
+
+    __slots__ = ("aborted", "records", "source", "state", "stream")
+
+    def __init__(
+        self, stream: "FetchStream", state: AssignedPartition, records: Buffer, aborted: tuple[AbortedTransaction, ...]
+    ) -> None:
+        self.stream = stream
+        self.state = state
+        self.source = state.asked_of
+        self.records = records
+        self.aborted = aborted  # READ_COMMITTED: to be passed over
+
+
+class Fetch(NamedTuple):
+    """What a stream fetches of one partition: for which state, and from which broker."""
+
+    state: AssignedPartition
+    source: Leader
+    topic_id: bytes
+
+
+class FetchOwner(Protocol):
+    """The fetcher, as its streams see it."""
+
+    metadata: Metadata
+    request_timeout_s: float
+    partition_max_bytes: int
+    size: FetchSize
+
+    def fetch_request(self) -> log_pb2.FetchRequest:
+        """A request without partitions."""
+
+    def answered(self, stream: "FetchStream", state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> bool:
+        """Take the answer in; whether the partition is to be fetched on."""
+
+    def deliver(self, chunk: Chunk) -> None: ...
+
+    def released(self) -> None:
+        """Another stream may fetch now what this one did."""
+
+    def suspect(self, stream: "FetchStream") -> None:
+        """The broker is silent: see who leads now."""
+
+    def lost(self, stream: "FetchStream", states: list[AssignedPartition], error: ReplogError) -> None: ...
+
+
+class FetchStream:
+    """One request at a time to one broker, at most one undelivered response; lives until its first error.
+
+    It is a fetch session (divergence 11): the broker remembers named partitions, and a request names only changes.
+    So the cost of a request and its answer follows the changes, however many partitions there are.
+    """
+
+    def __init__(self, owner: FetchOwner, address: str) -> None:
+        self.address = address
+        self._owner = owner
+        self._stream = owner.metadata.channel(address).open(Log["fetch"])
+        self._wake = asyncio.Event()
+        self._undelivered = 0  # chunks of the last response that the application has not taken
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._wanted: dict[TopicPartition, Fetch] = {}
+        self._rack: str | None = None
+        self._named: dict[TopicPartition, Fetch] = {}  # as the broker knows it
+        self._changed: dict[TopicPartition, None] = {}  # where these two may differ, or the offset has moved
+        self._goes_on = False  # the broker knows what is named
+        self._correlation_id = 0
+        self.task = asyncio.create_task(self._run())
+
+    def want(self, wanted: dict[TopicPartition, Fetch], rack: str | None) -> None:
+        """From here on fetch exactly these, as a client in this rack."""
+        self._wanted, self._rack = wanted, rack
+        self._changed.update((tp, None) for tp, fetch in wanted.items() if self._named.get(tp) != fetch)
+        self._changed.update((tp, None) for tp in self._named if tp not in wanted)
+        self._wake.set()
+
+    def taken(self) -> None:
+        """The application has taken one chunk."""
+        self._undelivered -= 1
+        if self._undelivered == 0:
+            self._drained.set()
+
+    def stop(self) -> None:
+        """From here on others may ask for what was asked of this broker."""
+        self._stream.cancel()
+        self.task.cancel()
+        self._release()
+
+    def _release(self) -> None:
+        for fetch in self._named.values():
+            fetch.state.asked_by = None
+        self._named.clear()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._fetch_once()
+        except ReplogError as error:
+            self._lost(error)
+        except Exception as error:  # noqa: BLE001 (the task's boundary: nobody else would see it)
+            self._lost(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching from {self.address} failed: {error!r}"))
+        finally:
+            self._stream.cancel()
+            self._release()
+
+    def _lost(self, error: ReplogError) -> None:
+        self._owner.lost(self, [fetch.state for fetch in self._named.values()], error)
+
+    async def _fetch_once(self) -> None:
+        self._wake.clear()
+        request = self._owner.fetch_request()
+        self._name_changes(request)
+        if not self._named:
+            self._goes_on = False  # nobody said what is forgotten
+            await self._wake.wait()
+            return
+        self._correlation_id += 1
+        request.correlation_id = self._correlation_id
+        request.goes_on, self._goes_on = self._goes_on, True
+        response = await self._ask(request)
+        await self._drained.wait()
+        if response is None:
+            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the fetch stream")
+        self._take(request, response)
+
+    def _name_changes(self, request: log_pb2.FetchRequest) -> None:
+        if self._rack is not None:
+            request.rack_id = self._rack
+        for tp in tuple(islice(self._changed, MAX_NAMED)):
+            del self._changed[tp]
+            named, fetch = self._named.pop(tp, None), self._wanted.get(tp)
+            if named is not None:
+                named.state.asked_by = None
+            if fetch is None or fetch.state.asked_by is not None:  # another stream lets go of it first
+                if named is not None:
+                    request.forgotten.add(topic=tp.topic, partition=tp.partition)
+                    self._owner.released()
+                continue
+            self._named[tp] = fetch
+            self._name(fetch, request.partitions.add(topic=tp.topic, partition=tp.partition))
+        if self._changed:
+            request.max_wait_ms = 0  # the next one names the rest
+
+    def _name(self, fetch: Fetch, partition: log_pb2.FetchPartition) -> None:
+        state = fetch.state
+        state.asked_by, state.asked_of = self, fetch.source
+        partition.fetch_offset = state.fetch_offset or 0
+        partition.partition_max_bytes = self._owner.partition_max_bytes
+        partition.current_leader_epoch = fetch.source.epoch
+        if state.last_epoch is not None:
+            partition.last_fetched_epoch = state.last_epoch
+        partition.topic_id = fetch.topic_id
+
+    async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
+        """Send and receive; a broker that is silent for longer than it was allowed is suspected meanwhile."""
+        max_wait_s, timeout_s = request.max_wait_ms / 1000, self._owner.request_timeout_s
+        asked_at = asyncio.get_running_loop().time()
+        self._suspect_in(max_wait_s + SILENCE_S)
+        try:
+            await self._stream.send(request)
+            response: WithRecords[log_pb2.FetchResponse] | None
+            response = await self._stream.receive(max_wait_s + timeout_s)
+            self._owner.size.answered(asyncio.get_running_loop().time() - asked_at - max_wait_s, timeout_s)
+            return response
+        finally:
+            self._suspicion.cancel()
+
+    def _suspect_in(self, delay_s: float) -> None:
+        def overdue() -> None:
+            self._owner.suspect(self)
+            self._suspect_in(SILENCE_S)
+
+        self._suspicion = asyncio.get_running_loop().call_later(delay_s, overdue)
+
+    def _take(self, request: log_pb2.FetchRequest, response: WithRecords[log_pb2.FetchResponse]) -> None:
+        """Cut the payload into the partitions' chunks, having checked that the answer is to the question."""
+        head = response.head
+        named = [TopicPartition(answer.topic, answer.partition) for answer in head.partitions]
+        payload = memoryview(response.records[0] if response.records else b"")
+        sizes = [answer.records_size for answer in head.partitions]
+        if (
+            head.correlation_id != self._correlation_id
+            or not self._named.keys() >= set(named)
+            or any(size < 0 for size in sizes)
+            or sum(sizes) != len(payload)
+        ):
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"{self.address} answered fetch {head.correlation_id} of {named} with {len(payload)} bytes, which is "
+                f"not fetch {self._correlation_id}",
+            )
+        for tp in {TopicPartition(asked.topic, asked.partition) for asked in request.partitions}.difference(named):
+            self._named[tp].state.failures = 0  # no news is good news
+        position = 0
+        for tp, answer in zip(named, head.partitions, strict=True):
+            state = self._named[tp].state
+            records = payload[position : position + answer.records_size]
+            position += answer.records_size
+            if not self._owner.answered(self, state, answer):
+                self._wanted.pop(tp, None)
+                self._changed[tp] = None
+            elif len(records) and tp not in self._changed:  # else the broker may not know where it goes on
+                self._undelivered += 1
+                self._drained.clear()
+                aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in answer.aborted_transactions)
+                self._owner.deliver(Chunk(self, state, records, aborted))
+                self._changed[tp] = None

@@ -1,0 +1,450 @@
+"""Fetches ahead of the application: positions resolved, leaders followed, a bounded buffer of what was read.
+
+A leader may name a follower in the client's rack. The follower is then read from for `METADATA_MAX_AGE_S`, or until
+its first error or silence. None of these is an error of the partition, and only a leader's answer resets a position
+(FE-20, FE-21).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from replog.backoff import Backoff
+from replog.client.consuming.fetch_size import FetchSize
+from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchStream
+from replog.client.metadata import Leader, Metadata
+from replog.client.offsets import list_offsets_once
+from replog.client.records import Record, decode_fetched
+from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.batch import iterate_batches
+from replog.log.offsets import AbortedTransaction, Buffer
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+METADATA_MAX_AGE_S = 300.0
+LEADER_ONLY_S = 10.0  # so long the leader is read after a follower failed, before it may name one again
+POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
+
+
+class Decodes(Protocol):
+    """What a chunk was decoded to."""
+
+    @property
+    def next_offset(self) -> int:
+        """Where to go on; the offset asked for when no whole batch was there."""
+
+
+D = TypeVar("D", bound=Decodes)
+# Of batches, topic, partition, the offset asked for and the aborted transactions; raises CORRUPT_MESSAGE.
+Decode = Callable[[Buffer, str, int, int, tuple[AbortedTransaction, ...]], D]
+
+
+class LogTruncated(ReplogError):
+    """The log no longer holds what was consumed: it was cut at `diverging_offset` (-1 when that is unknown)."""
+
+    def __init__(self, partition: TopicPartition, position: int, diverging_offset: int) -> None:
+        super().__init__(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition} was truncated: it diverges at offset {diverging_offset} from what was consumed up to "
+            f"{position}; seek to go on",
+        )
+        self.partition = partition
+        self.position = position
+        self.diverging_offset = diverging_offset
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """What the consumer was configured with; sizes in bytes."""
+
+    read_committed: bool
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    max_wait_ms: int
+    request_timeout_s: float
+    client_rack: str  # "": every partition is read from its leader
+    reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise
+
+
+class Fetcher:
+    """Fetches from the first assignment until `close`; `take` hands out what has arrived."""
+
+    def __init__(self, metadata: Metadata, backoff: Backoff, settings: FetchSettings) -> None:
+        self.metadata = metadata
+        self.request_timeout_s = settings.request_timeout_s
+        self.partition_max_bytes = settings.partition_max_bytes
+        self.states: dict[TopicPartition, AssignedPartition] = {}
+        self.news = asyncio.Event()  # a chunk, a position or an error
+        self.size = FetchSize(settings.max_bytes)
+        self._backoff = backoff
+        self._settings = settings
+        self._reset = settings.reset
+        self._streams: dict[str, FetchStream] = {}  # by broker address
+        self._chunks: deque[Chunk] = deque()
+        self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # being handed out; then the position
+        self._failed: list[AssignedPartition] = []
+        self._suspicious = False  # a leader is silent
+        self._stale = asyncio.Event()  # positions or leaders are missing
+        metadata.on_change = self._stale.set  # streams follow the leaders
+        self._task: asyncio.Task[None] | None = None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch exactly these; known ones go on, new ones start by the reset policy."""
+        old, self.states = self.states, {}
+        for partition in partitions:
+            self.states[partition] = old.get(partition) or self._fresh(partition)
+        self._changed()
+
+    async def close(self) -> None:
+        tasks = [stream.task for stream in self._streams.values()]
+        for stream in self._streams.values():
+            stream.stop()
+        if self._task is not None:
+            self._task.cancel()
+            tasks.append(self._task)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._chunks.clear()
+        self._current = None
+        self.news.set()
+
+    # What the fetch streams call.
+
+    def _source(self, state: AssignedPartition) -> Leader | None:
+        """Whom to read it from: the replica that the leader named, for a while, else the leader (FE-20)."""
+        leader = self.metadata.view.leader(state.partition)
+        if leader is None or state.read_replica is None:
+            return leader
+        broker_id, until = state.read_replica
+        address = self.metadata.view.brokers.get(broker_id)
+        if address is None or until <= asyncio.get_running_loop().time():
+            state.read_replica = None
+            return leader
+        return Leader(broker_id, address, leader.epoch)
+
+    def fetch_request(self) -> log_pb2.FetchRequest:
+        return log_pb2.FetchRequest(
+            max_wait_ms=self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self.size.bytes,
+            isolation_level=log_pb2.READ_COMMITTED if self._settings.read_committed else log_pb2.READ_UNCOMMITTED,
+        )
+
+    def released(self) -> None:
+        self._stale.set()
+
+    def answered(self, stream: FetchStream, state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> bool:
+        if self.states.get(state.partition) is not state:
+            return False  # seeked away, or no longer assigned
+        code = ErrorCode(answer.error_code)
+        moved = code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.HasField("diverging_epoch")
+        if answer.HasField("preferred_read_replica"):
+            self._go_to(state, answer.preferred_read_replica)
+        elif (moved or code is not ErrorCode.NONE) and not self._of_leader(state):
+            self._back_to_leader(state)
+        elif moved and state.position != state.fetch_offset:
+            self._retry_later(state)  # first hand out what was read while it was there
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(state, answer)
+        elif code is not ErrorCode.NONE:
+            error = ReplogError(code, f"fetching {state.partition} at offset {state.fetch_offset} was refused")
+            if error.retriable:
+                self._retry_later(state)
+            else:
+                self._fail(state, error)
+        elif answer.HasField("diverging_epoch"):
+            self._truncated(state, answer.diverging_epoch.end_offset)
+        else:
+            state.failures = 0
+            return True
+        return False
+
+    def _of_leader(self, state: AssignedPartition) -> bool:
+        """Whether the last request went to the leader, as far as it is known by now."""
+        return state.asked_of == self.metadata.view.leader(state.partition)
+
+    def _go_to(self, state: AssignedPartition, broker_id: int) -> None:
+        """The leader names a follower to read from (FE-19)."""
+        if broker_id not in self.metadata.view.brokers or not self._of_leader(state):
+            self._back_to_leader(state)
+            return
+        state.read_replica = broker_id, asyncio.get_running_loop().time() + METADATA_MAX_AGE_S
+        self._stale.set()
+        asyncio.get_running_loop().call_later(METADATA_MAX_AGE_S, self._stale.set)
+
+    def _back_to_leader(self, state: AssignedPartition) -> None:
+        """Whatever a follower's trouble is, the leader knows better: it is asked at once (FE-20, FE-21)."""
+        state.read_replica = None
+        state.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+        asyncio.get_running_loop().call_later(LEADER_ONLY_S, self._stale.set)
+        self._retry_later(state)
+
+    def deliver(self, chunk: Chunk) -> None:
+        """Take the chunk's batches as fetched, so that the next fetch goes on behind them."""
+        try:
+            headers = [header for _, header in iterate_batches(chunk.records)]
+        except ReplogError as error:
+            self._unreadable(chunk, f"{chunk.state.partition}: {error.message}")
+            return
+        if not headers:  # the answer's limit was reached within its first batch: it comes whole once it is first (FE-9)
+            chunk.stream.taken()
+            return
+        if headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
+            message = f"{chunk.state.partition}: the answer at {chunk.state.fetch_offset} holds no batch of that offset"
+            self._unreadable(chunk, message)
+            return
+        chunk.state.fetch_offset = headers[-1].next_offset
+        chunk.state.last_epoch = headers[-1].leader_epoch
+        self._chunks.append(chunk)
+        self.news.set()
+
+    def _unreadable(self, chunk: Chunk, message: str) -> None:
+        """A follower's copy may be damaged where the leader's is not."""
+        chunk.stream.taken()
+        if self._of_leader(chunk.state):
+            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
+        else:
+            logger.warning("%s; reading it from the leader", message)
+            self._back_to_leader(chunk.state)
+
+    def suspect(self, stream: FetchStream) -> None:
+        for state in self.states.values():
+            if state.asked_by is stream and not self._of_leader(state):
+                self._back_to_leader(state)
+        self.metadata.avoid(stream.address)
+        self._suspicious = True
+        self._stale.set()
+
+    def lost(self, stream: FetchStream, states: list[AssignedPartition], error: ReplogError) -> None:
+        if self._streams.get(stream.address) is stream:
+            del self._streams[stream.address]
+        logger.info("fetch stream lost: %s", error)
+        if error.code is ErrorCode.REQUEST_TIMED_OUT:
+            self.size.timed_out()
+        for state in states:
+            if self._of_leader(state):
+                self._retry_later(state)
+            else:
+                self._back_to_leader(state)
+        self._stale.set()
+
+    # Positions.
+
+    def _fresh(self, partition: TopicPartition) -> AssignedPartition:
+        state = AssignedPartition(partition, None, self._reset)
+        if self._reset is None:
+            message = f"{partition} has no position and auto_offset_reset is 'error'; seek"
+            self._fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message))
+        return state
+
+    def _out_of_range(self, state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> None:
+        message = (
+            f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
+            f"{answer.log_start_offset} and ends, as far as it is committed, at {answer.high_watermark}"
+        )
+        self._reset_or_fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message + "; seek to go on"))
+
+    def _truncated(self, state: AssignedPartition, diverging_offset: int) -> None:
+        """With a reset policy go on at the first offset that diverges, as Kafka's consumer does; else raise."""
+        assert state.fetch_offset is not None
+        error = LogTruncated(state.partition, state.fetch_offset, diverging_offset)
+        if self._reset is None or diverging_offset < 0:
+            self._reset_or_fail(state, error)
+            return
+        logger.warning("%s was truncated from %d to %d", state.partition, state.fetch_offset, diverging_offset)
+        self.replace(AssignedPartition(state.partition, min(diverging_offset, state.fetch_offset), None))
+
+    def _reset_or_fail(self, state: AssignedPartition, error: ReplogError) -> None:
+        if self._reset is None:
+            self._fail(state, error)
+            return
+        logger.warning("position in %s reset: %s", state.partition, error.message)
+        self.replace(AssignedPartition(state.partition, None, self._reset))
+
+    def _fail(self, state: AssignedPartition, error: ReplogError) -> None:
+        state.error = error
+        self._failed.append(state)
+        self.news.set()
+
+    def _retry_later(self, state: AssignedPartition) -> None:
+        loop = asyncio.get_running_loop()
+        state.failures += 1
+        state.failed_source = state.asked_of or self.metadata.view.leader(state.partition)
+        delay_s = self._backoff.delay_s(state.failures)
+        state.retry_at = loop.time() + delay_s
+        loop.call_later(delay_s, self._stale.set)
+        self._stale.set()
+
+    def replace(self, state: AssignedPartition) -> None:
+        self.states[state.partition] = state
+        self._changed()
+
+    def _changed(self) -> None:
+        """Drop what is buffered for states that are gone, and fetch for the new ones."""
+        if self._current is not None and self.states.get(self._current[0].partition) is not self._current[0]:
+            self._current = None
+        self._stale.set()
+        self.news.set()
+        if self._task is None and self.states:
+            self._task = asyncio.get_running_loop().create_task(self._keep_fetching())
+
+    def take(self, max_records: int | None) -> list[Record]:
+        """Up to `max_records` of the oldest chunk, moving the position behind them; or the error of a partition."""
+        self._raise_failed()
+        while self._current is None:
+            oldest = self._decode_oldest(decode_fetched)
+            if oldest is None:
+                return []
+            state, decoded = oldest
+            if not decoded.records:  # control batches and what was aborted
+                state.position = decoded.next_offset
+                continue
+            self._current = state, deque(decoded.records), decoded.next_offset
+        state, records, next_offset = self._current
+        if max_records is None or len(records) <= max_records:
+            taken = list(records)
+            self._current = None
+            state.position = next_offset
+        else:
+            taken = [records.popleft() for _ in range(max_records)]
+            state.position = records[0].offset
+        return taken
+
+    def take_decoded(self, decode: Decode[D]) -> D | None:
+        """What `decode` makes of the oldest chunk, moving the position behind it; or the error of a partition."""
+        self._raise_failed()
+        oldest = self._decode_oldest(decode)
+        if oldest is None:
+            return None
+        state, decoded = oldest
+        state.position = decoded.next_offset
+        return decoded
+
+    def _decode_oldest(self, decode: Decode[D]) -> tuple[AssignedPartition, D] | None:
+        """The oldest chunk of a state that is still wanted; what a follower's damaged copy held is read again."""
+        while self._chunks:
+            chunk = self._chunks.popleft()
+            chunk.stream.taken()
+            state = chunk.state
+            if self.states.get(state.partition) is not state:
+                continue
+            assert state.position is not None
+            try:
+                return state, decode(chunk.records, *state.partition, state.position, chunk.aborted)
+            except ReplogError as error:
+                self._chunks = deque(self._without(state))
+                if chunk.source == self.metadata.view.leader(state.partition):
+                    self._fail(state, error)
+                    raise
+                logger.warning("%s; reading it from the leader", error)
+                again = AssignedPartition(state.partition, state.position, None)
+                again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+                self.replace(again)
+        return None
+
+    def _without(self, state: AssignedPartition) -> Iterable[Chunk]:
+        """The chunks that are not the state's."""
+        for chunk in self._chunks:
+            if chunk.state is state:
+                chunk.stream.taken()
+            else:
+                yield chunk
+
+    def _raise_failed(self) -> None:
+        """Raise the error of a failed partition, once all that came before it has been handed out."""
+        if not self._failed:
+            return
+        self._failed = [state for state in self._failed if self.states.get(state.partition) is state]
+        for state in self._failed:
+            buffered = any(chunk.state is state for chunk in self._chunks)
+            handed_out = self._current is None or self._current[0] is not state
+            if state.error is not None and not buffered and handed_out:
+                raise state.error
+
+    async def _keep_fetching(self) -> None:
+        """Resolve positions, refresh stale leaders, and keep one stream per broker that is read from."""
+        loop = asyncio.get_running_loop()
+        refreshed = loop.time()
+        while True:
+            try:
+                async with asyncio.timeout_at(refreshed + METADATA_MAX_AGE_S):
+                    await self._stale.wait()
+            except TimeoutError:
+                self._stale.set()
+            self._stale.clear()
+            try:
+                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._suspicious or self._needs_metadata():
+                    self._suspicious = False
+                    await self.metadata.refresh()
+                    refreshed = loop.time()
+                await self._resolve_positions()
+            except ReplogError as error:
+                logger.warning("no metadata: %s", error)
+                loop.call_later(self._backoff.delay_s(1), self._stale.set)
+            self._wake_streams()
+
+    def _needs_metadata(self) -> bool:
+        return any(
+            state.failures or self.metadata.view.leader(state.partition) is None for state in self.states.values()
+        )
+
+    async def _resolve_positions(self) -> None:
+        """Ask once for every position that is not known; those that get no answer are asked for again later."""
+        now = asyncio.get_running_loop().time()
+        unknown = {
+            state.partition: state
+            for state in self.states.values()
+            if state.reset is not None and state.error is None and state.retry_at <= now
+        }
+        if not unknown:
+            return
+        timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
+        offsets, error = await list_offsets_once(
+            self.metadata, timestamps, read_committed=self._settings.read_committed, timeout_s=POSITION_TIMEOUT_S
+        )
+        for partition, state in unknown.items():
+            offset = offsets.get(partition)
+            if offset is not None:
+                state.position = state.fetch_offset = offset.offset
+                state.reset = None
+                state.failures = 0
+            elif error is None or error.retriable:
+                self._retry_later(state)
+            else:
+                self._fail(state, error)
+        self.news.set()
+
+    def _wake_streams(self) -> None:
+        """Tell each stream what to fetch. Whatever may change that sets `_stale`."""
+        loop = asyncio.get_running_loop()
+        now, wanted = loop.time(), dict[str, dict[TopicPartition, Fetch]]()
+        sources = {state: self._source(state) for state in self.states.values()}
+        if None in sources.values():
+            loop.call_later(self._backoff.delay_s(1), self._stale.set)
+        for state, source in sources.items():
+            if source is None:
+                continue
+            of_broker = wanted.setdefault(source.address, {})
+            delayed = state.retry_at > now and source == state.failed_source
+            if state.fetch_offset is not None and state.error is None and not delayed:
+                topic_id = self.metadata.view.topics[state.partition.topic].topic_id
+                of_broker[state.partition] = Fetch(state, source, topic_id)
+        for address in [address for address in self._streams if address not in wanted]:
+            self._streams.pop(address).stop()
+        for address, fetches in wanted.items():
+            if address not in self._streams:
+                self._streams[address] = FetchStream(self, address)
+            self._streams[address].want(fetches, self._rack(fetches.values(), now))
+
+    def _rack(self, fetches: Collection[Fetch], now: float) -> str | None:
+        """The client's, unless one of these partitions is to be read from its leader for now."""
+        if not self._settings.client_rack:
+            return None
+        from_followers = any(fetch.source != self.metadata.view.leader(fetch.state.partition) for fetch in fetches)
+        anywhere = from_followers or all(fetch.state.leader_only_until <= now for fetch in fetches)
+        return self._settings.client_rack if anywhere else None

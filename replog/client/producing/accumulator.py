@@ -1,0 +1,389 @@
+"""Records that wait to be sent: one queue of batches per partition, bounded together by bytes.
+
+An idempotent producer numbers a partition's batches when they are first sent, and has up to five of them in flight. A
+retry goes before newer batches, under its old number, when nothing else of the partition is in flight. Without
+numbers at most one request with batches of a partition is in flight, and the leader appends them in one step. So
+retries never change the order; but without numbers, a batch whose answer was lost may be in the log twice. Meanwhile
+the next records fill the next batches, so requests grow with the load.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Generator
+from itertools import chain
+from typing import NamedTuple
+
+from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, Sequences, stamp
+from replog.client.records import BatchBuilder, Headers
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+BATCH_OVERHEAD = 400  # bytes: a batch header, and its entry in the request with the longest topic name
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record went. `offset` is -1 where it is not known: acks=0 is never answered, and a leader that restarted
+    may know that the record is in its log, but not where.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int  # ms: the record's own, or the leader's where the topic stamps LogAppendTime
+
+
+class DeliveryFailed(ReplogError):
+    """A record has failed. `may_be_appended`: the outcome is unknown (PR-12)."""
+
+    def __init__(self, code: ErrorCode, message: str, may_be_appended: bool) -> None:
+        super().__init__(code, message)
+        self.may_be_appended = may_be_appended
+
+
+class ProducerBatch:
+    """One batch from its first record to its outcome."""
+
+    __slots__ = (
+        "append_time_ms",
+        "attempts",
+        "base_offset",
+        "bytes",
+        "created",
+        "data",
+        "error",
+        "in_doubt",
+        "last_error",
+        "may_be_appended",
+        "number",
+        "partition",
+        "records",
+        "refused",
+        "sequence",
+        "settled",
+    )
+
+    def __init__(self, partition: TopicPartition, number: int, records: BatchBuilder, created: float) -> None:
+        self.partition = partition
+        self.number = number  # counts the partition's batches, in their order
+        self.sequence: int | None = None  # of its first record, once an idempotent producer has taken it
+        self.refused = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
+        self.records = records
+        self.created = created  # loop time, s
+        self.bytes = 0
+        self.data: bytearray | None = None  # once built
+        self.attempts = 0  # sends that failed
+        self.may_be_appended = False
+        self.in_doubt = False  # it may be in the log under the number that it has
+        self.last_error: ReplogError | None = None
+        self.settled = asyncio.Event()
+        self.base_offset = -1
+        self.append_time_ms = -1
+        self.error: DeliveryFailed | None = None
+
+    def encoded(self) -> bytearray:
+        if self.data is None:
+            self.data = self.records.build()
+        return self.data
+
+    def number_anew(self) -> None:
+        """It is to get another number, and what was answered to the last one says nothing of that."""
+        self.sequence = None
+        self.attempts = 0
+        self.refused = self.in_doubt = False
+
+
+class Delivery:
+    """The outcome of one record, to be awaited; cheaper than a future and safe to drop."""
+
+    __slots__ = ("_batch", "_index", "_timestamp")
+
+    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp = timestamp
+
+    @property
+    def starts_batch(self) -> bool:
+        """Whether the record was its batch's first."""
+        return self._index == 0
+
+    def done(self) -> bool:
+        return self._batch.settled.is_set()
+
+    def result(self) -> RecordMetadata:
+        """What awaiting it gives or raises. Raises InvalidStateError while the record is under way."""
+        batch = self._batch
+        if not batch.settled.is_set():
+            raise asyncio.InvalidStateError("the record is not delivered yet; await it")
+        if batch.error is not None:
+            error = batch.error
+            raise DeliveryFailed(error.code, error.message, error.may_be_appended)
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        timestamp = self._timestamp if batch.append_time_ms < 0 else batch.append_time_ms
+        return RecordMetadata(*batch.partition, offset, timestamp)
+
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        if not self._batch.settled.is_set():
+            yield from self._batch.settled.wait().__await__()
+        return self.result()
+
+
+class PartitionQueue:
+    """One partition's batches: those in flight and those that wait, each oldest first. The last of all may be open."""
+
+    __slots__ = (
+        "batch_size",
+        "batches",
+        "flying",
+        "open",
+        "opened",
+        "partition",
+        "resending",
+        "retrying",
+        "scheduled",
+        "sequences",
+    )
+
+    def __init__(self, partition: TopicPartition, batch_size: int, sequences: Sequences | None) -> None:
+        self.partition = partition
+        self.batch_size = batch_size
+        self.sequences = sequences  # None: not idempotent
+        self.batches: deque[ProducerBatch] = deque()  # waiting
+        self.flying: list[ProducerBatch] = []
+        self.open: ProducerBatch | None = None  # the last batch, while it takes records
+        self.opened = 0  # batches so far
+        self.resending = False  # what is in flight began with a batch that was in flight before
+        self.retrying = False  # a timer will make it ready again
+        self.scheduled = False  # handed to the sender
+
+    @property
+    def sendable(self) -> bool:
+        if not self.batches or self.retrying or self.scheduled:
+            return False
+        return self.admits(self.batches[0], self.flying[0] if self.flying else None)
+
+    def admits(self, batch: ProducerBatch, oldest: ProducerBatch | None) -> bool:
+        """Whether the batch may go out while `oldest`, and what came after it, has no outcome yet."""
+        if self.sequences is None:
+            return not self.flying
+        if batch.sequence is not None:
+            return oldest is None or (self.resending and self.sequences.known)
+        return oldest is None or (self.sequences.continuing and batch.number - oldest.number < MAX_OUTSTANDING)
+
+    def numbered(self) -> list[ProducerBatch]:
+        """Those that wait to be sent again under their numbers."""
+        return [batch for batch in self.batches if batch.sequence is not None and not batch.settled.is_set()]
+
+
+class Accumulator:
+    """All queues, and the bytes they hold. `ready` gets each queue whose first batch should go out."""
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        codec_number: int,
+        buffer_memory: int,
+        linger_s: float,
+        clock: Callable[[], float],
+        ready: Callable[[PartitionQueue], None],
+        later: Callable[[float, Callable[[], None]], object],
+        identity: Identity | None = None,
+    ) -> None:
+        self.topics: dict[str, list[PartitionQueue]] = {}
+        self._busy: dict[PartitionQueue, None] = {}  # those with batches, waiting or in flight
+        self.used_bytes = 0
+        self.flushing = 0  # flushes under way: nothing lingers meanwhile
+        self._batch_size = batch_size
+        self._codec = codec_number
+        self._buffer_memory = buffer_memory
+        self._linger_s = linger_s
+        self._clock = clock
+        self._ready = ready
+        self._later = later
+        self._identity = identity  # None: not idempotent
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def grow(self, topic: str, partitions: int, max_batch_bytes: int) -> list[PartitionQueue]:
+        """The topic's queues, at least one per partition. Their next batches are no larger than the topic takes."""
+        queues = self.topics.setdefault(topic, [])
+        batch_size = min(self._batch_size, max_batch_bytes)
+        for queue in queues:
+            queue.batch_size = batch_size
+        for number in range(len(queues), partitions):
+            sequences = None if self._identity is None else Sequences(self._identity)
+            queues.append(PartitionQueue(TopicPartition(topic, number), batch_size, sequences))
+        return queues
+
+    def has_room(self, size: int) -> bool:
+        return not self._waiters and self.used_bytes + size <= self._buffer_memory
+
+    async def wait_for_room(self, size: int, timeout_s: float) -> None:
+        """Wait, first come first served, until `size` more bytes fit. Raises REQUEST_TIMED_OUT, naming the buffer."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._waiters[0] is not waiter or self.used_bytes + size > self._buffer_memory:
+                    self.send_open_batches()
+                    await waiter
+                    waiter = self._waiters[0] = asyncio.get_running_loop().create_future()
+        except TimeoutError:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"the producer's buffer of {self._buffer_memory} bytes stayed full for {timeout_s:g} s; "
+                "the brokers are too slow or away, or raise buffer_memory",
+            ) from None
+        finally:
+            self._waiters.remove(waiter)
+            self._wake_waiter()
+
+    def append_to_open(
+        self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> Delivery | None:
+        """Add a record to the queue's open batch; None when there is none, or none with room."""
+        batch = queue.open
+        if batch is None:
+            return None
+        size = batch.records.append(timestamp_ms, key, value, headers)
+        if size == 0:
+            return None
+        batch.bytes += size
+        self.used_bytes += size
+        return Delivery(batch, batch.records.count - 1, timestamp_ms)
+
+    def append(
+        self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
+    ) -> Delivery:
+        """Add a record to the queue's open batch, or else to a new one."""
+        delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
+        if delivery is not None:
+            return delivery
+        batch = ProducerBatch(queue.partition, queue.opened, BatchBuilder(queue.batch_size, self._codec), self._clock())
+        queue.opened += 1
+        batch.bytes = batch.records.append(timestamp_ms, key, value, headers)
+        self.used_bytes += batch.bytes
+        queue.batches.append(batch)
+        self._busy[queue] = None
+        queue.open = batch
+        self._offer_due(queue)
+        if self._linger_s > 0:
+            self._later(self._linger_s, lambda: self._offer(queue))
+        return Delivery(batch, 0, timestamp_ms)
+
+    def settle(self, batch: ProducerBatch) -> None:
+        """The batch has its outcome, which is set on it; its bytes are free and waiters are woken."""
+        if batch.settled.is_set():
+            return
+        batch.settled.set()
+        self.used_bytes -= batch.bytes
+        self._wake_waiter()
+
+    def take(self, queue: PartitionQueue, room: int) -> list[ProducerBatch]:
+        """The queue's oldest batches that may go now, within `room` bytes but at least one; closed and in flight.
+
+        None of them when it turns out that nothing may go yet; the queue is offered again when something may.
+        """
+        queue.scheduled = False
+        taken: list[ProducerBatch] = []
+        size = 0
+        for batch in queue.batches:
+            size += batch.bytes + BATCH_OVERHEAD
+            oldest = next(iter(queue.flying or taken), None)
+            if not queue.admits(batch, oldest) or (taken and (size > room or not self._due(queue, batch))):
+                break
+            again = batch.sequence is not None
+            if queue.sequences is not None and not again:
+                if not queue.sequences.named:
+                    break
+                producer, batch.sequence = queue.sequences.take(batch.records.count)
+                stamp(batch.encoded(), producer, batch.sequence)
+            if not (queue.flying or taken):
+                queue.resending = again
+                for known in queue.numbered():
+                    known.refused = False  # another leader may take it
+            taken.append(batch)
+        for batch in taken:
+            queue.batches.popleft()
+            if batch is queue.open:
+                queue.open = None
+        queue.flying += taken
+        self._offer_due(queue)
+        return taken
+
+    def land(self, queue: PartitionQueue, landed: list[ProducerBatch]) -> None:
+        """These are in flight no more; those without an outcome wait again, in their place. Then call `go_on`."""
+        gone = set(landed)
+        queue.flying = [batch for batch in queue.flying if batch not in gone]
+        again = [batch for batch in landed if not batch.settled.is_set()]
+        if again or not queue.flying:
+            queue.resending = False
+        if again:
+            queue.batches = deque(sorted((*again, *queue.batches), key=lambda batch: batch.number))
+
+    def go_on(self, queue: PartitionQueue) -> None:
+        """Take settled batches off the front, and offer the queue if the next one is due."""
+        if queue.sequences is not None and not queue.flying:
+            self._settle_sequences(queue, queue.sequences)
+        while queue.batches and queue.batches[0].settled.is_set():
+            queue.batches.popleft()
+        if not queue.batches and not queue.flying:
+            self._busy.pop(queue, None)
+        self._offer_due(queue)
+
+    def _settle_sequences(self, queue: PartitionQueue, sequences: Sequences) -> None:
+        """With nothing in flight, the log's answers about the batches' numbers are final.
+
+        A log that knows a producer knows its last batch, though after a restart none before it (PS-7). So a batch that
+        is out of order is in the log if one after it is, unless no try can have brought it there: then the log had
+        forgotten the producer. And if none of those is that were sent, what they should follow on was given up or has
+        been lost, and they get new numbers.
+        """
+        numbered = queue.numbered()
+        if numbered and numbered[0].refused:
+            appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.in_doubt]
+            for batch in appended:
+                self.settle(batch)
+            if not appended and all(batch.refused for batch in numbered):
+                logger.warning("%s: the log does not take sequence %s", queue.partition, numbered[0].sequence)
+                sequences.broken = True
+                for batch in numbered:
+                    batch.number_anew()
+        if not queue.numbered():
+            sequences.mend()
+
+    def unsettled(self) -> list[ProducerBatch]:
+        batches = (batch for queue in self._busy for batch in chain(queue.flying, queue.batches))
+        return [batch for batch in batches if not batch.settled.is_set()]
+
+    def busy(self) -> list[PartitionQueue]:
+        """The queues with batches, waiting or in flight, as of now."""
+        return list(self._busy)
+
+    def send_open_batches(self) -> None:
+        """Offer everything, lingering or not."""
+        for queue in self.busy():
+            self._offer(queue)
+
+    def _due(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        if batch is not queue.open or self.flushing:
+            return True
+        if self._linger_s <= 0:
+            return not queue.flying
+        return self._clock() - batch.created >= self._linger_s
+
+    def _offer_due(self, queue: PartitionQueue) -> None:
+        if queue.batches and self._due(queue, queue.batches[0]):
+            self._offer(queue)
+
+    def _offer(self, queue: PartitionQueue) -> None:
+        if queue.sendable:
+            queue.scheduled = True
+            self._ready(queue)
+
+    def _wake_waiter(self) -> None:
+        if self._waiters and not self._waiters[0].done():
+            self._waiters[0].set_result(None)

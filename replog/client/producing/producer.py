@@ -1,0 +1,245 @@
+"""The producer: records in, batches out, outcomes back."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Literal, Self
+
+from replog.backoff import Backoff
+from replog.client.metadata import Metadata
+from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
+from replog.client.producing.idempotence import Identity
+from replog.client.producing.partitioner import StickyPartitioner, partition_for_key
+from replog.client.producing.sender import Sender
+from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
+from replog.config import MAX_BATCH_BYTES
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.transport import Transport
+
+__all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
+
+MAX_BATCH_SIZE = 1 << 20
+_ACKS = {"all": -1, "1": 1, "0": 0, "-1": -1}
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Producer:
+    """Sends records to the leaders of their partitions, in order per partition, each once.
+
+    Retriable errors are retried until `delivery_timeout_ms`; others fail every record of their batch at once.
+    With acks="all" the producer is idempotent by default (`enable_idempotence`): during its life an acknowledged record
+    is stored exactly once, and a failed record once or not at all, through broker and connection failures. If the
+    application sends a record again, that is another record. Without idempotence a batch whose answer was lost may be
+    stored twice.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        acks: Literal["all", 1, 0] = "all",
+        enable_idempotence: bool | None = None,
+        linger_ms: float = 0,
+        batch_size: int = 262_144,  # five batches of a partition can be under way
+        compression: str = "none",
+        max_request_bytes: int = 1 << 20,
+        buffer_memory: int = 32 << 20,
+        max_block_ms: int = 60_000,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        transport: Transport | None = None,
+        rng: random.Random | None = None,
+        wall_clock_ms: Callable[[], int] = _wall_ms,
+    ) -> None:
+        if str(acks) not in _ACKS:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"acks={acks!r}: choose 'all', 1 or 0")
+        if enable_idempotence and _ACKS[str(acks)] != -1:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"enable_idempotence needs acks='all', not acks={acks!r}")
+        if not 0 < batch_size <= MAX_BATCH_SIZE:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"batch_size={batch_size}: choose 1 to {MAX_BATCH_SIZE} bytes")
+        if max_request_bytes > MAX_BATCH_BYTES:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"max_request_bytes={max_request_bytes}: a request carries {MAX_BATCH_BYTES} bytes of records at most",
+            )
+        if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a producer are greater than 0")
+        rng = rng or random.Random()
+        self._batch_size = batch_size
+        self._linger_s = linger_ms / 1000
+        self._codec = codec_id(compression)
+        self._max_request_bytes = max_request_bytes
+        self._buffer_memory = buffer_memory
+        self._max_block_s = max_block_ms / 1000
+        self._wall_ms = wall_clock_ms
+        self._sticky = StickyPartitioner(rng)
+        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
+        idempotent = _ACKS[str(acks)] == -1 if enable_idempotence is None else enable_idempotence
+        self._identity = Identity() if idempotent else None
+        self._sender = Sender(
+            self._metadata,
+            Backoff(rng),
+            acks=_ACKS[str(acks)],
+            max_request_bytes=max_request_bytes,
+            request_timeout_s=request_timeout_ms / 1000,
+            delivery_timeout_s=delivery_timeout_ms / 1000,
+            identity=self._identity,
+        )
+        self._accumulator: Accumulator | None = None
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Begin; `send` does it when nobody has. Does not wait for a broker."""
+        self._started()
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> Delivery:
+        """Put a record in its batch and return its outcome to come: `await (await producer.send(...))`.
+
+        Without a partition, the key chooses it (murmur2, as every Kafka client); without a key, the batch does.
+        Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
+        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker).
+        """
+        accumulator = self._accumulator
+        if accumulator is None or self._closed:
+            accumulator = self._started()
+        size = largest_batch_of(key, value, headers)
+        if size > self._max_request_bytes or size > self._buffer_memory:
+            raise ReplogError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a record for {topic!r} takes up to {size} bytes, more than max_request_bytes "
+                f"{self._max_request_bytes} or buffer_memory {self._buffer_memory}",
+            )
+        if timestamp_ms is None:
+            timestamp_ms = self._wall_ms()
+        elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+            raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
+        queues = accumulator.topics.get(topic)
+        if queues is None:
+            queues = await self._load(accumulator, topic)
+        if not accumulator.has_room(size):
+            await accumulator.wait_for_room(size, self._max_block_s)
+            self._check_open()
+        if partition is None and key is None:
+            delivery = self._append_sticky(accumulator, topic, queues, timestamp_ms, value, headers)
+        else:
+            if partition is None:
+                assert key is not None
+                partition = partition_for_key(key, len(queues))
+            elif not 0 <= partition < len(queues):
+                raise ReplogError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}",
+                )
+            delivery = accumulator.append(queues[partition], timestamp_ms, key, value, headers)
+        if delivery.starts_batch:
+            await asyncio.sleep(0)  # a caller that only sends must let the sender run
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[bytes | None],
+        key: bytes | None = None,
+        partition: int | None = None,
+    ) -> list[Delivery]:
+        """`send` each value, in order; once this returns all of them are in batches."""
+        return [await self.send(topic, value, key, partition) for value in values]
+
+    async def flush(self) -> None:
+        """Send what lingers and wait until every record sent so far has its outcome; does not raise theirs."""
+        if self._accumulator is None:
+            return
+        self._accumulator.flushing += 1
+        try:
+            self._accumulator.send_open_batches()
+            for batch in self._accumulator.unsettled():
+                await batch.settled.wait()
+        finally:
+            self._accumulator.flushing -= 1
+
+    async def close(self) -> None:
+        """Flush, then end every stream. Bounded by the delivery timeout; calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self.flush()
+        finally:
+            if self._accumulator is not None:
+                await self._sender.stop()
+            await self._metadata.close()
+
+    def _append_sticky(
+        self,
+        accumulator: Accumulator,
+        topic: str,
+        queues: list[PartitionQueue],
+        timestamp_ms: int,
+        value: bytes | None,
+        headers: Headers,
+    ) -> Delivery:
+        current = self._sticky.current(topic)
+        if current is not None:
+            delivery = accumulator.append_to_open(queues[current], timestamp_ms, None, value, headers)
+            if delivery is not None:
+                return delivery
+        chosen = self._sticky.switch(topic, self._available(topic, queues))
+        return accumulator.append(queues[chosen], timestamp_ms, None, value, headers)
+
+    def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
+        """The partitions that have a leader; all of them when none has."""
+        view = self._metadata.view.topics.get(topic)
+        if view is None or not view.led or len(view.partitions) > len(queues):  # it has grown just now
+            return range(len(queues))
+        return view.led
+
+    async def _load(self, accumulator: Accumulator, topic: str) -> list[PartitionQueue]:
+        view = await self._metadata.topic(topic, self._max_block_s)
+        self._check_open()
+        if not view.partitions:
+            raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partitions")
+        return accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
+
+    def _started(self) -> Accumulator:
+        self._check_open()
+        if self._accumulator is None:
+            loop = asyncio.get_running_loop()
+            self._accumulator = self._sender.accumulator = Accumulator(
+                batch_size=self._batch_size,
+                codec_number=self._codec,
+                buffer_memory=self._buffer_memory,
+                linger_s=self._linger_s,
+                clock=loop.time,
+                ready=self._sender.ready,
+                later=loop.call_later,
+                identity=self._identity,
+            )
+            self._sender.start()
+        return self._accumulator
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "the producer is closed; make another one")

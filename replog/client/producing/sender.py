@@ -1,0 +1,328 @@
+"""From queues to brokers: routing by leader, retries with backoff, and the deadline of every batch."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+
+from replog.backoff import Backoff
+from replog.client.metadata import Leader, Metadata
+from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
+from replog.client.producing.idempotence import Identity, ProducerId
+from replog.client.producing.produce_stream import ProduceStream
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Log
+from replog.rpc.v1 import log_pb2
+
+logger = logging.getLogger(__name__)
+
+METADATA_MAX_AGE_S = 300.0  # Kafka's metadata.max.age.ms: new partitions are noticed at the latest then
+SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
+DRAIN_TIMEOUT_S = 5.0  # what closing allows the brokers to read the last records of acks=0
+
+TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+# The batch was surely not appended (PR-12); every other error leaves that open.
+DEFINITE = frozenset(
+    {
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+
+
+class Sender:
+    """Runs between `start` and `stop`. Every batch that it takes gets its outcome, at the latest when it is stopped."""
+
+    def __init__(
+        self,
+        metadata: Metadata,
+        backoff: Backoff,
+        *,
+        acks: int,
+        max_request_bytes: int,
+        request_timeout_s: float,
+        delivery_timeout_s: float,
+        identity: Identity | None,
+    ) -> None:
+        self.metadata = metadata
+        self.acks = acks
+        self.max_request_bytes = max_request_bytes
+        self.request_timeout_s = request_timeout_s
+        self._backoff = backoff
+        self._delivery_timeout_s = delivery_timeout_s
+        self._streams: dict[str, ProduceStream] = {}  # by broker address
+        self._identity = identity  # None: not idempotent
+        self._nameless: dict[PartitionQueue, None] = {}  # wait for a producer id
+        self._id_wanted = asyncio.Event()
+        self._unrouted: dict[PartitionQueue, None] = {}
+        self._retrying: dict[PartitionQueue, tuple[asyncio.TimerHandle, Leader | None]] = {}  # and who led then
+        self._stale = asyncio.Event()  # the metadata is, and should be refreshed
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
+        self.accumulator: Accumulator  # set by the producer, which ties the two together
+
+    def start(self) -> None:
+        work = (self._refresh_metadata(), self._watch_deadlines(), self._keep_named())
+        self._tasks = [asyncio.create_task(task) for task in work]
+        for task in self._tasks:
+            task.add_done_callback(_report_defect)
+
+    async def stop(self) -> None:
+        """End every stream; what is still unsettled fails."""
+        self._stopped = True
+        for timer, _ in self._retrying.values():
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self.acks == 0:
+            await asyncio.gather(*(stream.drain(DRAIN_TIMEOUT_S) for stream in self._streams.values()))
+        streams = [stream.stop() for stream in self._streams.values()]
+        await asyncio.gather(*self._tasks, *streams, return_exceptions=True)
+        for queue in self.accumulator.busy():
+            for batch in (*queue.flying, *queue.batches):
+                self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed", batch in queue.flying)
+
+    def ready(self, queue: PartitionQueue) -> None:
+        """Route the queue, which has a batch to send, to its leader's stream; or hold it until there is one."""
+        if self._stopped:
+            return
+        if self._identity is not None and self._identity.current is None:
+            self._nameless[queue] = None
+            self._id_wanted.set()
+            return
+        leader = self.metadata.view.leader(queue.partition)
+        if leader is None:
+            self._unrouted[queue] = None
+            self._stale.set()
+            return
+        stream = self._streams.get(leader.address)
+        if stream is None:
+            stream = self._streams[leader.address] = ProduceStream(self, leader.address)
+        if queue.sequences is not None:
+            queue.sequences.lead_to(stream)
+        stream.offer(queue)
+
+    def stream_lost(self, stream: ProduceStream, error: ReplogError) -> None:
+        """The stream has ended; its queues come back through `lost`, and the next batch opens another."""
+        if self._streams.get(stream.address) is stream:
+            del self._streams[stream.address]
+        logger.info("produce stream lost: %s", error)
+
+    def answered(
+        self,
+        stream: ProduceStream,
+        queue: PartitionQueue,
+        batches: list[ProducerBatch],
+        results: list[log_pb2.ProducePartitionResult],
+    ) -> None:
+        """Settle the batches by their answers; those with an error that may pass are sent again."""
+        passing: ReplogError | None = None
+        for batch, result in zip(batches, results, strict=True):
+            if not result.error_code:  # also of a duplicate, which was appended before
+                batch.base_offset = result.base_offset
+                batch.append_time_ms = result.log_append_time_ms
+                self.accumulator.settle(batch)
+                if queue.sequences is not None:
+                    queue.sequences.known_by(stream)
+                    queue.sequences.acknowledged = max(queue.sequences.acknowledged, batch.number)
+                continue
+            error = ReplogError(ErrorCode(result.error_code), result.error_message or "refused")
+            if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
+                queue.sequences.known_by(stream)
+                passing = passing or error
+                self._failed_once(batch, error)
+            elif error.retriable:
+                passing = error
+                self._failed_once(batch, error)
+            else:
+                if error.code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.sequences is not None:
+                    queue.sequences.lose_name()
+                if error.code in TOO_LARGE:
+                    self._stale.set()  # the topic's limit may have been lowered: the next batches fit the new one
+                self._failed_once(batch, error)
+                self._fail(queue, batch, error.code, error.message, in_flight=False)
+        self.accumulator.land(queue, batches)
+        self._go_on(queue, passing)
+
+    def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None:
+        """acks=0: handed over, and that is all that will be known (PR-7)."""
+        for batch in batches:
+            self.accumulator.settle(batch)
+        self.accumulator.land(queue, batches)
+        self.accumulator.go_on(queue)
+
+    def lost(self, queue: PartitionQueue, batches: list[ProducerBatch], error: ReplogError) -> None:
+        """The stream that had the batches is gone: once more, after a backoff and with fresh metadata."""
+        for batch in batches:
+            self._failed_once(batch, error)
+        self.accumulator.land(queue, batches)
+        self._go_on(queue, error)
+
+    def not_sent(self, queue: PartitionQueue, error: ReplogError) -> None:
+        """The stream that was to take the queue's next batches is gone."""
+        queue.scheduled = False
+        for batch in list(queue.batches)[:1]:
+            batch.attempts += 1
+            batch.last_error = error
+        self._go_on(queue, error)
+
+    @staticmethod
+    def _failed_once(batch: ProducerBatch, error: ReplogError) -> None:
+        batch.attempts += 1
+        batch.last_error = error
+        batch.refused = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        batch.in_doubt |= error.code not in DEFINITE
+        batch.may_be_appended |= batch.in_doubt
+
+    def _go_on(self, queue: PartitionQueue, error: ReplogError | None) -> None:
+        """The queue's next batches can go; after an error they wait for a backoff."""
+        if error is None or queue.retrying:
+            self.accumulator.go_on(queue)
+            return
+        self._stale.set()
+        queue.retrying = True
+        self.accumulator.go_on(queue)
+        attempts = queue.batches[0].attempts if queue.batches else 1
+        delay_s = self._backoff.delay_s(max(1, attempts))
+        timer = asyncio.get_running_loop().call_later(delay_s, self._retry, queue)
+        self._retrying[queue] = timer, self.metadata.view.leader(queue.partition)
+
+    def _retry(self, queue: PartitionQueue) -> None:
+        del self._retrying[queue]
+        queue.retrying = False
+        self.accumulator.go_on(queue)
+
+    def _fail(
+        self, queue: PartitionQueue, batch: ProducerBatch, code: ErrorCode, message: str, in_flight: bool
+    ) -> None:
+        """Give the batch up. With its answer still out (`in_flight`) it may be in the log."""
+        if batch.settled.is_set():
+            return
+        if batch is queue.open:
+            queue.open = None
+        if queue.sequences is not None and batch.sequence is not None:
+            queue.sequences.broken = True
+        batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", batch.may_be_appended or in_flight)
+        self.accumulator.settle(batch)
+
+    async def _keep_named(self) -> None:
+        """Ask for a producer id when there is none, and let go what waited for it."""
+        failures = 0
+        while True:
+            await self._id_wanted.wait()
+            self._id_wanted.clear()
+            assert self._identity is not None
+            try:
+                response = await self.metadata.ask_any(Log["init_producer_id"], log_pb2.InitProducerIdRequest())
+            except ReplogError as error:
+                logger.warning("no producer id: %s", error)
+                for queue in self._nameless:
+                    for batch in list(queue.batches)[:1]:
+                        batch.last_error = error
+                failures += 1
+                self._id_wanted.set()
+                await asyncio.sleep(self._backoff.delay_s(failures))
+                continue
+            failures = 0
+            self._identity.current = ProducerId(response.producer_id, response.producer_epoch)
+            self._id_wanted.clear()  # more may have come meanwhile
+            nameless, self._nameless = self._nameless, {}
+            self._offer_again(nameless)
+
+    async def _refresh_metadata(self) -> None:
+        loop = asyncio.get_running_loop()
+        refreshed = loop.time()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(refreshed + METADATA_MAX_AGE_S):
+                    await self._stale.wait()
+            self._stale.clear()
+            try:
+                await self.metadata.refresh()
+            except ReplogError as error:
+                logger.warning("no metadata: %s", error)
+                if self._unrouted:
+                    self._stale.set()
+            refreshed = loop.time()
+            for topic, view in self.metadata.view.topics.items():
+                if topic in self.accumulator.topics and view.partitions:
+                    self.accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
+            self._leave_silent_leaders(loop.time())
+            self._retry_at_new_leaders()
+            unrouted, self._unrouted = self._unrouted, {}
+            self._offer_again(unrouted)
+
+    def _offer_again(self, held: Iterable[PartitionQueue]) -> None:
+        for queue in held:
+            if queue.batches:
+                self.ready(queue)
+            else:
+                queue.scheduled = False
+
+    def _retry_at_new_leaders(self) -> None:
+        """The backoff is for the leader that failed; look for another until there is one."""
+        for queue, (timer, failed) in list(self._retrying.items()):
+            leader = self.metadata.view.leader(queue.partition)
+            if leader is not None and leader != failed:
+                timer.cancel()
+                self._retry(queue)
+        if self._retrying:
+            self._stale.set()
+
+    def _leave_silent_leaders(self, now: float) -> None:
+        """A broker that hangs is left as soon as another leads; waiting for its connection to die takes far longer."""
+        for stream in list(self._streams.values()):
+            if stream.oldest_s(now) > SILENCE_S:
+                leaders = map(self.metadata.view.leader, stream.partitions_in_flight())
+                if any(leader is not None and leader.address != stream.address for leader in leaders):
+                    stream.cut()
+
+    async def _watch_deadlines(self) -> None:
+        loop = asyncio.get_running_loop()
+        period_s = max(0.01, min(1.0, self._delivery_timeout_s / 10, self.request_timeout_s / 10))
+        while True:
+            await asyncio.sleep(period_s)
+            now = loop.time()
+            for stream in list(self._streams.values()):
+                waited_s = stream.oldest_s(now)
+                if waited_s > self.request_timeout_s:
+                    stream.cut()
+                elif waited_s > SILENCE_S:
+                    self.metadata.avoid(stream.address)
+                    self._stale.set()
+            for queue in self.accumulator.busy():
+                self._expire(queue, now)
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        """Give up every batch past its deadline; those in flight keep their place until their answer comes."""
+        waiting = queue.batches[0] if queue.batches else None
+        for batches in (queue.flying, queue.batches):
+            for batch in batches:
+                if now - batch.created < self._delivery_timeout_s:
+                    break
+                reason = f"; last error: {batch.last_error}" if batch.last_error else ""
+                message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
+                self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
+        if queue.retrying and waiting is not None and waiting.settled.is_set():
+            self._retrying[queue][0].cancel()  # the backoff was for the batch that was given up
+            self._retry(queue)
+        self.accumulator.go_on(queue)
+
+
+def _report_defect(task: "asyncio.Task[None]") -> None:
+    """These tasks end only by being cancelled."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("the producer no longer works: a defect", exc_info=error)

@@ -1,0 +1,70 @@
+"""How a command ends: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted, 141 nobody reads what it prints.
+
+A problem is reported on stderr in one line that names the thing, the value and the remedy; an expected one never with
+a traceback.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+from replog.errors import ErrorCode, ReplogError
+
+PROBLEM_FOUND = 1
+BAD_USE = 2
+INTERRUPTED = 130
+READER_GONE = 141  # as the shell reports a command that SIGPIPE ended
+
+_BAD_USE_CODES = frozenset(
+    {
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TIMESTAMP,
+    }
+)
+
+
+class BadUse(Exception):
+    """Arguments that make no sense; the message names the argument, its value and the remedy."""
+
+
+class Failed(Exception):
+    """The command could not do its work; the message says why."""
+
+
+def tell(name: str, message: str, status: int) -> int:
+    """The one line on stderr; returns `status`."""
+    print(f"{name}: {message}" if name else message, file=sys.stderr)
+    return status
+
+
+def run(command: Callable[[], int | None], name: str = "", failure: int = PROBLEM_FOUND) -> int:
+    """The exit status of `command`, its errors reported on stderr under its `name`; `failure` if it did not work."""
+    try:
+        status = command()
+        sys.stdout.flush()
+        return status or 0
+    except BadUse as error:
+        return tell(name or "error", str(error), BAD_USE)
+    except ReplogError as error:
+        return tell(name or "error", str(error), BAD_USE if error.code in _BAD_USE_CODES else failure)
+    except BrokenPipeError:  # `replog consume | head`: the reader has enough; keep the exit's own flush quiet
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_GONE
+    except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):  # typer takes it for a problem that was found
+            return READER_GONE
+        raise
+    except (Failed, OSError) as error:
+        return tell(name or "error", str(error), failure)
+    except KeyboardInterrupt:
+        return tell(name, "interrupted", INTERRUPTED)
+    except Exception:  # noqa: BLE001 - Python's own status is 1, which an audit has for DIVERGED
+        traceback.print_exc()
+        return failure

@@ -1,0 +1,71 @@
+"""Printing: listings as a table or as JSON on stdout, notes on stderr."""
+
+import base64
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+def note(message: str) -> None:
+    """Something for the person, not for the pipe."""
+    print(message, file=sys.stderr)
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, str],
+    output: Format,
+    line: Callable[[Mapping[str, Any]], str] | None = None,
+) -> None:
+    """`rows` as a table of `columns` (key to heading), or as one JSON array of whole rows.
+
+    A pipe has no edge to wrap at. On a terminal that is too narrow for the table each row is one `line`, if that is
+    given; else cells are folded.
+    """
+    if output is Format.JSON:
+        print(json.dumps(list(rows), indent=2))
+        return
+    from rich.text import Text
+
+    from replog.command.terminal import TerminalWriter, table_of
+
+    numbers = [heading for key, heading in columns.items() if any(_is_number(row[key]) for row in rows)]
+    table = table_of(*columns.values(), right=numbers)
+    for row in rows:
+        table.add_row(*(Text(cell(row[key])) for key in columns))
+    writer = TerminalWriter()
+    if line is None or writer.fits(table):
+        writer.table(table)
+    else:
+        print("\n".join(map(line, rows)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value == -1:
+        return "-"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def text_or_base64(value: bytes | None) -> Any:
+    """A string where the bytes are UTF-8, else {"base64": …}, so that nothing is lost."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

@@ -1,0 +1,16 @@
+"""The controller's decisions, as pure objects: who is alive, who leads, who is in sync, where replicas are.
+
+| Looking for | File |
+|---|---|
+| every decision, and the state that it is made from | `cluster_state.py` |
+| the changes to commit, and the answer that follows | `decision.py`, `partition_changes.py` |
+| brokers register, and send heartbeats (CT-1 to CT-6) | `registration.py`, `broker_lifecycle.py` |
+| what broker events change in partitions | `broker_events.py` |
+| who leads (CT-8); elections on request (CT-11, CT-12) | `elections.py`, `leader_elections.py` |
+| leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py`, `resignations.py` |
+| topics and where their replicas go (CT-18 to CT-20) | `topics.py`, `placement.py` |
+| replicas that move to other brokers (CT-14 to CT-16) | `reassignments.py` |
+| settings that change while the cluster runs | `configs.py` |
+| deletions that a broker may not know | `tombstones.py` |
+| blocks of producer ids | `producer_ids.py` |
+"""

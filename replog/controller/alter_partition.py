@@ -1,0 +1,127 @@
+"""Whether this leader may change this ISR: the controller's answer, row by row (§6.4). Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from replog.controller.broker_events import Rules, active_brokers, situation, withdraw
+from replog.controller.decision import Decision
+from replog.controller.elections import Situation, change_isr
+from replog.controller.partition_changes import PartitionChanges
+from replog.controller.resignations import heirs
+from replog.errors import ErrorCode
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
+from replog.topic import TopicPartition
+
+Resign = Callable[[TopicPartition, PartitionState, Situation], PartitionState | ErrorCode]
+"""The partition's new state after its leader asked to lead no more, or why the leader has to stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One partition's new ISR as its leader proposes it, with the epochs that the leader knew (§6.3)."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    sender: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch; -1 unknown)
+    recovering: bool
+
+    @property
+    def resigns(self) -> bool:
+        """Whether the leader leaves itself out: it asks to lead no more (CT-22)."""
+        return self.sender not in self.members
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(broker_id for broker_id, _ in self.isr)
+
+
+class Verdict(NamedTuple):
+    """The answer to a proposal: an error, or the new state of the partition, which the sender still leads."""
+
+    error: ErrorCode
+    state: PartitionState | None = None
+
+
+def alter_partition(
+    image: MetadataImage, rules: Rules, sender: BrokerRegistration, proposals: Iterable[Proposal], resign: Resign
+) -> Decision[list[Verdict]]:
+    """Decide on each partition by itself; one commit has all that are accepted. The sender's broker epoch is checked.
+
+    A sender that resigns does not hear its followers: it leaves the in-sync sets that they lead (CT-23).
+    """
+    active = active_brokers(image)
+    changes = PartitionChanges(image)
+    unheard: set[int] = set()  # followers of the sender, if it resigns
+    verdicts = []
+    for proposal in proposals:
+        tp = proposal.topic_partition
+        answer = None
+        topic, state = image.topics.get(tp.topic), changes.find(tp)
+        if topic is None or state is None:  # row 1
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif proposal.topic_id != topic.topic_id:  # row 1: the name was deleted and created again
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        elif (error := refusal(state, proposal, image.brokers)) is ErrorCode.NONE:
+            now = situation(image, rules, tp.topic, active)
+            accepted = resign(tp, state, now) if proposal.resigns else accept(state, proposal, now)
+            if isinstance(accepted, ErrorCode):
+                error = accepted
+            else:
+                changes.put(tp, accepted)
+                unheard.update(heirs(state) if proposal.resigns else ())
+                if accepted.leader == sender.broker_id:
+                    answer = accepted
+                else:  # it resigned, or the change completed a reassignment that removes it (CT-15)
+                    error = ErrorCode.NEW_LEADER_ELECTED
+        verdicts.append(Verdict(error, answer))
+    if not unheard:
+        return Decision(changes.made, verdicts)
+    return Decision(chain(changes.made, withdraw(image, rules, sender.broker_id, unheard)), verdicts)
+
+
+def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, BrokerRegistration]) -> ErrorCode:
+    """The first row of §6.4 that refuses the proposal, NONE when it is good. Row 1 is the caller's.
+
+    Rows 2 to 6 come before the members are checked: they order the leader's and the controller's changes (ISR-13).
+    """
+    members = set(proposal.members)
+    if proposal.leader_epoch > state.leader_epoch:  # row 2: this controller is behind
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.partition_epoch > state.partition_epoch:  # row 3
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.leader_epoch < state.leader_epoch:  # row 4
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if proposal.sender != state.leader:  # row 5
+        return ErrorCode.INVALID_REQUEST
+    if proposal.partition_epoch < state.partition_epoch:  # row 6
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if len(members) != len(proposal.isr) or not members <= set(state.replicas):  # row 7
+        return ErrorCode.INVALID_REQUEST
+    if proposal.resigns and members != set(state.isr) - {state.leader}:  # row 8, CT-22
+        return ErrorCode.INVALID_REQUEST
+    if proposal.recovering and len(members) > 1:  # row 9
+        return ErrorCode.INVALID_REQUEST
+    if proposal.recovering and not state.recovering:  # row 10
+        return ErrorCode.INVALID_REQUEST
+    if not all(_eligible(brokers.get(broker_id), epoch) for broker_id, epoch in proposal.isr):  # row 11
+        return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _eligible(broker: BrokerRegistration | None, broker_epoch: int) -> bool:
+    """Registered, active, and still the process that the leader saw (ISR-14)."""
+    return broker is not None and broker.active and broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
+
+
+def accept(state: PartitionState, proposal: Proposal, situation: Situation) -> PartitionState:
+    """The state after a good proposal; the very same state if the proposal changes nothing (ISR-11).
+
+    It may complete a reassignment. The sender may then lead no longer (CT-15).
+    """
+    return change_isr(state, proposal.members, situation, recovering=proposal.recovering)

@@ -1,0 +1,127 @@
+"""Broker events, for every partition they touch: from the image to the changes to commit (§9.2). Pure.
+
+There may be thousands of changes: each is made when it is taken, and the image must not change until the last.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter
+
+from replog.controller.elections import Situation, elect, remove_from_isr
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import LEAST_HEIRS, NO_LEADER, BrokerRegistration, PartitionState
+from replog.topic import TopicPartition
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+_BOOL, _INT = TypeAdapter(bool), TypeAdapter(int)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings that decide elections."""
+
+    min_insync_replicas: int  # of topics without their own setting
+    eligible_leader_replicas: bool = True
+    unclean_leader_election: bool = False  # of topics without their own setting
+
+
+def active_brokers(image: MetadataImage) -> frozenset[int]:
+    """The brokers that may lead and join in-sync sets (CT-7)."""
+    return frozenset(broker.broker_id for broker in image.brokers.values() if broker.active)
+
+
+def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[int]) -> Situation:
+    return situation_under(image.topics[topic].configs, rules, active)
+
+
+def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
+    """The situation of a topic with these settings."""
+    allowed = configs.get(UNCLEAN_LEADER_ELECTION)
+    unclean = rules.unclean_leader_election if allowed is None else _BOOL.validate_strings(allowed)
+    return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, unclean)
+
+
+def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
+    """The number of a setting, in every notation that settings allow: 2.0 is 2."""
+    written = configs.get(MIN_INSYNC_REPLICAS)
+    return rules.min_insync_replicas if written is None else _INT.validate_strings(written)
+
+
+def leads_something(image: MetadataImage, broker_id: int) -> bool:
+    return bool(image.index.led_by(broker_id))
+
+
+def fence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
+    """The broker's session ended, or its stop was reported: out of every ISR, no leadership (CT-6, §9.2)."""
+    yield _registered(replace(broker, fenced=True, in_controlled_shutdown=False))
+    yield from _remove(image, rules, broker.broker_id)
+
+
+def begin_controlled_shutdown(
+    image: MetadataImage, rules: Rules, broker: BrokerRegistration
+) -> Iterator[Change | None]:
+    """As fencing, but the broker stays and serves its followers until they know (CT-13)."""
+    yield _registered(replace(broker, in_controlled_shutdown=True))
+    yield from _remove(image, rules, broker.broker_id)
+
+
+def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> Iterator[Change | None]:
+    """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18)."""
+    return _remove(image, rules, broker_id, unclean=unclean and rules.eligible_leader_replicas)
+
+
+def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
+    """The broker may lead again: elections where there is no leader. It joins no ISR by this (§9.2)."""
+    active = active_brokers(image) | {broker.broker_id}
+
+    def change(state: PartitionState, now: Situation) -> PartitionState:
+        return elect(state, now) if broker.broker_id in state.replicas else state
+
+    yield _registered(replace(broker, fenced=False, in_controlled_shutdown=False))
+    yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
+
+
+def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[Change | None]:
+    """`broker_id` does not hear those brokers: out of the ISRs that they lead, where enough members stay (CT-23)."""
+
+    def change(state: PartitionState, now: Situation) -> PartitionState:
+        follows = state.leader in unheard and broker_id in state.isr
+        enough = max(LEAST_HEIRS, min(now.min_insync_replicas, len(state.replicas)))
+        return remove_from_isr(state, broker_id, now) if follows and len(state.isr) > enough else state
+
+    return _changes(image, rules, active_brokers(image), image.index.on_broker(broker_id), change)
+
+
+def _registered(broker: BrokerRegistration) -> Change:
+    return Change("broker", broker.broker_id, broker)
+
+
+def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False) -> Iterator[Change | None]:
+    return _changes(
+        image,
+        rules,
+        active_brokers(image) - {broker_id},
+        image.index.on_broker(broker_id),
+        lambda state, now: remove_from_isr(state, broker_id, now, unclean=unclean),
+    )
+
+
+def _changes(
+    image: MetadataImage,
+    rules: Rules,
+    active: frozenset[int],
+    candidates: Iterable[TopicPartition],
+    change: Callable[[PartitionState, Situation], PartitionState],
+) -> Iterator[Change | None]:
+    """For each of `candidates`, the change that `change` makes; None if it makes none."""
+    situations: dict[str, Situation] = {}
+    for tp in candidates:
+        if tp.topic not in situations:
+            situations[tp.topic] = situation(image, rules, tp.topic, active)
+        state = image.partitions[tp]
+        changed = change(state, situations[tp.topic])
+        yield None if changed is state else Change("partition", tp, changed, image.topics[tp.topic].topic_id)

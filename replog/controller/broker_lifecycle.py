@@ -1,0 +1,135 @@
+"""A heartbeat's effect on its broker (CT-4, CT-5), and which brokers have a session (CT-6). Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from replog.metadata.values import BrokerRegistration
+
+CHECKS_PER_SESSION = 10
+
+
+class Heartbeat(NamedTuple):
+    """What a broker reports about itself (CT-3)."""
+
+    broker_id: int
+    broker_epoch: int
+    metadata_version: int  # highest applied
+    want_fence: bool = False
+    want_shutdown: bool = False
+
+
+class HeartbeatAnswer(NamedTuple):
+    """The controller's decision on it."""
+
+    is_caught_up: bool
+    is_fenced: bool
+    should_shutdown: bool
+
+
+class BrokerControlState(Enum):
+    """The controller's view of a broker. SHUTDOWN_NOW is an answer: what is stored then is a fenced broker."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+def control_state(broker: BrokerRegistration) -> BrokerControlState:
+    if broker.fenced:
+        return BrokerControlState.FENCED
+    return BrokerControlState.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else BrokerControlState.UNFENCED
+
+
+def next_state(
+    current: BrokerControlState,
+    *,
+    want_fence: bool,
+    want_shutdown: bool,
+    caught_up: bool,
+    leads: bool,
+    shutdown_seen: bool,
+) -> BrokerControlState:
+    """CT-5. `leads`: it leads some partition; `shutdown_seen`: every active broker has applied its shutdown's start."""
+    match current:
+        case BrokerControlState.FENCED:
+            if want_shutdown:
+                return BrokerControlState.SHUTDOWN_NOW
+            return BrokerControlState.FENCED if want_fence or not caught_up else BrokerControlState.UNFENCED
+        case BrokerControlState.UNFENCED:
+            if want_fence:
+                return BrokerControlState.SHUTDOWN_NOW if want_shutdown else BrokerControlState.FENCED
+            if want_shutdown:
+                return BrokerControlState.CONTROLLED_SHUTDOWN if leads else BrokerControlState.SHUTDOWN_NOW
+            return BrokerControlState.UNFENCED
+        case _:
+            if not leads and shutdown_seen:
+                return BrokerControlState.SHUTDOWN_NOW
+            return BrokerControlState.CONTROLLED_SHUTDOWN
+
+
+@dataclass(slots=True)
+class _Session:
+    expires_ms: int
+    applied_version: int = 0
+    shutdown_version: int | None = None
+
+
+class BrokerSessions:
+    """The sessions of brokers, and how much metadata each has applied. They need not outlive the process (CT-6)."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        self.check_ms = max(1, timeout_ms // CHECKS_PER_SESSION)
+        self._sessions: dict[int, _Session] = {}
+        self._ran_ms: int | None = None  # when this process was last known to run
+
+    def touch(self, broker_id: int, now_ms: int, applied_version: int = 0) -> None:
+        session = self._sessions.setdefault(broker_id, _Session(now_ms))
+        session.expires_ms = now_ms + self.timeout_ms
+        session.applied_version = applied_version
+
+    def end(self, broker_id: int) -> None:
+        self._sessions.pop(broker_id, None)
+
+    def left_ms(self, broker_id: int, now_ms: int) -> int:
+        """The time that the session has left; 0 if there is none."""
+        session = self._sessions.get(broker_id)
+        return max(0, session.expires_ms - now_ms) if session else 0
+
+    def in_expiry_order(self, broker_ids: list[int]) -> list[int]:
+        """Those without a session first."""
+        return sorted(broker_ids, key=lambda b: (self._sessions[b].expires_ms if b in self._sessions else -1, b))
+
+    def note_running(self, now_ms: int) -> int:
+        """This process runs: call this every `check_ms`. Returns how long it did not run: 0, or how late the call is.
+
+        Brokers could not be heard during that time, so every session is extended by it.
+        """
+        late_ms = 0 if self._ran_ms is None else max(0, now_ms - self._ran_ms - 2 * self.check_ms)
+        self._ran_ms = now_ms
+        for session in self._sessions.values():
+            session.expires_ms += late_ms
+        return late_ms
+
+    def applied_by_all(self, broker_ids: Iterable[int]) -> int:
+        """The newest version that each of them has applied; 0 if there are none."""
+        return min(map(self.applied_version, broker_ids), default=0)
+
+    def applied_version(self, broker_id: int) -> int:
+        session = self._sessions.get(broker_id)
+        return session.applied_version if session else 0
+
+    def note_shutdown(self, broker_id: int, version: int | None) -> None:
+        """Remember the version at which its controlled shutdown began. None: it is not shutting down."""
+        if (session := self._sessions.get(broker_id)) is not None:
+            session.shutdown_version = version
+
+    def shutdown_seen(self, broker_id: int, active: frozenset[int]) -> bool:
+        """Whether every active broker has applied the version at which the shutdown began (CT-5, last row)."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.shutdown_version is None:
+            return False
+        return all(self.applied_version(other) >= session.shutdown_version for other in active)

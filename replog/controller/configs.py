@@ -1,0 +1,143 @@
+"""Settings of topics and brokers that change while the cluster runs. Pure.
+
+A change names the settings that it sets or deletes; the others stay (Kafka's incremental alter, KIP-339).
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
+
+from replog.config import MAX_BATCH_BYTES, MAX_REPLICA_LIST_LENGTH, DynamicBrokerConfig, Settings, TopicConfig
+from replog.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
+from replog.controller.decision import Decision
+from replog.controller.elections import elect
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import Topic
+from replog.topic import TopicPartition, validate_topic_name
+
+MAX_CONFIG_LENGTH = 256  # characters of one name or value,
+THROTTLED_REPLICAS = ".throttled.replicas"  # except lists of replicas
+
+
+class ConfigChange(NamedTuple):
+    """Settings that are set, and those that go back to their defaults."""
+
+    set: Mapping[str, str] = {}
+    delete: Collection[str] = ()
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class AlteredConfigs:
+    """All settings now, and the metadata version that has them."""
+
+    configs: Mapping[str, str]
+    metadata_version: int
+
+
+def alter_topic_configs(
+    image: MetadataImage, rules: Rules, name: str, request: ConfigChange
+) -> Decision[AlteredConfigs]:
+    """The topic's new settings, checked as a new topic's settings are.
+
+    If a lower min.insync.replicas lets a partition commit again, its eligible leader replicas are forgotten in the same
+    commit: they will lack the records committed from then on (ISR-15, ISR-16). If unclean elections are allowed from
+    now on, partitions without a leader get one at once (CT-12).
+    Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REQUEST.
+    """
+    topic = image.topics.get(validate_topic_name(name))
+    if topic is None:
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    source = f"topic {name}"
+    before = TopicConfig.parse(dict(topic.configs), source)
+    configs = _altered(topic.configs, request, TopicConfig, source)
+    _check_unchangeable(before, TopicConfig.parse(configs, source), source)
+    partitions = image.partitions_of(name)
+    configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
+    answer = AlteredConfigs(configs, image.version)
+
+    def changes() -> Iterator[Change | None]:
+        written = [Change("topic", name, replace(topic, configs=configs))] if configs != topic.configs else []
+        for change in chain(_settle(image, rules, topic, configs), written):
+            answer.metadata_version += change is not None
+            yield change
+
+    return Decision([] if request.validate_only else changes(), answer)
+
+
+def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigChange) -> Decision[AlteredConfigs]:
+    """The broker's new settings. It uses them as soon as it receives them, and after every start.
+
+    Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
+    """
+    if broker_id not in image.brokers:
+        raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+    before = image.broker_configs.get(broker_id, {})
+    configs = _altered(before, request, DynamicBrokerConfig, f"broker {broker_id}")
+    is_new = configs != before and not request.validate_only
+    answer = AlteredConfigs(configs, image.version + is_new)
+    return Decision([Change("broker_config", broker_id, configs)] if is_new else [], answer)
+
+
+def check_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> None:
+    """Raises INVALID_CONFIG unless `configs` are settings of `model`. Their size is bounded first."""
+    if len(configs) > len(model.model_fields):
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{source} has {len(configs)} settings; there are {len(model.model_fields)}",
+        )
+    for key, value in configs.items():
+        limit = MAX_REPLICA_LIST_LENGTH if key.endswith(THROTTLED_REPLICAS) else MAX_CONFIG_LENGTH
+        if len(key) > MAX_CONFIG_LENGTH or len(value) > limit:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG, f"{source}: setting {key[:60]!r} is longer than {limit} characters"
+            )
+    parsed = model.parse(dict(configs), source)
+    if isinstance(parsed, TopicConfig) and parsed.max_message_bytes > MAX_BATCH_BYTES:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{source}: max.message.bytes={parsed.max_message_bytes}, and no message carries a batch of more than "
+            f"{MAX_BATCH_BYTES} bytes; set it to that or less",
+        )
+
+
+def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Settings], source: str) -> dict[str, str]:
+    if twice := sorted(set(request.delete) & set(request.set)):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"{source}: {twice[0][:60]!r} is both set and deleted; do only one of them"
+        )
+    check_configs(request.set, model, source)
+    known = {field.alias for field in model.model_fields.values()}
+    for name in request.delete:
+        if name not in known:
+            shown = ", ".join(sorted(filter(None, known)))
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{source}: {name[:60]} is not a setting here (known: {shown})")
+    kept = {key: value for key, value in configs.items() if key not in request.delete}
+    return kept | dict(request.set)
+
+
+def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) -> None:
+    """Settings that the files of every replica depend on cannot change during a topic's life."""
+    if before.compacted != after.compacted:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{source}: cleanup.policy={before.cleanup_policy} cannot become {after.cleanup_policy}: a topic is "
+            "compacted for its whole life or never; create another one",
+        )
+    if before.index_interval_bytes != after.index_interval_bytes:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{source}: index.interval.bytes={before.index_interval_bytes} cannot become "
+            f"{after.index_interval_bytes}: the indexes of all segments follow from it; create another topic",
+        )
+
+
+def _settle(image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str]) -> Iterator[Change | None]:
+    """The changes of the topic's partitions under the new settings; None for each that stays as it is."""
+    situation = situation_under(configs, rules, active_brokers(image))
+    for number, state in image.partitions_of(topic.name).items():
+        changed, tp = elect(state, situation), TopicPartition(topic.name, number)
+        yield None if changed is state else Change("partition", tp, changed, topic.topic_id)

@@ -1,0 +1,76 @@
+"""Which brokers hold the replicas of a new topic (CT-20). Pure: random numbers are passed in."""
+
+from collections.abc import Iterable, Iterator
+from itertools import cycle
+from typing import Protocol
+
+from replog.metadata.values import BrokerRegistration
+
+
+class Chance(Protocol):
+    """As in `random.Random`."""
+
+    def shuffle(self, x: list[int], /) -> None: ...
+
+    def randrange(self, start: int, /) -> int: ...
+
+    def randbytes(self, n: int, /) -> bytes: ...
+
+
+class _Rack:
+    """The brokers of one rack. It remembers its turns, so that leading and following go round evenly."""
+
+    def __init__(self, chance: Chance) -> None:
+        self.active: list[int] = []
+        self.inactive: list[int] = []
+        self._chance = chance
+        self._led = 0
+        self._followed = 0
+
+    def leading(self) -> Iterator[int]:
+        """The brokers, in the order for the next partition that this rack leads."""
+        if self._led % len(self.active) == 0:  # each has led once: go on in another order, not with the same sets again
+            self._chance.shuffle(self.active)
+            self._chance.shuffle(self.inactive)
+        self._led += 1
+        yield from self._order(self._led)
+
+    def following(self) -> Iterator[int]:
+        """The order for a partition that another rack leads."""
+        self._followed += 1
+        yield from self._order(self._followed)
+
+    def _order(self, turn: int) -> Iterator[int]:
+        for brokers in (self.active, self.inactive):
+            for i in range(len(brokers)):
+                yield brokers[(turn + i) % len(brokers)]
+
+
+class ReplicaPlacer:
+    """Spreads replicas over racks, and leaders over brokers. Brokers without a rack share one (CT-20)."""
+
+    def __init__(self, brokers: Iterable[BrokerRegistration], chance: Chance) -> None:
+        racks: dict[str, _Rack] = {}
+        for broker in sorted(brokers, key=lambda b: b.broker_id):
+            rack = racks.setdefault(broker.rack, _Rack(chance))
+            (rack.active if broker.active else rack.inactive).append(broker.broker_id)
+        self._racks = [racks[name] for name in sorted(racks)]
+        self._first = chance.randrange(len(self._racks)) if self._racks else 0
+
+    def place(self, replication_factor: int) -> tuple[int, ...]:
+        """The next partition's replicas in preference order; the first is active.
+
+        There must be an active broker, and at least `replication_factor` brokers.
+        """
+        racks = self._racks[self._first :] + self._racks[: self._first]
+        self._first = (self._first + 1) % len(self._racks)
+        lead = next(i for i, rack in enumerate(racks) if rack.active)
+        # The leader's rack comes last in a round: a rack is used twice only when every rack was used once.
+        sources = [rack.following() for rack in racks[lead + 1 :] + racks[:lead]] + [racks[lead].leading()]
+        replicas = [next(sources[-1])]
+        for source in cycle(sources):
+            if len(replicas) == replication_factor:
+                break
+            if (broker := next(source, None)) is not None:
+                replicas.append(broker)
+        return tuple(replicas)

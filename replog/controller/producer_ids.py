@@ -1,0 +1,27 @@
+"""Blocks of producer ids for brokers to hand out. No id is given twice. Pure."""
+
+from replog.controller.decision import Decision
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import BrokerRegistration
+
+BLOCK_SIZE = 1000
+MAX_PRODUCER_ID = 2**63 - 1
+
+
+def allocate(image: MetadataImage, broker: BrokerRegistration) -> Decision[int]:
+    """The first of the next `BLOCK_SIZE` ids. They belong to the broker when the decision is durable.
+
+    Ids of a broker that stops are not taken back.
+    Raises BROKER_NOT_AVAILABLE for a fenced broker, UNKNOWN_SERVER_ERROR when every id has been given away.
+    """
+    if broker.fenced:
+        raise ReplogError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"broker {broker.broker_id} is fenced and gets no producer ids; it does once its heartbeats are back",
+        )
+    first = image.next_producer_id
+    if first > MAX_PRODUCER_ID - BLOCK_SIZE:
+        raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"every producer id up to {first} has been given away")
+    return Decision([Change("producer_ids", None, first + BLOCK_SIZE)], first)

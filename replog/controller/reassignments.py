@@ -1,0 +1,103 @@
+"""A partition moves to other brokers while it is in use (CT-14, CT-15, CT-16). Pure.
+
+The controller copies nothing: brokers that are added fetch from the leader and join the ISR like any other, and the
+change that brings the last of them in sync completes the move (`elections.settle`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from replog.controller.broker_events import Rules, active_brokers, situation
+from replog.controller.decision import Decision
+from replog.controller.elections import Situation, in_order, settle, was_unclean
+from replog.controller.partition_changes import PartitionChanges
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import NO_LEADER, PartitionState
+from replog.topic import TopicPartition
+
+
+class Reassignment(NamedTuple):
+    """The target of a partition; None: cancel the move that is under way."""
+
+    topic_partition: TopicPartition
+    target: Sequence[int] | None
+
+
+def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) -> Decision[list[ReplogError]]:
+    """Start, redirect or cancel, each partition by itself. One answer each, in their order; NONE: it is done."""
+    active = active_brokers(image)
+    changes = PartitionChanges(image)
+    errors = []
+    for tp, target in wanted:
+        error = ReplogError(ErrorCode.NONE, "")
+        try:
+            state = changes.get(tp)
+            now = situation(image, rules, tp.topic, active)
+            if target is None:
+                changes.put(tp, cancel(tp, state, now))
+            else:
+                check_replicas(image, tp, target)
+                changes.put(tp, start(state, tuple(target), now))
+        except ReplogError as refused:
+            error = refused
+        errors.append(error)
+    return Decision(changes.made, errors)
+
+
+def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[int]) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT unless these are distinct registered brokers, at least one."""
+    seen: set[int] = set()
+    for replica in replicas:
+        if replica in seen:
+            raise _invalid(f"{tp}: the target names broker {replica} twice")
+        if replica not in image.brokers:
+            raise _invalid(f"{tp}: broker {replica} of the target is not registered; start it, or choose another")
+        seen.add(replica)
+    if not seen:
+        raise _invalid(f"{tp}: the target is empty; a partition needs at least one replica")
+
+
+def start(state: PartitionState, target: tuple[int, ...], situation: Situation) -> PartitionState:
+    """CT-14; if a move is under way, this is its new target (CT-16).
+
+    `adding` keeps all replicas that were not there when the move began, whatever the target is now. So a cancel goes
+    back to the beginning, and the same request again changes nothing (divergence 23).
+    """
+    origin = [r for r in state.replicas if r not in state.adding]
+    removing = tuple(r for r in state.replicas if r not in target)
+    replicas = target + removing
+    adding = tuple(r for r in replicas if r not in origin)
+    wanted = replace(state, replicas=replicas, adding=adding, removing=removing)
+    return settle(state, wanted, situation)
+
+
+def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> PartitionState:
+    """CT-16. Raises NO_REASSIGNMENT_IN_PROGRESS. Raises INVALID_REPLICA_ASSIGNMENT if only replicas that it would drop
+    have all committed records, unless the topic allows unclean elections and one of the others is alive.
+    """
+    if not state.reassigning:
+        raise ReplogError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{tp}: no reassignment is in progress")
+    replicas = tuple(r for r in state.replicas if r not in state.adding)
+    isr, elr = in_order(replicas, state.isr), in_order(replicas, state.elr)
+    wanted = replace(state, replicas=replicas, isr=isr, adding=(), removing=())
+    after = settle(state, wanted, situation)
+    loses_all = not (isr or (elr and not state.isr))
+    refused = after.leader == NO_LEADER or (was_unclean(state, after) and not situation.unclean_leader_election)
+    if loses_all and refused:
+        raise _invalid(
+            f"{tp}: of the replicas that would stay, {list(replicas)}, none is in sync, so cancelling needs an unclean "
+            "election; wait until one is, or allow it with unclean.leader.election.enable=true while one is alive"
+        )
+    return after
+
+
+def ongoing(image: MetadataImage, partitions: Iterable[TopicPartition]) -> list[tuple[TopicPartition, PartitionState]]:
+    """The moves of those `partitions` that are being reassigned. Others, and unknown ones, are left out."""
+    states = ((tp, image.partitions.get(tp)) for tp in partitions)
+    return [(tp, state) for tp, state in states if state is not None and state.reassigning]
+
+
+def _invalid(why: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)

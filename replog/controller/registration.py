@@ -1,0 +1,102 @@
+"""A broker process registers (CT-1, ISR-18). Pure."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from replog.config import parse_address
+from replog.controller.broker_events import Rules, restart
+from replog.controller.decision import Decision
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import BrokerRegistration
+from replog.properties import MAX_INT
+
+MAX_BROKERS = 1000
+MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
+MAX_RACK_LENGTH = 255
+INCARNATION_ID_SIZE = 16
+
+
+class Registration(NamedTuple):
+    """The registration of one process of a broker."""
+
+    cluster_id: str  # empty: not known yet
+    broker_id: int
+    incarnation_id: bytes
+    address: str
+    rack: str
+    previous_broker_epoch: int  # of its last clean stop; -1: the last one was not clean (ISR-18)
+
+
+def register(image: MetadataImage, rules: Rules, request: Registration, session_left_ms: int) -> Decision[int]:
+    """The broker epoch of an incarnation. `session_left_ms`: the time that the id's present session has left.
+
+    A new incarnation gets a new broker epoch, the version of this change, and starts fenced. The same incarnation keeps
+    both. The broker's record is the last change: a broker that has applied it knows all other changes, too (CT-4).
+    Raises INVALID_REQUEST, INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION.
+    """
+    _validate(request)
+    if request.cluster_id and request.cluster_id != image.cluster_id:
+        raise ReplogError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"broker {request.broker_id} belongs to cluster {request.cluster_id[:64]!r} and this is cluster "
+            f"{image.cluster_id!r}; point it at its own controller, or give it empty log.dirs",
+        )
+    known = image.broker(request.broker_id)
+    if known is not None and known.incarnation_id == request.incarnation_id:
+        return _again(known, request)
+    if known is not None and session_left_ms > 0:
+        raise ReplogError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"broker {request.broker_id} is registered by another process, at {known.address}, and its session lasts "
+            f"another {session_left_ms} ms; wait for that if it is dead, or choose another node.id",
+        )
+    if known is None and len(image.brokers) >= MAX_BROKERS:
+        raise _invalid(request, f"this cluster already has {MAX_BROKERS} brokers, and that is the most")
+    changes: list[Change] = []
+    if known is not None:
+        unclean = request.previous_broker_epoch != known.broker_epoch  # ISR-18
+        changed = restart(image, rules, request.broker_id, unclean=unclean)
+        changes = [change for change in changed if change is not None]
+    broker = BrokerRegistration(
+        broker_id=request.broker_id,
+        broker_epoch=image.version + len(changes) + 1,
+        incarnation_id=request.incarnation_id,
+        address=request.address,
+        rack=request.rack,
+        fenced=True,
+        in_controlled_shutdown=False,
+    )
+    return Decision([*changes, Change("broker", broker.broker_id, broker)], broker.broker_epoch)
+
+
+def _again(known: BrokerRegistration, request: Registration) -> Decision[int]:
+    """An answer was lost, or the process has a new address: epoch and fenced state stay."""
+    broker = replace(known, address=request.address, rack=request.rack)
+    return Decision([] if broker == known else [Change("broker", broker.broker_id, broker)], broker.broker_epoch)
+
+
+def _validate(request: Registration) -> None:
+    if not 0 <= request.broker_id <= MAX_INT:
+        raise _invalid(request, f"a broker id is 0 to {MAX_INT}")
+    if len(request.incarnation_id) != INCARNATION_ID_SIZE:
+        raise _invalid(
+            request, f"its incarnation id has {len(request.incarnation_id)} bytes, not {INCARNATION_ID_SIZE}"
+        )
+    if len(request.address) > MAX_ADDRESS_LENGTH:
+        raise _invalid(request, f"its address has {len(request.address)} characters, more than {MAX_ADDRESS_LENGTH}")
+    try:
+        _, port = parse_address(request.address)
+    except ValueError as error:
+        raise _invalid(request, f"its address {error}; set advertised.listeners") from None
+    if port == 0:
+        raise _invalid(request, f"its address {request.address!r} has port 0, which nobody can connect to")
+    if len(request.rack) > MAX_RACK_LENGTH or not (request.rack.isprintable()):
+        raise _invalid(request, f"its rack must be at most {MAX_RACK_LENGTH} printable characters")
+    if request.previous_broker_epoch < -1:
+        raise _invalid(request, f"its previous broker epoch {request.previous_broker_epoch} is neither an epoch nor -1")
+
+
+def _invalid(request: Registration, why: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, f"cannot register broker {request.broker_id}: {why}")

@@ -1,0 +1,178 @@
+"""Creating and deleting topics (CT-18, CT-19). Pure: random numbers are passed in."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from replog.config import ControllerConfig, TopicConfig
+from replog.controller.broker_events import MIN_INSYNC_REPLICAS
+from replog.controller.configs import check_configs
+from replog.controller.decision import Decision
+from replog.controller.placement import Chance, ReplicaPlacer
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import PartitionState, Topic
+from replog.topic import MAX_PARTITIONS, TopicPartition, validate_topic_name
+
+MAX_CLUSTER_PARTITIONS = 200_000
+
+
+class NewTopic(NamedTuple):
+    """A topic to create; 0 is the controller's default."""
+
+    topic: str
+    partitions: int = 0
+    replication_factor: int = 0
+    configs: Mapping[str, str] = {}
+    assignment: Sequence[Sequence[int]] = ()  # by hand, one per partition; then partitions and factor stay 0
+    validate_only: bool = False
+    topic_id: bytes = b""  # empty: a new one
+
+
+class CreatedTopic(NamedTuple):
+    """A created topic, or with validate_only one that could be."""
+
+    topic_id: bytes
+    partitions: int
+    replication_factor: int
+    metadata_version: int  # a broker that has applied it knows the topic
+
+
+def create_topic(
+    image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
+) -> Decision[CreatedTopic]:
+    """A new topic under a new id. Its partitions are led by their first active replica, with epochs 0 (CT-18).
+
+    Its min.insync.replicas is stored even if it is the default: brokers commit by it and elections rely on it (ISR-16),
+    so they must read it from the same place.
+    A request that names the id of an existing topic is a repetition: it gets the same answer again.
+    Raises INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST.
+    """
+    name = validate_topic_name(request.topic)
+    if name in image.topics:
+        if request.topic_id != image.topics[name].topic_id:
+            raise ReplogError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
+            )
+        return Decision([], _made(image, name))
+    if request.topic_id and (
+        len(request.topic_id) != 16 or any(topic.topic_id == request.topic_id for topic in image.topics.values())
+    ):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"topic id {request.topic_id.hex()}: it must be 16 bytes that no topic has; name none, or random ones",
+        )
+    configs = dict(request.configs)
+    check_configs(configs, TopicConfig, f"topic {name}")
+    active = {broker.broker_id for broker in image.brokers.values() if broker.active}
+    count, factor, assignment = _assignment(image, config, request, chance)
+    configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
+    topic = Topic(name, request.topic_id or chance.randbytes(16), configs)
+
+    def changes() -> Iterator[Change]:
+        yield Change("topic", name, topic)
+        for partition, replicas in enumerate(assignment):
+            isr = tuple(r for r in replicas if r in active)
+            state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
+            yield Change("partition", TopicPartition(name, partition), state, topic.topic_id)
+
+    if request.validate_only:
+        return Decision([], CreatedTopic(b"", count, factor, image.version))
+    return Decision(changes(), CreatedTopic(topic.topic_id, count, factor, image.version + 1 + count))
+
+
+def _made(image: MetadataImage, name: str) -> CreatedTopic:
+    partitions = image.partitions_of(name)
+    return CreatedTopic(image.topics[name].topic_id, len(partitions), len(partitions[0].replicas), image.version)
+
+
+def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]:
+    """Forget a topic and its partitions (CT-19). Answers the version at which it is gone. `meant`: its id, or empty.
+
+    Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the topic of this name has another id.
+    """
+    if validate_topic_name(name) not in image.topics:
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    topic_id = image.topics[name].topic_id
+    if meant not in (topic_id, b""):
+        raise ReplogError(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"topic {name} is {topic_id.hex()}, not {meant.hex()}: it was deleted and created again; describe it again",
+        )
+    partitions = image.partitions_of(name)
+    deletions = (Change("partition", TopicPartition(name, partition), None) for partition in partitions)
+    return Decision(chain(deletions, [Change("topic", name, None)]), image.version + len(partitions) + 1)
+
+
+def _assignment(
+    image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
+) -> tuple[int, int, Iterable[tuple[int, ...]]]:
+    """The number of partitions, of replicas each, and which: at least one of each partition is active."""
+    if request.assignment:
+        if request.partitions or request.replication_factor:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"topic {request.topic}: an assignment by hand says how many partitions and replicas there are; "
+                "leave both numbers 0",
+            )
+        _check_partition_count(image, len(request.assignment))
+        assignment = _manual(image, [tuple(replicas) for replicas in request.assignment])
+        return len(assignment), len(assignment[0]), assignment
+    partitions = request.partitions or config.num_partitions
+    factor = request.replication_factor or config.default_replication_factor
+    _check_partition_count(image, partitions)
+    if factor < 1:
+        raise ReplogError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} is less than 1")
+    if factor > len(image.brokers):
+        raise ReplogError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {factor} needs as many brokers, and {len(image.brokers)} are registered; "
+            "start more brokers or ask for fewer replicas",
+        )
+    if not any(broker.active for broker in image.brokers.values()):
+        raise ReplogError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"none of the {len(image.brokers)} registered brokers is active; wait until one is",
+        )
+    placer = ReplicaPlacer(image.brokers.values(), chance)
+    return partitions, factor, (placer.place(factor) for _ in range(partitions))
+
+
+def _check_partition_count(image: MetadataImage, partitions: int) -> None:
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise ReplogError(
+            ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: a topic has 1 to {MAX_PARTITIONS} of them"
+        )
+    if len(image.partitions) + partitions > MAX_CLUSTER_PARTITIONS:
+        raise ReplogError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} more partitions: a cluster has at most {MAX_CLUSTER_PARTITIONS}, "
+            f"and this one has {len(image.partitions)}",
+        )
+
+
+def _manual(image: MetadataImage, assignment: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    for partition, replicas in enumerate(assignment):
+        if fault := _fault(image, replicas, len(assignment[0])):
+            shown = ", ".join(map(str, replicas[:10])) + (", ..." if len(replicas) > 10 else "")
+            raise ReplogError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}, assigned to [{shown}]: {fault}"
+            )
+    return assignment
+
+
+def _fault(image: MetadataImage, replicas: tuple[int, ...], factor: int) -> str:
+    unknown: Iterable[int] = sorted(set(replicas) - image.brokers.keys())
+    if not replicas:
+        return "it needs at least one replica"
+    if len(replicas) != factor:
+        return f"it has {len(replicas)} replicas and partition 0 has {factor}; give all the same number"
+    if len(set(replicas)) != len(replicas):
+        return "a broker is named twice"
+    if unknown:
+        return f"broker {next(iter(unknown))} is not registered"
+    if not any(image.brokers[r].active for r in replicas):
+        return "none of these brokers is active; wait until one is"
+    return ""

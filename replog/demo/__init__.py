@@ -1,0 +1,1 @@
+"""`replog demo`: real records through a real crash, with proof that nothing was lost."""

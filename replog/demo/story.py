@@ -1,0 +1,231 @@
+"""The whole story: replicate real records through a crash, prove that nothing was lost, find a flipped byte."""
+
+import asyncio
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from time import monotonic
+from types import FrameType
+from typing import Any
+
+from rich.table import Table
+
+from replog.audit_process import AuditRun, run_audit
+from replog.client import Admin
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.packages import SPARK, require
+from replog.demo import dataset
+from replog.demo.acknowledged import Acknowledged, compare
+from replog.demo.corrupt import flip_payload_bit
+from replog.demo.narrator import Narrator
+from replog.demo.traffic import Tracker, produce_through_a_crash, read_back
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.topic import TopicPartition
+
+TOPIC = "flights"
+PARTITIONS = 6
+BROKERS = 3
+CRASH_AFTER = 0.3  # of the records
+FAILOVER_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 10.0  # when interrupted
+
+
+def run(directory: Path | None) -> int:
+    """Tell the story; 0 if every step held, else 1. Ends every process that it started, however it ends."""
+    require(*SPARK)
+    signal.signal(signal.SIGTERM, _interrupt)
+    home = _home(directory)
+    narrator = Narrator()
+    story = Story(home, narrator)
+    cluster = LocalCluster(home / "cluster", BROKERS)
+    try:
+        story.tell(cluster)
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # nothing may keep the processes from being stopped
+        if (home / "cluster" / "cluster.json").exists():
+            cluster.down(STOP_TIMEOUT_S)
+    if narrator.failures:
+        narrator.console.print(f"[red]FAILED[/]: {'; '.join(narrator.failures)}\neverything is kept in {home}")
+        return PROBLEM_FOUND
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _home(directory: Path | None) -> Path:
+    """An empty directory. Raises INVALID_REQUEST if the one named is not, OSError."""
+    if directory is None:
+        base = Path("build/demo").absolute()
+        base.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=base, prefix="run-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{directory} is not empty; name a new directory")
+    return directory.absolute()
+
+
+class Story:
+    """The steps, in order, and the facts that they leave for the summary."""
+
+    def __init__(self, home: Path, narrator: Narrator) -> None:
+        self._home = home
+        self._say = narrator
+        self._facts: list[tuple[str, str]] = []
+
+    def tell(self, cluster: LocalCluster) -> None:
+        """Raises ReplogError or OSError when a step cannot go on; checks that do not hold are kept by the narrator."""
+        started = monotonic()
+        say = self._say
+        say.console.print(f"everything of this run lies in {self._home}", soft_wrap=True)
+        with say.step("fetching the records"):
+            rows = dataset.rows(dataset.load())
+        size = sum(map(len, rows))
+        say.done(f"{len(rows):,} flights ({size / 1e6:.1f} MB), all different", len(set(rows)) == dataset.ROWS)
+        self._facts.append(("records", f"{len(rows):,} ({size / 1e6:.1f} MB)"))
+        self._start(cluster)
+        tracker = asyncio.run(self._produce(cluster, rows))
+        self._compare(cluster, tracker.acknowledged)
+        damaged = self._stop(cluster, tracker.acknowledged)
+        data = {broker.node_id: cluster.data_directory(broker.node_id) for broker in cluster.state.brokers}
+        reports = [self._audit(data, "index"), self._audit(data, "deep"), self._damage(data, *damaged)]
+        self._summarise(reports, monotonic() - started)
+
+    def _start(self, cluster: LocalCluster) -> None:
+        with self._say.step("starting a controller and three brokers"):
+            cluster.up()
+        addresses = ", ".join(broker.address for broker in cluster.state.brokers)
+        self._say.done(f"a controller and {BROKERS} brokers serve, each a process: {addresses}")
+
+        async def create() -> None:
+            async with Admin(cluster.bootstrap) as admin:
+                await admin.create_topic(TOPIC, PARTITIONS, 3, {"min.insync.replicas": "2"})
+
+        with self._say.step("creating the topic"):
+            asyncio.run(create())
+            cluster.wait_for_full_isr(TOPIC)
+        self._say.done(f"topic {TOPIC}: {PARTITIONS} partitions, 3 replicas each, min.insync.replicas=2")
+
+    async def _produce(self, cluster: LocalCluster, rows: list[bytes]) -> Tracker:
+        say, crash_after = self._say, int(len(rows) * CRASH_AFTER)
+        victim, led = -1, set[int]()
+
+        async def crash(acknowledged: Acknowledged) -> None:
+            nonlocal victim, led
+            metadata = await asyncio.to_thread(cluster.metadata)
+            victim, led = _busiest_leader(metadata, acknowledged)
+            await asyncio.to_thread(cluster.kill, victim)
+            say.tell(f"{acknowledged.count:,} acknowledged: killed broker {victim}, leader of {len(led)} partitions")
+
+        async def repair(tracker: Tracker) -> None:
+            waiting = led & set(tracker.acknowledged.by_partition)
+            async with asyncio.timeout(FAILOVER_TIMEOUT_S):
+                while waiting - set(tracker.recovered_s):
+                    await asyncio.sleep(0.01)
+            failover = max(tracker.recovered_s[partition] for partition in waiting)
+            say.tell(f"every partition has a new leader and acknowledges again, {failover:.2f} s after the kill")
+            self._facts.append(("failover", f"{failover:.2f} s from the kill to the last partition's next ack"))
+            await asyncio.to_thread(cluster.start, victim)
+            say.tell(f"broker {victim} is back on its own data")
+
+        with say.counted(f"producing to {TOPIC}", len(rows)) as progress:
+            started = monotonic()
+            tracker = await produce_through_a_crash(
+                cluster.bootstrap, TOPIC, rows, crash_after, crash, repair, progress
+            )
+            seconds = monotonic() - started
+            await asyncio.to_thread(cluster.wait_for_full_isr, TOPIC)
+        count = tracker.acknowledged.count
+        say.done(f"{count:,} of {len(rows):,} acknowledged by all in-sync replicas", count == len(rows))
+        self._facts.append(("produced", f"in {seconds:.1f} s, at an even pace, acks=all"))
+        return tracker
+
+    def _compare(self, cluster: LocalCluster, acknowledged: Acknowledged) -> None:
+        with self._say.counted("reading everything back", acknowledged.count) as progress:
+            read = asyncio.run(read_back(cluster.bootstrap, TOPIC, PARTITIONS, progress))
+            verdict = compare(acknowledged, read)
+        words = f"{verdict.lost} lost, {verdict.different} different, {verdict.duplicates} twice"
+        self._say.done(f"{verdict.read:,} records read back and compared by offset: {words}", verdict.holds)
+        for fault in verdict.faults:
+            self._say.tell(fault)
+        self._facts.append(("acknowledged = readable", words))
+
+    def _stop(self, cluster: LocalCluster, acknowledged: Acknowledged) -> tuple[int, TopicPartition]:
+        """Stop cleanly; returns a follower, and the partition of most records that it follows."""
+        busiest = max(acknowledged.by_partition, key=lambda number: len(acknowledged.by_partition[number]))
+        state = _partition(cluster.metadata(), busiest)
+        follower = next(broker for broker in state.replicas if broker != state.leader)
+        with self._say.step("stopping the cluster"):
+            killed = cluster.down()
+        self._say.done(f"stopped cleanly{': not so ' + ', '.join(killed) if killed else ''}", not killed)
+        return follower, TopicPartition(TOPIC, busiest)
+
+    def _audit(self, data: dict[int, Path], level: str) -> AuditRun:
+        with self._say.step(f"Spark audits the three replicas, level {level}"):
+            audit = run_audit(data, level, self._home / "reports" / level)
+        verdict = audit.summary.get("verdict")
+        self._say.done(f"audit, level {level}: {verdict}", audit.exit_code == 0 and verdict == "CONSISTENT")
+        self._facts.append((f"audit, level {level}", f"{verdict} in {audit.seconds:.1f} s"))
+        return audit
+
+    def _damage(self, data: dict[int, Path], follower: int, tp: TopicPartition) -> AuditRun:
+        """Flip one bit of a copy; the audit must name replica, partition, offset and cause."""
+        with self._say.step("copying the replicas and flipping one bit of the copy"):
+            copies = {broker: self._home / "damaged" / f"broker-{broker}" for broker in data}
+            for broker, copy in copies.items():
+                shutil.copytree(data[broker], copy)
+            committed = OffsetCheckpoint(copies[follower] / HIGH_WATERMARK_CHECKPOINT).read()[tp]
+            flipped = flip_payload_bit(copies[follower] / tp.directory_name, committed)
+        place = f"broker {follower}, {tp}, offset {flipped.base_offset}"
+        self._say.done(f"one bit flipped in a copy: {place} ({flipped.path.name} at byte {flipped.position})")
+        with self._say.step("Spark audits the copy, level deep"):
+            audit = run_audit(copies, "deep", self._home / "reports" / "damaged")
+        wanted = ("BIT_ROT", follower, TOPIC, tp.partition, flipped.base_offset)
+        seen = [_identity(finding) for finding in audit.summary.get("findings", ())]
+        findings = "; ".join("{} at broker {}, {}-{}, offset {}".format(*identity) for identity in seen) or "nothing"
+        self._say.done(
+            f"audit of the copy: {audit.summary.get('verdict')}, {findings}", audit.exit_code == 1 and seen == [wanted]
+        )
+        self._say.tell(f"without Spark: replog log verify {copies[follower]}")
+        self._facts.append(("audit of the damaged copy", f"{findings}, in {audit.seconds:.1f} s"))
+        return audit
+
+    def _summarise(self, reports: list[AuditRun], seconds: float) -> None:
+        table = Table(show_header=False, title="What was shown", title_justify="left")
+        for name, value in [*self._facts, ("in all", f"{seconds:.0f} s")]:
+            table.add_row(name, value)
+        self._say.console.print(table)
+        self._say.console.print(
+            f"replicas: {self._home / 'cluster'}, and the damaged copy in {self._home / 'damaged'}", soft_wrap=True
+        )
+        for report in reports:
+            self._say.console.print(f"report: {report.report}", soft_wrap=True)
+
+
+def _identity(finding: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("class", "wrong_replica", "topic", "partition", "first_offset")
+    return tuple(finding.get(name) for name in names)
+
+
+def _partition(metadata: Any, number: int) -> Any:
+    (topic,) = (topic for topic in metadata.topics if topic.topic == TOPIC)
+    return next(partition for partition in topic.partitions if partition.partition == number)
+
+
+def _busiest_leader(metadata: Any, acknowledged: Acknowledged) -> tuple[int, set[int]]:
+    """The broker that leads most partitions (of several, the one with most records), and what it leads."""
+    led: dict[int, set[int]] = {}
+    for number in range(PARTITIONS):
+        led.setdefault(_partition(metadata, number).leader, set()).add(number)
+
+    def weight(broker: int) -> tuple[int, int]:
+        records = sum(len(acknowledged.by_partition.get(number, ())) for number in led[broker])
+        return len(led[broker]), records
+
+    chosen = max(led, key=weight)
+    return chosen, led[chosen]

@@ -1,0 +1,135 @@
+"""The demo's records on their way: produced at an even pace through a crash, every acknowledgement noted, read back."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+
+from replog.client import Consumer, Delivery, Producer
+from replog.demo.acknowledged import Acknowledged
+from replog.demo.dataset import carrier
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+CHUNK_ROWS = 4000
+CHUNK_S = 0.15  # about 27,000 records a second, so that the crash and the repair both lie within the production
+READ_TIMEOUT_S = 60.0
+STALL_S = 15.0
+
+Sent = tuple[float, bytes, Delivery]
+Crash = Callable[[Acknowledged], Awaitable[None]]
+
+
+class Tracker:
+    """Waits for the outcome of every record, one task per key, and notes offsets and times of the acknowledgements."""
+
+    def __init__(self) -> None:
+        self.acknowledged = Acknowledged()
+        self.crashed_at: float | None = None
+        self.recovered_s: dict[int, float] = {}  # partition to seconds from the crash to an acknowledgement
+        self._queues: dict[bytes, asyncio.Queue[Sent | None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def sent(self, key: bytes, value: bytes, delivery: Delivery) -> None:
+        if key not in self._queues:
+            self._queues[key] = asyncio.Queue()
+            self._tasks.append(asyncio.create_task(self._follow(self._queues[key])))
+        self._queues[key].put_nowait((monotonic(), value, delivery))
+
+    async def settle(self) -> None:
+        """Until every record sent has its outcome. Raises DeliveryFailed."""
+        for queue in self._queues.values():
+            queue.put_nowait(None)
+        await asyncio.gather(*self._tasks)
+
+    def raise_failure(self) -> None:
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _follow(self, queue: asyncio.Queue[Sent | None]) -> None:
+        while (sent := await queue.get()) is not None:
+            sent_at, value, delivery = sent
+            where = await delivery
+            self.acknowledged.add(where.partition, where.offset, value)
+            # Only a record sent after the crash cannot owe its acknowledgement to the broker that crashed.
+            if self.crashed_at is not None and sent_at > self.crashed_at:
+                self.recovered_s.setdefault(where.partition, monotonic() - self.crashed_at)
+
+
+async def produce_through_a_crash(
+    bootstrap: str,
+    topic: str,
+    rows: Sequence[bytes],
+    crash_after: int,
+    crash: Crash,
+    repair: Callable[[Tracker], Awaitable[None]],
+    progress: Callable[[int], None],
+) -> Tracker:
+    """Produce every row once, keyed by its carrier, with acks=all.
+
+    When `crash_after` records are acknowledged, `crash` runs (production goes on), and then `repair`. Returns once
+    every record is acknowledged and both are done. Raises DeliveryFailed when a record was given up.
+    """
+    tracker = Tracker()
+    trouble: asyncio.Task[None] | None = None
+
+    async def crash_and_repair() -> None:
+        await crash(tracker.acknowledged)
+        tracker.crashed_at = monotonic()
+        await repair(tracker)
+
+    producer = Producer(bootstrap, linger_ms=20, batch_size=64 << 10)
+    try:
+        async with producer:
+            for start in range(0, len(rows), CHUNK_ROWS):
+                chunk_end = monotonic() + CHUNK_S
+                for row in rows[start : start + CHUNK_ROWS]:
+                    key = carrier(row)
+                    tracker.sent(key, row, await producer.send(topic, row, key))
+                if trouble is None and tracker.acknowledged.count >= crash_after:
+                    trouble = asyncio.create_task(crash_and_repair())
+                await asyncio.sleep(max(0.0, chunk_end - monotonic()))
+                progress(tracker.acknowledged.count)
+                tracker.raise_failure()
+                if trouble is not None and trouble.done():
+                    trouble.result()
+            await producer.flush()
+            await tracker.settle()
+            progress(tracker.acknowledged.count)
+        if trouble is None:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT, f"fewer than {crash_after} records were acknowledged before the end"
+            )
+        await trouble
+    finally:
+        tracker.stop()
+        if trouble is not None:
+            trouble.cancel()
+    return tracker
+
+
+async def read_back(
+    bootstrap: str, topic: str, partitions: int, progress: Callable[[int], None]
+) -> list[tuple[int, int, bytes]]:
+    """(partition, offset, value) of every record up to the high watermarks. Raises REQUEST_TIMED_OUT on a stall."""
+    assigned = [TopicPartition(topic, number) for number in range(partitions)]
+    readable: list[tuple[int, int, bytes]] = []
+    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+        ends = await consumer.end_offsets(assigned, READ_TIMEOUT_S)
+        left = {partition for partition, end in ends.items() if end > 0}
+        consumer.assign(assigned)
+        while left:
+            records = await consumer.fetch(STALL_S)
+            if not records:
+                stalled = ", ".join(str(partition) for partition in sorted(left))
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"nothing came for {STALL_S:g} s from {stalled}")
+            readable += [(record.partition, record.offset, record.value or b"") for record in records]
+            last = records[-1]
+            if last.offset + 1 >= ends[TopicPartition(topic, last.partition)]:
+                left.discard(TopicPartition(topic, last.partition))
+            progress(len(readable))
+    return readable

@@ -1,0 +1,87 @@
+"""What a local cluster's directory remembers: its members, their addresses, their processes (`cluster.json`)."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.processes import ProcessId, ProcessState, state_of
+from replog.log.files.replacing import write_atomically
+
+STATE_FILE = "cluster.json"
+CONTROLLER = "controller"
+
+
+class LocalMember(BaseModel):
+    """The controller or a broker."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str  # "controller", "broker-1"
+    node_id: int = Field(ge=0)  # 0 for the controller
+    port: int = Field(ge=1, le=65535)
+    pid: int | None = Field(default=None, gt=0)
+    start_time: int = 0
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def process(self) -> ProcessId | None:
+        return None if self.pid is None else ProcessId(self.pid, self.start_time)
+
+    @process.setter
+    def process(self, process: ProcessId | None) -> None:
+        self.pid = process.pid if process else None
+        self.start_time = process.start_time if process else 0
+
+    @property
+    def state(self) -> ProcessState:
+        return state_of(self.process) if self.process else ProcessState.STOPPED
+
+
+class ClusterFile(BaseModel):
+    """`cluster.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: int = Field(default=1, ge=1, le=1)
+    controller: LocalMember
+    brokers: list[LocalMember]
+
+    @property
+    def members(self) -> list[LocalMember]:
+        return [self.controller, *self.brokers]
+
+    @property
+    def bootstrap(self) -> str:
+        """Every broker's address, comma-separated."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def broker(self, broker_id: int) -> LocalMember:
+        """Raises INVALID_REQUEST naming the brokers that there are."""
+        for member in self.brokers:
+            if member.node_id == broker_id:
+                return member
+        known = ", ".join(str(member.node_id) for member in self.brokers)
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} is not in this cluster; it has {known}")
+
+    def save(self, directory: Path) -> None:
+        write_atomically(directory / STATE_FILE, self.model_dump_json(indent=2).encode() + b"\n")
+
+    @classmethod
+    def load(cls, directory: Path) -> "ClusterFile | None":
+        """The directory's state; None if it holds no cluster. Raises INVALID_CONFIG if the file is damaged."""
+        path = directory / STATE_FILE
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"])) or "the file"
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"{path}: {where}: {fault['msg']}; stop its processes by hand, remove the file and start again",
+            ) from None

@@ -1,0 +1,103 @@
+"""One operating-system process of a local cluster: started detached, and known by its id *and* its start time.
+
+Process ids are used again. A signal goes only to a process that has the id and was started at the noted time, so a
+state file that outlived a reboot can never stop somebody else's process. (Linux: both come from /proc.)
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+POLL_S = 0.02
+
+
+class ProcessState(Enum):
+    RUNNING = "running"
+    PAUSED = "paused"  # by SIGSTOP
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    pid: int
+    start_time: int  # clock ticks since boot, field 22 of /proc/PID/stat
+
+
+def spawn(arguments: Sequence[str], log: Path) -> ProcessId:
+    """Start `python -P ARGUMENTS` in a session of its own, with its output appended to `log`. Raises OSError."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-P", *arguments],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ],
+            setsid=True,
+        )
+    finally:
+        os.close(output)
+    stat = _stat(pid)
+    assert stat is not None, "a child stays in /proc until it is waited for"
+    return ProcessId(pid, stat[1])
+
+
+def state_of(process: ProcessId) -> ProcessState:
+    """What the process does now; an own child that has ended is reaped on the way."""
+    stat = _stat(process.pid)
+    if stat is None or stat[1] != process.start_time:
+        return ProcessState.STOPPED
+    if stat[0] in "ZX":
+        if stat[2] > 1:
+            return ProcessState.RUNNING  # its other threads are still ending, and its port is still taken
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process.pid, os.WNOHANG)
+        return ProcessState.STOPPED
+    return ProcessState.PAUSED if stat[0] in "Tt" else ProcessState.RUNNING
+
+
+def send_signal(process: ProcessId, number: signal.Signals) -> bool:
+    """Send it; False if the process is gone."""
+    if state_of(process) is ProcessState.STOPPED:
+        return False
+    try:
+        os.kill(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def terminate(process: ProcessId) -> None:
+    """SIGTERM, and SIGCONT so that a paused process hears it."""
+    send_signal(process, signal.SIGTERM)
+    send_signal(process, signal.SIGCONT)
+
+
+def wait_until_stopped(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
+    """Wait for all of them; those that still run after `timeout_s` are returned."""
+    deadline = time.monotonic() + timeout_s
+    left = list(processes)
+    while left := [process for process in left if state_of(process) is not ProcessState.STOPPED]:
+        if time.monotonic() >= deadline:
+            return left
+        time.sleep(POLL_S)
+    return []
+
+
+def _stat(pid: int) -> tuple[str, int, int] | None:
+    """State letter, start time and number of threads; None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the command's name, in brackets, may hold anything
+    return fields[0], int(fields[19]), int(fields[17])

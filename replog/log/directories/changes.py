@@ -1,0 +1,215 @@
+"""What one change of metadata does to a broker's files: replicas that go, that come, and that begin to lead.
+
+`LogManager` plans a `LogChange`, its `steps` wait for the disks, in any thread, and `LogManager.commit` takes
+over what has come. After a crash in between there are replicas without records, or epochs that begin at the log end, as
+after one behind it.
+"""
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.errors import ReplogError
+from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
+from replog.log.epochs import save_all
+from replog.log.errors import NO_ROOM, LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.files.names import base_offset_of
+from replog.log.files.opening import has_records
+from replog.log.files.replacing import fsync_directory, fsync_path
+from replog.log.files.together import Together
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.loading import empty_log
+from replog.log.log import Log
+from replog.topic import TopicPartition
+
+STEP = 4  # replicas: 1 to 3 ms of work
+
+
+class NewReplica(NamedTuple):
+    """A replica that is placed here; `leads_in` is the epoch in which it begins, if it leads. A copy in the making
+    (§7.7) has its directory by another name."""
+
+    topic_id: bytes
+    config: TopicConfig
+    leads_in: int | None = None
+    copy_name: str = ""
+
+
+class Doomed(NamedTuple):
+    """A replica's log, the name of its directory from now on, and how long that stays."""
+
+    log: Log
+    renamed: Path
+    delay_ms: int
+
+
+@dataclass(slots=True)
+class DirectoryChange:
+    """What happens in one log directory: names go, durably, before any comes that might be the same."""
+
+    directory: Path
+    fd: int  # of the directory: that a name is gone can be made durable, whatever descriptors are left
+    forget_gone: Callable[[], None]  # writes the checkpoints: a replica that comes must not inherit
+    attend: Callable[[TopicPartition, Log], None]  # has a new log tell its directory what it wants
+    doomed: list[Doomed] = field(default_factory=list)
+    new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
+    leading: dict[TopicPartition, Log] = field(default_factory=dict)  # whose new epoch is to be made durable
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of new replicas that were created
+    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot come, or cannot lead
+
+    def steps(self) -> Iterator[None]:
+        """LogStorageError if something cannot go; what cannot come, or lead, is left as it is, with the reason."""
+        yield from self._take_away()
+        try:
+            self.forget_gone()
+            if self.new:
+                yield from self._create()
+        except ReplogError as error:
+            if not is_passing(error):
+                raise
+            self.abandon()
+            self.failures = dict.fromkeys(self.new, error)
+        unsaved = save_all((log.epochs for log in self.leading.values()), self.fd)
+        self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
+
+    def take_away(self) -> None:
+        """What goes, durably. Raises LogStorageError."""
+        deque(self._take_away(), maxlen=0)
+
+    def _take_away(self) -> Iterator[None]:
+        with storage_errors(self.directory):
+            for number, doomed in enumerate(self.doomed, 1):
+                doomed.log.epochs.close()
+                doomed.log.directory.rename(doomed.renamed)
+                doomed.log.renamed(doomed.renamed)  # a flush that is late must not touch what comes by the old name
+                if number % STEP == 0:
+                    yield
+            if self.doomed:
+                os.fsync(self.fd)
+                yield
+
+    def _create(self) -> Iterator[None]:
+        """All is written before the disk is first waited for, which then has most of it."""
+        replicas = Together(self.new)
+        for number, _ in enumerate(replicas.steps(self._begin, self.logs), 1):
+            if number % STEP == 0:
+                yield
+        if not replicas.are_durable(self.fd):
+            replicas.each(lambda tp: finish_log(self.logs[tp]))
+            with storage_errors(self.directory):
+                os.fsync(self.fd)
+        self.failures |= replicas.failures
+        for tp in replicas.failures:
+            self.logs.pop(tp, None)
+
+    def _begin(self, tp: TopicPartition) -> Log:
+        new = self.new[tp]
+        log = begin_log(self.directory / (new.copy_name or tp.directory_name), new)
+        self.attend(tp, log)
+        return log
+
+    def abandon(self) -> None:
+        """Let go of the files that were created."""
+        for log in self.logs.values():
+            log.abandon()
+        self.logs.clear()
+
+
+class LogChange:
+    """Plain data, and after its steps what came of it."""
+
+    def __init__(self) -> None:
+        self.directories: dict[Path, DirectoryChange] = {}
+        self.failures: dict[TopicPartition, ReplogError] = {}  # why a replica cannot come, or cannot lead
+
+    def __bool__(self) -> bool:
+        return bool(self.directories)
+
+    def steps(self) -> Iterator[None]:
+        """Carry it out, some replicas at a time: after the last step all of it is durable. Raises LogStorageError if a
+        replica cannot go; one that cannot come or cannot lead is left as it is, with the reason."""
+        for change in self.directories.values():
+            yield from change.steps()
+            self.failures |= change.failures
+
+    def run(self) -> None:
+        """All steps at once."""
+        deque(self.steps(), maxlen=0)
+
+    def abandon(self) -> None:
+        """It will not be committed."""
+        for change in self.directories.values():
+            change.abandon()
+
+
+def begin_log(path: Path, replica: NewReplica) -> Log:
+    """Write the files of an empty log, without waiting for the disk. Raises LogStorageError or TooManyOpenFiles, and
+    nothing new is left then.
+
+    They get their names at once: what a crash leaves of them before they are durable is a directory without records,
+    and maybe without a whole topic id, which the next start passes over.
+    """
+    with storage_errors(path):
+        _make_directory(path)
+    try:
+        with storage_errors(path):
+            write_topic_id(path, replica.topic_id)
+            epochs = [] if replica.leads_in is None else [(replica.leads_in, 0)]
+            return Log(path, replica.config, empty_log(path, epochs))
+    except ReplogError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def _make_directory(path: Path) -> None:
+    """A new one, also where an earlier creation was interrupted."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if has_records(path):
+            raise LogStorageError(f"{path} is in the way, with records in it; move it away") from None
+        shutil.rmtree(path)
+        path.mkdir()
+
+
+def finish_log(log: Log) -> None:
+    """Make its topic id and first epoch durable; empty files need no more than their names. Raises as `begin_log`."""
+    try:
+        with storage_errors(log.directory):
+            fsync_path(log.directory / PARTITION_METADATA)
+            if log.epochs.entries:
+                fsync_path(log.epochs.path)
+            fsync_directory(log.directory)
+    except ReplogError:
+        log.abandon()
+        shutil.rmtree(log.directory, ignore_errors=True)
+        raise
+
+
+def is_begun(directory: Path) -> bool:
+    """Whether a directory without records has nothing in it but what a creation begins with. Raises OSError."""
+    ours = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
+    return all(name in ours or base_offset_of(name) == 0 for name in os.listdir(directory))
+
+
+def keep_begun(logs: Collection[Log], fd: int) -> None:
+    """Logs in the directory of `fd`, of which no checkpoint tells after a crash: a kill may have come before they were
+    durable, and with records in it none may lose its topic id to a power loss. Raises LogStorageError."""
+    if Together(logs).are_durable(fd):
+        return
+    for log in logs:
+        with storage_errors(log.directory):
+            fsync_path(log.directory / PARTITION_METADATA)
+            fsync_directory(log.directory)
+            os.fsync(fd)
+
+
+def is_passing(error: ReplogError) -> bool:
+    """Whether there was no room, or no descriptor left: the next try may find that better."""
+    no_room = isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
+    return no_room or isinstance(error, TooManyOpenFiles)

@@ -1,0 +1,415 @@
+"""One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3).
+
+Beside logs there may be future logs: copies in the making of logs in other directories of this broker (§7.7). They are
+recovered, checkpointed and closed like any other, and nobody reads them.
+"""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+from uuid import UUID
+
+from replog.config import TopicConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.changes import DirectoryChange, Doomed, NewReplica, is_begun, keep_begun
+from replog.log.directories.clean_shutdown import take_marker, write_marker
+from replog.log.directories.cleaned_offsets import CleanedOffsets
+from replog.log.directories.lock import lock
+from replog.log.directories.meta_properties import verify_or_create
+from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
+from replog.log.epochs import save_all
+from replog.log.errors import LogStorageError, storage_errors
+from replog.log.files.opening import has_records, open_fd
+from replog.log.files.replacing import fsync_directory
+from replog.log.files.together import Together
+from replog.log.formats.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    DamagedCheckpoint,
+    OffsetCheckpoint,
+)
+from replog.log.log import Log
+from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
+
+MAX_FILE_NAME = 255
+
+Report = Callable[[str], None]
+RandomBytes = Callable[[int], bytes]
+
+
+class FutureLog(NamedTuple):
+    """A log that is to take the place of the one in another directory."""
+
+    log: Log
+    topic_id: bytes
+
+    @property
+    def id(self) -> str:
+        """The 32 hex digits in the name of its directory."""
+        return self.log.directory.name.removesuffix(FUTURE_SUFFIX)[-32:]
+
+
+Opened = Callable[[Path, TopicPartition], FutureLog | None]
+
+
+class LogDirectory:
+    """Take the directory with `LogDirectory(...)`, `load` it, and give it back with `close` (or `abandon`)."""
+
+    def __init__(self, path: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes, log_dirs: int = 1) -> None:
+        """Lock the directory (created if missing), check whose it is, and see how the last stop was.
+
+        `randbytes` is where the identifiers in names come from, `log_dirs` how many directories the broker has. Raises
+        LogStorageError if the directory cannot be used or another process has it, INCONSISTENT_CLUSTER_ID or
+        INVALID_CONFIG if it belongs to another broker.
+        """
+        self.path = path
+        self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
+        self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
+        self.on_flush_due: Callable[[TopicPartition, Log], None] = lambda _tp, log: log.flush_now()
+        self.cleaned_offsets = CleanedOffsets(path / CLEANER_CHECKPOINT, threading.Lock())
+        self._logs: dict[TopicPartition, Log] = {}
+        self._topic_ids: dict[TopicPartition, bytes] = {}
+        self._futures: dict[TopicPartition, FutureLog] = {}
+        self._randbytes = randbytes
+        self._log_dirs = log_dirs
+        self.on_unsaved: Callable[[], None] = lambda: None  # there is something for `save_epochs`
+        self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
+        self._gone: dict[TopicPartition, None] = {}  # that the checkpoints may name still
+        self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
+        self._loaded = False
+        self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
+        self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
+        self._high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
+        self._writing = threading.Lock()  # a checkpoint: the last writer has the newest offsets
+        self._forgetting = threading.Lock()  # others wait until it is done
+        self._held = ExitStack()  # descriptors, until the end
+        with storage_errors(path):
+            missing = [place for place in (path, *path.parents) if not place.exists()]
+            path.mkdir(parents=True, exist_ok=True)
+            for made in missing:
+                fsync_directory(made.parent)  # or all that is flushed below would be nowhere after a crash
+            self._held.callback(os.close, lock(path))
+        try:
+            verify_or_create(path, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
+            with storage_errors(path):
+                self._fd = open_fd(path, os.O_RDONLY)  # to make names durable, whatever is left then
+                self._held.callback(os.close, self._fd)
+                self.clean, self.previous_broker_epoch = take_marker(path, log_dirs)
+        except ReplogError:
+            self.abandon()
+            raise
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        return MappingProxyType(self._logs)
+
+    @property
+    def futures(self) -> Mapping[TopicPartition, FutureLog]:
+        return MappingProxyType(self._futures)
+
+    def get(self, tp: TopicPartition) -> Log | None:
+        return self._logs.get(tp)
+
+    def topic_id(self, tp: TopicPartition) -> bytes | None:
+        return self._topic_ids.get(tp)
+
+    def _all(self) -> dict[TopicPartition, Log]:
+        """Future logs too; no partition has both kinds here. Any thread may ask, while the loop adds and removes."""
+        return {**self._logs, **{tp: future.log for tp, future in list(self._futures.items())}}
+
+    def _new_id(self) -> UUID:
+        return UUID(bytes=self._randbytes(16), version=4)
+
+    def load(
+        self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None
+    ) -> dict[TopicPartition, Log]:
+        """Open the log of every partition directory, recovering what an unclean stop may have torn.
+
+        A directory that cannot be loaded is reported, kept in `failed`, and left as it is. One that is missing makes
+        the last stop count as unclean for the controller (`previous_broker_epoch` -1). An unreadable checkpoint of
+        recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
+        """
+        report = on_progress or (lambda _: None)
+        try:
+            high_watermarks = self._high_watermarks.read()
+        except DamagedCheckpoint as damage:
+            raise DamagedCheckpoint(
+                f"{damage.message}; remove the file: the high watermarks are learned again from the leaders, "
+                "and no record is lost (HW-11)"
+            ) from None
+        recovery_points = _read_or_empty(self._recovery_points, report)
+        log_starts = _read_or_empty(self._log_starts, report)
+        with storage_errors(self.path):
+            directories = sorted(path for path in self.path.iterdir() if path.is_dir())
+
+        def opened(path: Path, tp: TopicPartition) -> FutureLog | None:
+            try:
+                topic_id = read_topic_id(path)
+            except DamagedTopicId:
+                if has_records(path):
+                    raise
+                topic_id = None
+            if topic_id is None:
+                if has_records(path):
+                    raise LogStorageError(f"{path} has records and no partition.metadata; move it away")
+                return None  # a creation that a crash interrupted
+            log = Log.open(
+                path,
+                configs(tp),
+                clean=self.clean,
+                recovery_point=recovery_points.get(tp, 0),
+                log_start_offset=log_starts.get(tp, 0),
+                high_watermark=high_watermarks.get(tp, 0),
+                on_progress=report,
+            )
+            return FutureLog(log, topic_id)
+
+        for path in directories:
+            self._load_directory(path, opened, report)
+        if not self.clean:
+            keep_begun([log for tp, log in self._all().items() if tp not in recovery_points], self._fd)
+        for tp in recovery_points.keys() - self._all().keys() - self.failed.keys():
+            report(f"{self.path / tp.directory_name} is missing")
+            self.previous_broker_epoch = -1
+        try:
+            self.cleaned_offsets.load(self._logs.keys() | self.failed.keys())
+        except DamagedCheckpoint as damage:
+            report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
+        self._loaded = True
+        gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._all().keys()
+        if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
+            self.checkpoint_all()
+        elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._all().items()):
+            self.checkpoint_recovery_points()  # or what is appended there would count as durable after a crash
+        for tp, log in self._logs.items():
+            self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
+        return dict(self._logs)
+
+    def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
+        """One subdirectory: a log, a future log, what a deletion has left, or nothing of ours."""
+        set_aside = SET_ASIDE.fullmatch(path.name)
+        is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
+        if set_aside is not None and not is_future:
+            doomed = set_aside["suffix"] == DELETE_SUFFIX
+            report(f"{'removing' if doomed else 'passing over'} {path}, which was set aside")
+            if doomed:
+                shutil.rmtree(path, ignore_errors=True)
+            return
+        try:
+            tp = parse_directory_name(set_aside["replica"] if set_aside is not None else path.name)
+        except ValueError as error:
+            report(f"passing over {path}: {error}")
+            return
+        try:
+            loaded, reason = opened(path, tp), "it was never begun"
+        except ReplogError as error:
+            loaded, reason = None, error.message
+            if not is_future:
+                report(f"cannot load {path}: {reason}")
+                self.failed[tp] = error
+        if loaded is not None and is_future:
+            self._add_future(tp, loaded)
+        elif loaded is not None:
+            self._add(tp, loaded.topic_id, loaded.log)
+        elif not is_future and tp not in self.failed and is_begun(path):
+            report(f"removing {path}: its creation was interrupted")
+            shutil.rmtree(path, ignore_errors=True)
+        elif is_future:  # the replica itself is elsewhere
+            report(f"removing {path}, a copy in the making: {reason}")
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
+        self._attend(tp, log)
+        self._logs[tp] = log
+        self._topic_ids[tp] = topic_id
+
+    def _add_future(self, tp: TopicPartition, future: FutureLog) -> None:
+        self._attend(tp, future.log)
+        self._futures[tp] = future
+
+    def _attend(self, tp: TopicPartition, log: Log) -> None:
+        log.on_truncated = lambda: self.on_truncated(tp, log)
+        log.on_recovery_point_lowered = partial(self.checkpoint_truncated, {tp: log})
+        log.on_flush_due = lambda: self.on_flush_due(tp, log)
+        log.epochs.on_unsaved = partial(self._note_unsaved, log)
+
+    def _note_unsaved(self, log: Log) -> None:
+        self._unsaved[log] = None
+        self.on_unsaved()
+
+    def checkpoint_truncated(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """What has become lower must be so after a crash too; in any thread."""
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        for tp, log in logs.items():
+            self.cleaned_offsets.lower_to(tp, log.bases[1])
+
+    # -- replicas
+
+    def change(self) -> DirectoryChange:
+        """Nothing yet: to be filled, run in any thread, and committed."""
+        return DirectoryChange(self.path, self._fd, self.forget_gone, self._attend)
+
+    def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
+        """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1), with
+        `deletion_id` in it if that matters."""
+        future = self._futures.pop(tp, None)
+        if future is None:
+            del self._topic_ids[tp]
+        log = self._logs.pop(tp) if future is None else future.log
+        log.abandon()
+        self._gone[tp] = None
+        tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
+        renamed = self.path / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)
+        delay_ms = log.config.file_delete_delay_ms if future is None else 0
+        change.doomed.append(Doomed(log, renamed, delay_ms))
+
+    def commit(self, change: DirectoryChange, now_ms: int) -> None:
+        """The change was run: what was created is here."""
+        self._doomed += [(doomed.renamed, now_ms, doomed.delay_ms) for doomed in change.doomed]
+        for tp, log in change.logs.items():
+            new = change.new[tp]
+            if new.copy_name:
+                self._futures[tp] = FutureLog(log, new.topic_id)
+            else:
+                self._logs[tp], self._topic_ids[tp] = log, new.topic_id
+
+    def forget_gone(self) -> None:
+        """The checkpoints name nothing any more that is gone, once this returns; in any thread."""
+        with self._forgetting:
+            gone = list(self._gone)
+            for tp in gone:
+                del self._gone[tp]  # before it may come again, and go again
+            try:
+                for tp in gone:
+                    self.cleaned_offsets.forget(tp)
+                if gone:
+                    self.checkpoint_all()
+            except ReplogError:
+                self._gone.update(dict.fromkeys(gone))
+                raise
+
+    # -- future logs (§7.7)
+
+    def plan_future(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> NewReplica:
+        """An empty log, to be filled with what another directory's has.
+
+        Raises INVALID_TOPIC_EXCEPTION if its name would be too long, INVALID_REQUEST if something is in its way.
+        """
+        name = f"{tp.directory_name}.{self._new_id().hex}{FUTURE_SUFFIX}"
+        if len(name) > MAX_FILE_NAME:
+            raise ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name {tp.topic!r} is too long to be moved")
+        if (self.path / tp.directory_name).exists():
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"{self.path / tp.directory_name} is in the way; move it away")
+        return NewReplica(topic_id, config, copy_name=name)
+
+    def promote_future(self, tp: TopicPartition) -> Log:
+        """It is the partition's log now, and its directory gets the plain name, durably."""
+        future = self._futures.pop(tp)
+        path = self.path / tp.directory_name
+        with storage_errors(path):
+            future.log.directory.rename(path)
+            fsync_directory(self.path)
+        future.log.renamed(path)
+        self._add(tp, future.topic_id, future.log)
+        return future.log
+
+    # -- upkeep
+
+    def take_expired(self, now_ms: int) -> list[Path]:
+        """Deleted replicas' directories whose delay has passed: to be removed (LG-17)."""
+        expired = [path for path, since, delay in self._doomed if now_ms - since >= delay]
+        self._doomed = [(path, since, delay) for path, since, delay in self._doomed if now_ms - since < delay]
+        return expired
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Have every log forget the producers that were silent for so long (PS-11); returns how many."""
+        return sum(log.producers.remove_expired(now_ms, expiration_ms) for log in self._logs.values())
+
+    # -- checkpoints
+
+    def checkpoint_high_watermarks(self) -> None:
+        """HW-11; nothing before everything is loaded (HW-12)."""
+        self._checkpoint(self._high_watermarks, lambda: {tp: log.high_watermark for tp, log in self._all().items()})
+
+    def checkpoint_all(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks()
+
+    def save_epochs(self) -> None:
+        """Make durable what logs have noted of epochs, in any thread; where a rename came in between, the next time."""
+        logs = {log: log.epochs.path for log in list(self._unsaved)}
+        for log in logs:
+            self._unsaved.pop(log, None)
+        failures = save_all((log.epochs for log in logs), self._fd)
+        failed = [log for log in logs if log.epochs in failures]
+        self._unsaved.update(dict.fromkeys(failed))
+        for log in failed:
+            if log.epochs.path == logs[log] and log in self._all().values():
+                raise failures[log.epochs]
+
+    def checkpoint_recovery_points(self) -> None:
+        self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})
+
+    def checkpoint_log_starts(self) -> None:
+        """Only those that the first segment's name does not tell (1.1)."""
+
+        def starts() -> dict[TopicPartition, int]:
+            bounds = {tp: (log.log_start_offset, log.bases[0]) for tp, log in self._all().items()}
+            return {tp: start for tp, (start, base) in bounds.items() if start > base}
+
+        self._checkpoint(self._log_starts, starts)
+
+    def _checkpoint(self, checkpoint: OffsetCheckpoint, take: Callable[[], dict[TopicPartition, int]]) -> None:
+        """Replace the file, in any thread; entries of replicas that could not be loaded stay as they are."""
+        with self._writing:
+            if not self._loaded:
+                return
+            kept = {tp: offset for tp, offset in checkpoint.read().items() if tp in self.failed} if self.failed else {}
+            checkpoint.write(kept | take())
+
+    # -- the end
+
+    def close(self, broker_epoch: int) -> None:
+        """An orderly stop (FN-3): close every log, all durable, write the checkpoints, then the marker, unlock.
+
+        If a log cannot be closed the others are, no marker is written, and its error is raised.
+        """
+        logs = Together(self._all().values())
+        try:
+            save_all((log.epochs for log in self._unsaved), self._fd)  # what fails fails again
+            logs.each(lambda log: log.begin_close())
+            durable = logs.are_durable(self._fd)
+            logs.each(lambda log: log.finish_close(durable=durable))
+            self.checkpoint_all()
+            if not logs.failures and (self.clean or (self._loaded and not self.failed)):
+                with storage_errors(self.path):
+                    write_marker(self.path, broker_epoch, self._log_dirs)
+        finally:
+            self.abandon()
+        for failure in logs.failures.values():
+            raise failure
+
+    def abandon(self) -> None:
+        """Let go of everything without writing: for a failed disk, and as a crash would."""
+        self._loaded = False  # no checkpoint is written any more, by a thread that is late either
+        for log in self._all().values():
+            log.abandon()
+        self._held.close()
+
+
+def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> dict[TopicPartition, int]:
+    try:
+        return checkpoint.read()
+    except DamagedCheckpoint as damage:
+        report(f"{damage.message}; taking it as empty")
+        return {}

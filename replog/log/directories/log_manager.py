@@ -1,0 +1,337 @@
+"""The log directories of one broker, a disk each, and how a log moves from one to another (§7.7).
+
+A future log is filled in the other directory. Once it has all that the current one has, they are swapped:
+
+1. The future log is as durable as the current one, and its directory's checkpoints have its offsets: in a thread, while
+   both go on, and again if it is not so any more at the next step.
+2. `<topic>-<partition>` gets the name of a deletion, with the identifier of the future log's directory; fsync.
+3. `<topic>-<partition>.<identifier>-future` gets the plain name; fsync.
+4. The checkpoints forget the old one, and say how far the new one is clean: in a thread again. A crash before that
+   leaves entries of what is not there, which the next start drops, and a cleaning more.
+
+A crash before step 2 leaves the current log, and a future log to go on with. After step 2, a deleted directory bears
+the future log's identifier: that says that the swap was decided, and the next start finishes it. So there are never two
+directories of a partition's plain name, and never none.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from replog.config import TopicConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
+from replog.log.directories.cleaned_offsets import CleanedOffsets
+from replog.log.directories.log_directory import FutureLog, LogDirectory, RandomBytes, Report
+from replog.log.errors import LogStorageError, storage_errors
+from replog.log.files.replacing import fsync_directory
+from replog.log.log import Log
+from replog.log.producers.snapshot import ProducerSnapshotEntry
+from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition
+
+MAX_WISHES = 10_000
+
+
+@dataclass(slots=True)
+class SwapPreparation:
+    """Run it in any thread, while nothing is appended to the future log, and then it is `done`."""
+
+    future: Log
+    log_start_offset: int
+    lacking: list[ProducerSnapshotEntry]  # producers of whom no batch was left to be copied (PS-11)
+    checkpoint: Callable[[], None]
+
+    def run(self) -> None:
+        self.future.remember(self.lacking)
+        self.checkpoint()
+
+    def done(self) -> None:
+        self.future.producers.learn(self.lacking)
+
+
+class LogManager:
+    """One `LogDirectory` for each directory: take them with `LogManager(...)`, `load` them, and give them back with
+    `close` (or `abandon`)."""
+
+    def __init__(self, paths: Sequence[Path], *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
+        """Take every directory, or none: raises what `LogDirectory` does."""
+        self.directories: list[LogDirectory] = []
+        self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
+        self.on_unsaved: Callable[[], None] = lambda: None
+        self._wishes: dict[TopicPartition, LogDirectory] = {}  # where replicas to come are to be created
+        try:
+            for path in paths:
+                directory = LogDirectory(
+                    path, cluster_id=cluster_id, node_id=node_id, randbytes=randbytes, log_dirs=len(paths)
+                )
+                directory.on_truncated = lambda tp, log: self.on_truncated(tp, log)
+                directory.on_unsaved = lambda: self.on_unsaved()
+                self.directories.append(directory)
+        except ReplogError:
+            self.abandon()
+            raise
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]:
+        """Of all directories, without future logs."""
+        return {tp: log for directory in self.directories for tp, log in directory.logs.items()}
+
+    @property
+    def futures(self) -> Mapping[TopicPartition, FutureLog]:
+        return {tp: future for directory in self.directories for tp, future in directory.futures.items()}
+
+    @property
+    def failed(self) -> Mapping[TopicPartition, ReplogError]:
+        return {tp: error for directory in self.directories for tp, error in directory.failed.items()}
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker's epoch at its last stop, if that was orderly and every directory was part of it; else -1."""
+        epochs = {directory.previous_broker_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    def get(self, tp: TopicPartition) -> Log | None:
+        home = self._home(tp)
+        return home.get(tp) if home is not None else None
+
+    def topic_id(self, tp: TopicPartition) -> bytes | None:
+        home = self._home(tp)
+        return home.topic_id(tp) if home is not None else None
+
+    def future(self, tp: TopicPartition) -> Log | None:
+        """The log that is to take the place of this partition's, if it is being moved."""
+        target = self._future_home(tp)
+        return target.futures[tp].log if target is not None else None
+
+    def cleaned_offsets(self, tp: TopicPartition) -> CleanedOffsets:
+        """Of the directory that has this partition's log."""
+        home = self._home(tp)
+        assert home is not None, f"{tp} is not here"
+        return home.cleaned_offsets
+
+    def _home(self, tp: TopicPartition) -> LogDirectory | None:
+        return next((directory for directory in self.directories if tp in directory.logs), None)
+
+    def _future_home(self, tp: TopicPartition) -> LogDirectory | None:
+        return next((directory for directory in self.directories if tp in directory.futures), None)
+
+    # -- loading
+
+    def load(self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None) -> None:
+        """`LogDirectory.load` for every directory, after finishing the swaps that a crash interrupted.
+
+        Raises LogStorageError, naming both, if two directories have a log of the same partition.
+        """
+        self._finish_swaps(on_progress or (lambda _: None))
+        homes: dict[TopicPartition, LogDirectory] = {}
+        for directory in self.directories:
+            directory.load(configs, on_progress)
+            for tp in (*directory.logs, *directory.failed):
+                if tp in homes:
+                    raise LogStorageError(
+                        f"both {homes[tp].path / tp.directory_name} and {directory.path / tp.directory_name} "
+                        "are there; move the one away that is not to be used"
+                    )
+                homes[tp] = directory
+        moving: dict[TopicPartition, LogDirectory] = {}
+        void = LogChange()
+        for directory in self.directories:
+            for tp, future in list(directory.futures.items()):
+                home = homes.get(tp)
+                if home is not None and tp in home.failed:
+                    continue  # the broker does not start
+                if home in (None, directory) or tp in moving or home.topic_id(tp) != future.topic_id:
+                    directory.plan_deletion(tp, self._part(void, directory))  # of what is not here any longer
+                moving[tp] = directory
+        void.run()
+        self.commit(void, 0)
+
+    def _finish_swaps(self, report: Report) -> None:
+        """Give a future log the plain name where a deleted directory bears its identifier."""
+        paths = [directory.path for directory in self.directories]
+        with storage_errors(paths[0]):
+            names = [(path, SET_ASIDE.fullmatch(name)) for path in paths for name in sorted(os.listdir(path))]
+            deleted = {match["id"] for _, match in names if match is not None and match["suffix"] == DELETE_SUFFIX}
+            for path, match in names:
+                if match is None or match["suffix"] != FUTURE_SUFFIX or match["id"] not in deleted:
+                    continue
+                if not any((other / match["replica"]).exists() for other in paths):
+                    report(f"finishing the move of {match['replica']} to {path}")
+                    (path / match[0]).rename(path / match["replica"])
+                    fsync_directory(path)
+
+    # -- replicas
+
+    def plan_deletion(self, tp: TopicPartition, change: LogChange) -> None:
+        """It goes, with a copy in the making, and is not here any more from now on."""
+        for directory in (self._home(tp), self._future_home(tp)):
+            if directory is not None:
+                directory.plan_deletion(tp, self._part(change, directory))
+
+    def plan_creation(self, tp: TopicPartition, replica: NewReplica, change: LogChange) -> None:
+        """It comes, perhaps after another one of the same name has gone."""
+        self._part(change, self._place(tp, change)).new[tp] = replica
+
+    def plan_leadership(self, tp: TopicPartition, epoch: int, change: LogChange) -> None:
+        """It leads in a new epoch, which begins at the log end: nothing may be appended before that is durable."""
+        home = self._home(tp)
+        if home is not None:
+            log = home.logs[tp]
+            log.assign_epoch_start(epoch, save=False)
+            self._part(change, home).leading[tp] = log
+
+    def commit(self, change: LogChange, now_ms: int) -> None:
+        """It was run: what was created is here."""
+        for directory in self.directories:
+            if directory.path in change.directories:
+                directory.commit(change.directories[directory.path], now_ms)
+
+    @staticmethod
+    def _part(change: LogChange, directory: LogDirectory) -> DirectoryChange:
+        return change.directories.setdefault(directory.path, directory.change())
+
+    def _place(self, tp: TopicPartition, change: LogChange) -> LogDirectory:
+        """Where the replica is, or was begun, or is wished to be, or else the directory with the fewest of them."""
+        for directory in self.directories if len(self.directories) > 1 else ():
+            if tp in directory.logs or tp in directory.failed or (directory.path / tp.directory_name).exists():
+                return directory
+
+        def replicas(directory: LogDirectory) -> int:
+            planned = change.directories.get(directory.path)
+            return len(directory.logs) + len(directory.futures) + (len(planned.new) if planned is not None else 0)
+
+        return self._wishes.pop(tp, None) or min(self.directories, key=replicas)
+
+    # -- moves
+
+    def plan_move(self, tp: TopicPartition, directory: str, change: LogChange) -> None:
+        """Have the partition's log move to `directory`: it gets a future log there, to be filled.
+
+        If it is there already, a move under way is called off. Raises LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if
+        there is no log of it here: once there is, it will be created in `directory`.
+        """
+        target = self._named(directory)
+        home, moving_to = self._home(tp), self._future_home(tp)
+        if home is None:
+            if tp not in self._wishes and len(self._wishes) >= MAX_WISHES:
+                raise ReplogError(ErrorCode.INVALID_REQUEST, f"{MAX_WISHES} replicas to come have a directory already")
+            self._wishes[tp] = target
+            raise ReplogError(
+                ErrorCode.REPLICA_NOT_AVAILABLE, f"{tp} is not on this broker; it will be created in {directory}"
+            )
+        if target not in (home, moving_to):
+            topic_id = home.topic_id(tp)
+            assert topic_id is not None
+            self._part(change, target).new[tp] = target.plan_future(tp, topic_id, home.logs[tp].config)
+        if moving_to is not target:
+            self.plan_no_move(tp, change)
+
+    def bytes_to_copy(self, tp: TopicPartition, directory: str) -> int:
+        """How many `move` would begin to copy; 0 if nothing new begins. Raises LOG_DIR_NOT_FOUND."""
+        target, home = self._named(directory), self._home(tp)
+        if home is None or target in (home, self._future_home(tp)):
+            return 0
+        return home.logs[tp].size
+
+    def plan_no_move(self, tp: TopicPartition, change: LogChange) -> None:
+        """Its future log, if there is one, goes, and is not here any more from now on."""
+        target = self._future_home(tp)
+        if target is not None:
+            target.plan_deletion(tp, self._part(change, target))
+
+    def _named(self, path: str) -> LogDirectory:
+        for directory in self.directories:
+            if os.path.abspath(directory.path) == os.path.abspath(path):
+                return directory
+        known = ", ".join(os.path.abspath(directory.path) for directory in self.directories)
+        raise ReplogError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path!r} is none of this broker's log.dirs: {known}")
+
+    def preparation(self, tp: TopicPartition) -> SwapPreparation:
+        """What comes before a `swap` of the future log, which has every batch of the current one and is flushed."""
+        _, target, current, future = self._moving(tp)
+        lacking = future.log.producers.lacks(current.producers)
+        return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoint_all)
+
+    def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
+        """Whether that still says all: a crash after the swap costs no more than one before it."""
+        _, _, current, future = self._moving(tp)
+        same_start = prepared.log_start_offset == current.log_start_offset
+        return same_start and not future.log.producers.lacks(current.producers)
+
+    def swap(self, tp: TopicPartition, now_ms: int) -> Log:
+        """The future log, which has every batch of the current one and is prepared, takes its place; the old one is
+        deleted. `swapped` comes next.
+
+        The epochs go with it (KAFKA-15608), and so do the high watermark, the log start, the producers and how far it
+        is clean.
+        """
+        home, target, current, future = self._moving(tp)
+        future.log.update_high_watermark(current.high_watermark)
+        future.log.maybe_increment_log_start_offset(current.log_start_offset)
+        future.log.epochs.replace(current.epochs.entries)
+        future.log.replace_producers(current.producers)
+        cleaned = home.cleaned_offsets.get(tp)
+        change = home.change()
+        home.plan_deletion(tp, change, future.id)
+        change.take_away()
+        home.commit(change, now_ms)
+        log = target.promote_future(tp)
+        if cleaned is not None:
+            target.cleaned_offsets.raise_to(tp, min(cleaned, log.segments[-1].base_offset))
+        return log
+
+    def swapped(self) -> None:
+        """Make durable what the checkpoints have to say of it, in any thread."""
+        for directory in self.directories:
+            directory.forget_gone()
+            directory.cleaned_offsets.write()
+
+    def _moving(self, tp: TopicPartition) -> tuple[LogDirectory, LogDirectory, Log, FutureLog]:
+        """From where and to where, and what."""
+        home, target = self._home(tp), self._future_home(tp)
+        assert home is not None, f"{tp} is not here"
+        assert target is not None, f"{tp} does not move"
+        return home, target, home.logs[tp], target.futures[tp]
+
+    # -- upkeep, for all directories
+
+    def take_expired(self, now_ms: int) -> list[Path]:
+        """See `LogDirectory.take_expired`."""
+        return [path for directory in self.directories for path in directory.take_expired(now_ms)]
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        return sum(directory.remove_expired_producers(now_ms, expiration_ms) for directory in self.directories)
+
+    def save_epochs(self) -> None:
+        for directory in self.directories:
+            directory.save_epochs()
+
+    def checkpoint_recovery_points(self) -> None:
+        for directory in self.directories:
+            directory.checkpoint_recovery_points()
+
+    def checkpoint_log_starts(self) -> None:
+        for directory in self.directories:
+            directory.checkpoint_log_starts()
+
+    def checkpoint_high_watermarks(self) -> None:
+        for directory in self.directories:
+            directory.checkpoint_high_watermarks()
+
+    # -- the end
+
+    def close(self, broker_epoch: int) -> None:
+        """`LogDirectory.close` for every directory; if one fails the others are closed, and its error is raised."""
+        failure: ReplogError | None = None
+        for directory in self.directories:
+            try:
+                directory.close(broker_epoch)
+            except ReplogError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def abandon(self) -> None:
+        for directory in self.directories:
+            directory.abandon()

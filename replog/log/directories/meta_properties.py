@@ -1,0 +1,52 @@
+"""`meta.properties`: which broker of which cluster a log directory belongs to (1.4)."""
+
+import base64
+from pathlib import Path
+from uuid import UUID
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import storage_errors
+from replog.log.files.replacing import write_atomically
+from replog.properties import load_properties
+
+META_PROPERTIES = "meta.properties"
+
+
+def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
+    """Make sure that the directory belongs to this broker; one without the file is taken for it, under that id.
+
+    Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another.
+    """
+    path = directory / META_PROPERTIES
+    if not path.exists():
+        _create(path, cluster_id, node_id, directory_id)
+        return
+    properties = load_properties(path)
+    if properties.get("version") != "1":
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}: version {properties.get('version')!r} is not 1")
+    if properties.get("cluster.id") != cluster_id:
+        raise ReplogError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"{directory} belongs to cluster {properties.get('cluster.id')!r} and the controller's is {cluster_id!r}; "
+            "correct the controller's address, or give this broker another log directory",
+        )
+    if properties.get("node.id") != str(node_id):
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{directory} belongs to broker {properties.get('node.id')!r} and this is broker {node_id}; "
+            "correct node.id or log.dirs",
+        )
+
+
+def _create(path: Path, cluster_id: str, node_id: int, directory_id: UUID) -> None:
+    lines = [
+        "# The identity of this log directory: do not copy it to another broker",
+        "#",
+        f"cluster.id={cluster_id}",
+        f"directory.id={base64.urlsafe_b64encode(directory_id.bytes).decode().rstrip('=')}",
+        f"node.id={node_id}",
+        "version=1",
+        "",
+    ]
+    with storage_errors(path):
+        write_atomically(path, "\n".join(lines).encode())

@@ -1,0 +1,48 @@
+"""`partition.metadata`: the id of the topic that a partition directory belongs to (1.4)."""
+
+import base64
+import re
+from pathlib import Path
+
+from replog.log.errors import LogStorageError, storage_errors
+from replog.log.files.replacing import make_file
+
+PARTITION_METADATA = "partition.metadata"
+MAX_BYTES = 4096
+_CONTENT = re.compile(rb"version: (?P<version>[0-9]{1,9})\ntopic_id: (?P<id>[A-Za-z0-9_-]{22})\n?")
+
+
+class DamagedTopicId(LogStorageError):
+    """A file that does not name a topic id."""
+
+
+def format_topic_id(topic_id: bytes) -> str:
+    """16 bytes as 22 characters of URL-safe base64, as Kafka prints them."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def read_topic_id(directory: Path) -> bytes | None:
+    """The topic id of a partition directory, None if it has no such file. Raises DamagedTopicId, LogStorageError."""
+    path = directory / PARTITION_METADATA
+    with storage_errors(path):
+        try:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES)
+        except FileNotFoundError:
+            return None
+    match = _CONTENT.fullmatch(content)
+    topic_id = base64.urlsafe_b64decode(match["id"] + b"==") if match else bytes(16)
+    if topic_id == bytes(16):
+        raise DamagedTopicId(
+            f"{path} does not name a topic id; if the replica has copies elsewhere, move its directory away"
+        )
+    return topic_id
+
+
+def write_topic_id(directory: Path, topic_id: bytes) -> None:
+    """Write the file, without waiting for the disk. ValueError unless the id is 16 bytes that are not all zero."""
+    if len(topic_id) != 16 or topic_id == bytes(16):
+        raise ValueError(f"topic id {topic_id.hex()!r} is not 16 bytes, or all zero")
+    path = directory / PARTITION_METADATA
+    with storage_errors(path):
+        make_file(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())

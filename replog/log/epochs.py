@@ -1,0 +1,176 @@
+"""The leader epoch cache: where each leader epoch of a log begins (EP-1 to EP-9).
+
+It serves to find divergence. A leader's epoch is durable before anything is appended in it. Epochs that come with
+replicated batches become durable together with the batches (divergence 31).
+"""
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from operator import itemgetter
+from pathlib import Path
+from typing import ClassVar
+
+from replog.errors import ReplogError
+from replog.log.errors import storage_errors
+from replog.log.files.replacing import fsync_directory, put_in_place, write_beside
+from replog.log.files.together import Together
+from replog.log.formats.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries
+from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
+
+EpochEntry = tuple[int, int]  # (leader epoch, offset of its first record)
+Entries = list[EpochEntry]
+
+_epoch = itemgetter(0)
+_start = itemgetter(1)
+
+
+class LeaderEpochCache:
+    """Epochs and their start offsets, both strictly increasing (EP-1).
+
+    Changes are in memory only; `save` makes them durable, in any thread. If a crash comes first, the file has too many
+    entries, or lacks epochs of batches. Opening the log repairs both (LD-10).
+    """
+
+    WATCHED: ClassVar = frozenset({"_entries"})  # the simulator's checks see each assignment
+
+    def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
+        self.path = path
+        self._entries = list(entries)  # replaced, never changed
+        self._saved = self._entries  # what the file has
+        self._begun: Entries | None = None  # in the temporary file
+        self._placed: Entries | None = None  # under its name, maybe not durably
+        self._saving = threading.Lock()
+        self.on_unsaved: Callable[[], None] = lambda: None  # has it saved soon
+
+    @classmethod
+    def load(cls, path: Path) -> "LeaderEpochCache":
+        """Read the file; empty if it is missing. Raises DamagedCheckpoint if its content cannot be right."""
+        entries = [(parse_number(path, epoch), parse_number(path, start)) for epoch, start in read_entries(path, 2)]
+        previous = (-1, -1)
+        for entry in entries:
+            if not previous[0] < entry[0] < 2**31 or entry[1] <= previous[1]:
+                raise DamagedCheckpoint(f"{path}: entry {entry} does not follow {previous}")
+            previous = entry
+        return cls(path, entries)
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset`, unless it began earlier (EP-2): False then. ValueError if either
+        is negative."""
+        if self._entries and epoch == self._entries[-1][0] and start_offset >= self._entries[-1][1]:
+            return False
+        self.assign_all([(epoch, start_offset)])
+        return True
+
+    def assign_all(self, starts: Iterable[EpochEntry]) -> None:
+        """`assign` each."""
+        self.replace(self._with(starts))
+
+    def save(self) -> None:
+        """Make durable what was noted."""
+        self.begin_save()
+        self.put_in_place()
+        self.finish_save()
+
+    def begin_save(self) -> Entries | None:
+        """The first of three steps, to save many together: write a temporary file, without waiting for the disk.
+        Returns the entries on their way, None if all are saved. Another thread may save meanwhile: each step takes what
+        it finds."""
+        with self._saving, storage_errors(self.path):
+            entries = self._entries  # the loop may note more meanwhile
+            if all(entries is not known for known in (self._saved, self._begun, self._placed)):
+                self._begun = None  # until it is whole
+                write_beside(self.path, format_entries(entries))
+                self._begun = entries
+            return self._begun or self._placed
+
+    def put_in_place(self, durable: Entries | None = None) -> None:
+        """The second step: fsync the file unless its entries are `durable`, then give it its name."""
+        with self._saving, storage_errors(self.path):
+            begun, self._begun = self._begun, None
+            if begun is not None:
+                put_in_place(self.path, fsync=begun is not durable)
+                self._placed = begun
+
+    def finish_save(self, durable: Entries | None = None) -> None:
+        """The third step: make the name durable, unless its entries are `durable`."""
+        with self._saving, storage_errors(self.path):
+            placed, self._placed = self._placed, None
+            if placed is not None:
+                if placed is not durable:
+                    fsync_directory(self.path.parent)
+                self._saved = placed
+
+    def close(self) -> None:
+        """Nothing is written after this returns: the directory may come to belong to another log."""
+        with self._saving:
+            self._saved, self._begun, self._placed = self._entries, None, None
+
+    def _with(self, starts: Iterable[EpochEntry]) -> list[EpochEntry]:
+        entries = list(self._entries)
+        for epoch, start in starts:
+            if epoch < 0 or start < 0:
+                raise ValueError(f"leader epoch {epoch} at offset {start}: neither may be negative")
+            if entries and epoch == entries[-1][0] and start >= entries[-1][1]:
+                continue
+            while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start):
+                entries.pop()
+            entries.append((epoch, start))
+        return entries
+
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Take `entries` in place of all others."""
+        taken = list(entries)
+        if taken != self._entries:
+            self._entries = taken
+            self.on_unsaved()
+
+    def truncate_from_end(self, offset: int) -> None:
+        """Forget the epochs that begin at or after `offset` (EP-4); nothing for a negative one."""
+        kept = bisect_left(self._entries, offset, key=_start)
+        if offset >= 0 and kept < len(self._entries):
+            self.replace(self._entries[:kept])
+
+    def truncate_from_start(self, offset: int) -> None:
+        """Forget the epochs that end at or before `offset`; the one it lies in now begins there (EP-5)."""
+        slot = bisect_right(self._entries, offset, key=_start) - 1
+        if slot >= 0:
+            self.replace([(self._entries[slot][0], offset), *self._entries[slot + 1 :]])
+
+    def clear(self) -> None:
+        self.replace(())
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
+        """The greatest known epoch up to `epoch`, and where it ends (EP-6)."""
+        if epoch < 0 or not self._entries or epoch > self._entries[-1][0]:
+            return UNDEFINED_EPOCH_END
+        if epoch == self._entries[-1][0]:
+            return EpochEndOffset(epoch, log_end_offset)
+        following = bisect_right(self._entries, epoch, key=_epoch)
+        if following == 0:
+            return EpochEndOffset(epoch, self._entries[0][1])
+        return EpochEndOffset(self._entries[following - 1][0], self._entries[following][1])
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """The epoch that `offset` lies in (EP-7); None below the first."""
+        slot = bisect_right(self._entries, offset, key=_start) - 1
+        return self._entries[slot][0] if slot >= 0 else None
+
+    @property
+    def latest(self) -> EpochEntry | None:
+        return self._entries[-1] if self._entries else None
+
+
+def save_all(caches: Iterable[LeaderEpochCache], fd: int) -> dict[LeaderEpochCache, ReplogError]:
+    """`save` all together; they are on the file system of `fd`. Returns the caches that failed, and why."""
+    together = Together(caches)
+    written = together.each(LeaderEpochCache.begin_save)
+    durable = written if together.are_durable(fd) else {}
+    together.each(lambda cache: cache.put_in_place(durable.get(cache)))
+    durable = durable if durable and together.are_durable(fd) else {}
+    together.each(lambda cache: cache.finish_save(durable.get(cache)))
+    return together.failures

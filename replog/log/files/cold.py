@@ -1,0 +1,70 @@
+"""Reads that wait for no disk: what is not in memory is named, so that a thread can bring it there (divergence 34).
+
+The system says so itself (Linux, `RWF_NOWAIT`); where a file system cannot, long reads count as such.
+"""
+
+import errno
+import os
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from replog.log.files.transfer import read_exactly
+from replog.properties import MAX_LONG
+
+LONG_BYTES = 256 << 10  # where the file system does not say
+BROUGHT_BYTES = 1 << 20  # at least: what follows is wanted next
+
+
+class Stretch(NamedTuple):
+    """Some bytes of a file."""
+
+    position: int
+    end: int
+
+
+ANYTHING, NOTHING = Stretch(0, MAX_LONG), Stretch(0, 0)
+_WAITS_FOR: ContextVar[Stretch] = ContextVar("WAITS_FOR", default=ANYTHING)
+
+
+class ColdRead(Exception):
+    """What was to be read is not in memory; nothing is wrong. `opening.bring` it there, then read again."""
+
+    path = ""  # the file, which names itself when this passes through it
+
+    def __init__(self, position: int, size: int) -> None:
+        self.stretch = Stretch(position, position + max(size, BROUGHT_BYTES))
+        super().__init__(self.stretch)
+
+
+class WaitingFor:
+    """Within this, reads wait for the disk where they want bytes of `stretch`; others raise ColdRead instead."""
+
+    __slots__ = ("_before", "_stretch")
+
+    def __init__(self, stretch: Stretch) -> None:
+        self._stretch = stretch
+
+    def __enter__(self) -> None:
+        self._before = _WAITS_FOR.set(self._stretch)
+
+    def __exit__(self, *_: object) -> None:
+        _WAITS_FOR.reset(self._before)
+
+
+def read(fd: int, position: int, size: int) -> bytes | bytearray:
+    """As `read_exactly`. Raises ColdRead unless all of it is in memory, or may be waited for."""
+    waits = _WAITS_FOR.get()
+    if waits.position <= position and position + size <= waits.end:
+        return read_exactly(fd, position, size)
+    buffer = bytearray(size)
+    try:
+        if os.preadv(fd, [buffer], position, os.RWF_NOWAIT) == size:
+            return buffer
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        if size < LONG_BYTES:
+            return read_exactly(fd, position, size)
+    raise ColdRead(position, size)

@@ -1,0 +1,62 @@
+"""Files that wait for their deletion: renamed to `.deleted` at once, removed after a delay (LG-15)."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from replog.log.errors import storage_errors
+from replog.log.files.names import DELETED_SUFFIX
+from replog.log.files.open_files import with_room
+
+
+class DeletedFiles:
+    """The delay gives readers of such a file the time to finish."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Path, int | None]] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def set_aside(self, paths: Iterable[Path]) -> None:
+        """Rename each to `.deleted`; those that do not exist are skipped."""
+        for path in paths:
+            target = path.with_name(path.name + DELETED_SUFFIX)
+            try:
+                os.replace(path, target)
+            except FileNotFoundError:
+                continue
+            self._waiting.append((target, None))
+
+    def renamed(self, directory: Path) -> None:
+        """Their directory has this name from now on."""
+        self._waiting = [(directory / path.name, since) for path, since in self._waiting]
+
+    def seen(self, now_ms: int) -> None:
+        """The delay of those that were set aside since the last call begins."""
+        self._waiting = [(path, now_ms if since is None else since) for path, since in self._waiting]
+
+    def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:
+        """Those whose delay has passed: `remove` them. It begins with the first call."""
+        if not self._waiting:
+            return []
+        self.seen(now_ms)
+        last = now_ms - delay_ms
+        expired = [path for path, since in self._waiting if since is not None and since <= last]
+        self._waiting = [waiting for waiting in self._waiting if waiting[1] is None or waiting[1] > last]
+        return expired
+
+
+def remove(paths: Iterable[Path]) -> int:
+    """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long."""
+    listed = list(paths)
+    for path in listed:
+        with storage_errors(path), suppress(FileNotFoundError):  # somebody was faster
+            if path.is_dir():
+                with_room(path, partial(shutil.rmtree, path))
+            else:
+                path.unlink()
+    return len(listed)

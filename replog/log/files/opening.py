@@ -1,0 +1,70 @@
+"""Files and directories of a log, opened for a short time: who opens makes room for it."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from replog.log.errors import TooManyOpenFiles
+from replog.log.files.cold import ColdRead
+from replog.log.files.names import LOG_SUFFIX, base_offset_of
+from replog.log.files.open_files import with_room
+from replog.log.files.transfer import read_exactly
+
+PIECE_BYTES = 256 << 10
+
+
+def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
+    """Base offset and name of each file that is named after one and ends with `suffix`, in no order.
+
+    A log may have very many files: names alone, no paths.
+    """
+    names = with_room(directory, lambda: os.listdir(directory))
+    named = [(base_offset_of(name), name) for name in names if name.endswith(suffix)]
+    return [(base, name) for base, name in named if base is not None]
+
+
+def open_fd(path: Path | str, flags: int) -> int:
+    """A descriptor of one's own, for a short time: files of logs make room for it."""
+    return with_room(path, lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[int]:
+    """A descriptor to read from. OSError for what is no regular file: opening a FIFO would wait for a writer."""
+    fd = open_fd(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """What a regular file holds, but no more than the first `most` bytes of it. Raises OSError."""
+    with open_regular(path) as fd:
+        return read_exactly(fd, 0, min(os.fstat(fd).st_size, most))
+
+
+def has_records(directory: Path) -> bool:
+    """Whether there is a log with anything in it, or with anything before it."""
+    return any(base or (directory / name).stat().st_size for base, name in files_by_offset(directory, LOG_SUFFIX))
+
+
+def bring(cold: ColdRead) -> None:
+    """Wait for the disk: what was not in memory is, then. What cannot be read is left to who reads again."""
+    position, end = cold.stretch
+    piece = bytearray(PIECE_BYTES)
+    with suppress(OSError, TooManyOpenFiles):
+        fd = open_fd(cold.path, os.O_RDONLY)
+        try:
+            while position < end and (count := os.preadv(fd, [piece], position)):
+                position += count
+        finally:
+            os.close(fd)

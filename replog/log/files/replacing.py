@@ -1,0 +1,62 @@
+"""Files that matter are replaced, never rewritten: a name of their own, fsync, rename, fsync of the directory."""
+
+import os
+from pathlib import Path
+
+from replog.log.files.opening import open_fd
+from replog.log.files.transfer import write_exactly
+
+
+def fsync_directory(directory: Path) -> None:
+    """Make the names in `directory` durable."""
+    fsync_path(directory)
+
+
+def fsync_path(path: Path) -> None:
+    """fsync a file or directory by name."""
+    fd = open_fd(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_file(path: Path | str, content: bytes = b"") -> None:
+    """Write a file that nobody knows of yet, without waiting for the disk."""
+    fd = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        if content:
+            write_exactly(fd, [content], 0)
+    finally:
+        os.close(fd)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` so that a crash leaves the old content or the new: `.tmp`, fsync, rename, fsync directory."""
+    replace_file(path, content)
+    fsync_directory(path.parent)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """The same, for a caller who fsyncs the directory once for all that it does there."""
+    write_beside(path, content)
+    put_in_place(path)
+
+
+def write_beside(path: Path, content: bytes) -> None:
+    """Write what is to replace `path`, without waiting for the disk.
+
+    Who replaces many files writes all of them first: the first fsync then takes most of what the others need along.
+    """
+    make_file(_beside(path), content)
+
+
+def put_in_place(path: Path, *, fsync: bool = True) -> None:
+    """fsync what was written beside `path`, and give it that name; then fsync the directory."""
+    if fsync:
+        fsync_path(_beside(path))
+    os.replace(_beside(path), path)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")

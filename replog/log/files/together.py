@@ -1,0 +1,41 @@
+"""The files of many logs: all are written first, and then waited for; very many by one wait for their file system."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from replog.errors import ReplogError
+from replog.log.files import filesystem
+
+MANY = 300  # logs from which on one wait is cheaper, though it may be for seconds of what others have written
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Together(Generic[K]):
+    """Steps that are taken for each of many things; one for which a step fails is left out of those that follow."""
+
+    def __init__(self, things: Iterable[K]) -> None:
+        self._left = dict.fromkeys(things)
+        self.failures: dict[K, ReplogError] = {}
+
+    def each(self, step: Callable[[K], T]) -> dict[K, T]:
+        done: dict[K, T] = {}
+        for _ in self.steps(step, done):
+            pass
+        return done
+
+    def steps(self, step: Callable[[K], T], done: dict[K, T]) -> Iterator[None]:
+        """As `each`, one thing after the other."""
+        for thing in list(self._left):
+            try:
+                done[thing] = step(thing)
+            except ReplogError as error:
+                self.failures[thing] = error
+                del self._left[thing]
+            yield
+
+    def are_durable(self, fd: int) -> bool:
+        """Make all that was written of them durable, if they are very many and `fd` is of their file system. False: for
+        each of them the fsyncs are still to be done."""
+        return len(self._left) >= MANY and filesystem.sync_filesystem(fd)

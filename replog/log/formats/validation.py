@@ -1,0 +1,179 @@
+"""What an append must satisfy: one client batch on a leader (2.7), replicated batches on a follower (2.8).
+
+Only headers are read, and the CRC is computed once; records are never touched.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from replog.config import TopicConfig
+from replog.errors import ReplogError
+from replog.log.errors import (
+    CorruptRecord,
+    InvalidRecord,
+    InvalidTimestamp,
+    OffsetsOutOfOrder,
+    RecordBatchTooLarge,
+    RecordTooLarge,
+    UnexpectedAppendOffset,
+)
+from replog.log.formats.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAX_CODEC,
+    TRANSACTIONAL,
+    BatchHeader,
+    iterate_batches,
+    parse_header,
+    validate_crc,
+    with_crc,
+)
+from replog.log.offsets import NO_TIMESTAMP, AppendInfo, AppendOrigin, Buffer
+
+
+def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
+    """The header of the one batch that `records` must be, fit to be appended by a leader.
+
+    Only a transaction coordinator writes control batches. Raises CorruptRecord, InvalidRecord, InvalidTimestamp,
+    RecordTooLarge or RecordBatchTooLarge.
+    """
+    header = parse_header(records)
+    size = header.size
+    if size > len(records):
+        raise CorruptRecord(f"the batch says that it has {size} bytes, and {len(records)} came")
+    if size < len(records):
+        message = f"{len(records) - size} bytes follow the batch; send exactly one batch"
+        raise InvalidRecord(message) if _begins_a_batch(records, size) else CorruptRecord(message)
+    if size > config.max_message_bytes:
+        raise RecordTooLarge(
+            f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
+        )
+    if size > config.segment_bytes:
+        raise RecordBatchTooLarge(f"a batch of {size} bytes exceeds segment.bytes={config.segment_bytes}")
+    if not validate_crc(records, 0, header):
+        raise CorruptRecord(f"the CRC of the batch is not {header.crc:08x}, as its header says")
+    if header.base_offset != 0:
+        raise InvalidRecord(f"base offset {header.base_offset} of a client's batch is not 0")
+    if header.records_count == 0 or header.records_count != header.last_offset_delta + 1:
+        raise InvalidRecord(f"{header.records_count} records do not fill {header.last_offset_delta + 1} offsets")
+    if header.attributes & CONTROL and origin is not AppendOrigin.COORDINATOR:
+        raise InvalidRecord("clients may not append control batches")
+    unknown = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
+    if unknown or header.attributes & CODEC_MASK > MAX_CODEC:
+        raise InvalidRecord(f"batch attributes {header.attributes & 0xFFFF:#06x} name no known codec or flag")
+    if header.producer_id >= 0:
+        if header.producer_epoch < 0 or (header.base_sequence < 0 and origin is AppendOrigin.CLIENT):
+            raise InvalidRecord(
+                f"producer {header.producer_id} sent epoch {header.producer_epoch}, base sequence "
+                f"{header.base_sequence}; neither may be negative"
+            )
+    elif header.attributes & TRANSACTIONAL:
+        raise InvalidRecord(f"a transactional batch has producer id {header.producer_id}")
+    if config.message_timestamp_type == "CreateTime" and header.attributes & LOG_APPEND_TIME:
+        raise InvalidTimestamp("a client may not mark a batch LogAppendTime on a topic with CreateTime")
+    return header
+
+
+def _begins_a_batch(records: Buffer, position: int) -> bool:
+    try:
+        return position + parse_header(records, position).size <= len(records)
+    except CorruptRecord:
+        return False
+
+
+def stamp(
+    header: BatchHeader, records: Buffer, *, base_offset: int, leader_epoch: int, append_time: int | None
+) -> tuple[BatchHeader, bytes]:
+    """The header as the leader writes it (2.7 step 5), parsed and as bytes; `append_time` None keeps timestamps.
+
+    Base offset and leader epoch are outside of the CRC, which changes only with the timestamps (RB-2).
+    """
+    _, length, _, *rest = header
+    stamped = BatchHeader._make((base_offset, length, leader_epoch, *rest))
+    if append_time is not None:
+        stamped = stamped._replace(attributes=header.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
+        stamped = with_crc(stamped, memoryview(records)[HEADER_SIZE:])
+    return stamped, HEADER.pack(*stamped)
+
+
+class ReplicatedBatches(NamedTuple):
+    """The good batches at the front of a fetch, and why the rest is refused."""
+
+    batches: list[tuple[int, BatchHeader]]
+    fault: ReplogError | None
+
+    def info(self, log_start_offset: int) -> AppendInfo:
+        """What their append did."""
+        if not self.batches:
+            return AppendInfo.nothing(log_start_offset)
+        position, last = self.batches[-1]
+        return AppendInfo(
+            self.batches[0][1].base_offset,
+            last.last_offset,
+            max(header.max_timestamp for _, header in self.batches),
+            NO_TIMESTAMP,
+            log_start_offset,
+            position + last.size,
+        )
+
+
+def check_replicated_batches(
+    records: Buffer, log_end_offset: int, latest_epoch: int, *, holes: bool
+) -> ReplicatedBatches:
+    """Split `records` at the first batch that may not follow the log (2.8, stricter): by CRC, header, offset or epoch.
+
+    Every batch must begin at the offset where the one before it ended, the first at the log end (with `holes`, those
+    of a compacted topic, there or later), and its leader epoch may not be negative or go back. A trailing part of a
+    batch is dropped.
+    """
+    good: list[tuple[int, BatchHeader]] = []
+    next_offset, epoch = log_end_offset, max(latest_epoch, 0)
+    try:
+        for position, header in iterate_batches(records):
+            if not good and not continues(header, next_offset, holes=holes):
+                raise UnexpectedAppendOffset(
+                    f"batch {header.base_offset} to {header.last_offset} does not begin at log end {next_offset}",
+                    header.base_offset,
+                    header.last_offset,
+                )
+            as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
+            if not as_usual and (fault := fault_of(header, next_offset, epoch, holes=holes)):
+                raise OffsetsOutOfOrder(fault)
+            if not validate_crc(records, position, header):
+                raise CorruptRecord(f"the CRC of replicated batch {header.base_offset} is not {header.crc:08x}")
+            good.append((position, header))
+            next_offset, epoch = header.next_offset, header.leader_epoch
+    except ReplogError as error:
+        return ReplicatedBatches(good, error)
+    return ReplicatedBatches(good, None)
+
+
+def continues(header: BatchHeader, next_offset: int, *, holes: bool) -> bool:
+    """Whether a batch may stand where `next_offset` is next: compaction leaves holes, nothing else does (CL-8)."""
+    return header.base_offset >= next_offset if holes else header.base_offset == next_offset
+
+
+def fault_of(header: BatchHeader, next_offset: int, epoch: int, *, holes: bool) -> str | None:
+    """Why a batch may not follow a log that ends before `next_offset` in leader epoch `epoch`; None if it may."""
+    if not continues(header, next_offset, holes=holes):
+        return f"batch {header.base_offset} to {header.last_offset} does not begin at offset {next_offset}"
+    if header.leader_epoch < epoch:
+        return f"batch {header.base_offset} has leader epoch {header.leader_epoch}, below {epoch}"
+    return None
+
+
+def epoch_starts(batches: Iterable[tuple[int, BatchHeader]], log_end_offset: int) -> Iterator[tuple[int, int]]:
+    """Where each leader epoch of these batches begins, or may, in a log that ends at `log_end_offset`.
+
+    A hole before an epoch's first batch counts as its own: the epoch may have begun anywhere in there, and a replica
+    that has the records of the hole in an older epoch must not keep them for committed.
+    """
+    epoch, next_offset = -1, log_end_offset
+    for _, header in batches:
+        if header.leader_epoch != epoch:
+            epoch = header.leader_epoch
+            yield epoch, next_offset
+        next_offset = header.next_offset

@@ -1,0 +1,323 @@
+"""What is in the files of a partition or of a log directory, row by row; read only, ours or Apache Kafka's.
+
+Damage is a row too (`Unreadable`), so that a dump shows all that there is before it. Memory stays bounded, whatever
+the size of a file and whatever it says of itself.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
+from replog.log.epochs import LeaderEpochCache
+from replog.log.errors import CorruptSnapshot, LogStorageError, storage_errors
+from replog.log.files.names import (
+    DIGEST_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    base_offset_of,
+)
+from replog.log.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
+from replog.log.formats.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+)
+from replog.log.formats.compression import CODEC_NAMES
+from replog.log.formats.records import LogRecord, iterate_records
+from replog.log.formats.segment_file import open_file
+from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, Break, LogFile
+from replog.log.indexes.digest_index import DigestEntry
+from replog.log.indexes.entries import IndexFile
+from replog.log.indexes.offset_index import OffsetPosition
+from replog.log.indexes.time_index import TimestampOffset
+from replog.log.indexes.transaction_index import AbortedTxn
+from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
+from replog.topic import TopicPartition
+
+_Row = TypeVar("_Row")
+
+LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
+CONTROL_TYPES = (
+    "ABORT",
+    "COMMIT",
+    "LEADER_CHANGE",
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)
+
+
+class BatchRow(NamedTuple):
+    """One batch of a `.log` file; `control` is what kind of control batch it is, if it is one (2.3)."""
+
+    position: int
+    header: BatchHeader
+    crc_valid: bool
+    control: str | None = None
+
+    @property
+    def codec(self) -> str:
+        codec = self.header.attributes & CODEC_MASK
+        return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
+
+    @property
+    def timestamp_type(self) -> str:
+        return "LogAppendTime" if self.header.attributes & LOG_APPEND_TIME else "CreateTime"
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.header.attributes & TRANSACTIONAL)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """From when on the batch's tombstones may go, if the cleaner has set that (CL-6)."""
+        return self.header.base_timestamp if self.header.attributes & DELETE_HORIZON else None
+
+    def named(self) -> dict[str, Any]:
+        """Its values under the names that Kafka's DumpLogSegments has for them."""
+        header = self.header
+        fields = {
+            "position": self.position,
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.records_count,
+            "size": header.size,
+            "partitionLeaderEpoch": header.leader_epoch,
+            "timestampType": self.timestamp_type,
+            "baseTimestamp": header.base_timestamp,
+            "maxTimestamp": header.max_timestamp,
+            "compression": self.codec,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "baseSequence": header.base_sequence,
+            "isTransactional": self.transactional,
+            "isControl": self.control is not None,
+            "deleteHorizonMs": self.delete_horizon,
+            "crc": header.crc,
+            "isValid": self.crc_valid,
+        }
+        return fields if self.control is None else {**fields, "control": self.control}
+
+
+class EpochRow(NamedTuple):
+    """One line of `leader-epoch-checkpoint`."""
+
+    epoch: int
+    start_offset: int
+
+
+class CheckpointRow(NamedTuple):
+    """One line of an offset checkpoint."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class TopicIdRow(NamedTuple):
+    """The content of `partition.metadata`."""
+
+    topic_id: str
+
+
+class Unused(NamedTuple):
+    """Zeros at an index's end: space for entries to come, which Kafka allocates ahead (IX-2)."""
+
+    position: int
+    size: int
+
+
+class Unreadable(NamedTuple):
+    """Bytes that are none of the file's rows; `size` counts to the end of the file or of the batch."""
+
+    position: int
+    size: int
+    reason: str
+
+
+DumpedRow = (
+    BatchRow
+    | LogRecord
+    | OffsetPosition
+    | TimestampOffset
+    | DigestEntry
+    | AbortedTxn
+    | ProducerSnapshotEntry
+    | EpochRow
+    | CheckpointRow
+    | TopicIdRow
+    | Unused
+    | Unreadable
+)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that `dump_file` takes: `path` itself, or those of a directory and of its directories, in order."""
+    if not path.is_dir():
+        return [path]
+    children = sorted(path.iterdir(), key=_order)
+    here = [child for child in children if child.is_file() and _dumper(child) is not None]
+    return here + [file for child in children if child.is_dir() for file in files_of(child)]
+
+
+def _order(path: Path) -> tuple[bool, str, int, str]:
+    """Segments by base offset, each with its `.log` first; then the rest by name."""
+    base = base_offset_of(path.name)
+    suffixes = list(_SEGMENT_FILES)
+    rank = suffixes.index(_suffix(path)) if _suffix(path) in suffixes else len(suffixes)
+    return base is None, path.name.partition(".")[0], rank, path.name
+
+
+def _suffix(path: Path) -> str:
+    """The file's own suffix, whatever it is waiting for."""
+    return Path(path.stem).suffix if path.suffix in LEFTOVER_SUFFIXES else path.suffix
+
+
+def dump_file(path: Path, *, records: bool = False) -> Iterator[DumpedRow]:
+    """The rows of a file, by its name. INVALID_REQUEST for a file of another kind; `records` adds those of a `.log`."""
+    dumper = _dumper(path)
+    if dumper is None:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{path} is not <20 digits>{', '.join(_SEGMENT_FILES)}, and not {', '.join(_NAMED_FILES)}",
+        )
+    return dump_log(path, records=True) if records and dumper is dump_log else dumper(path)
+
+
+def _dumper(path: Path) -> "Callable[[Path], Iterator[DumpedRow]] | None":
+    if base_offset_of(path.name) is not None:
+        return _SEGMENT_FILES.get(_suffix(path))
+    return _NAMED_FILES.get(path.name)
+
+
+def dump_log(path: Path, *, records: bool = False) -> Iterator[BatchRow | LogRecord | Unreadable]:
+    """Every batch, each followed by its records if asked for."""
+    with storage_errors(path), open_file(path) as file:
+        log = LogFile(file)
+        for step in log.walk():
+            if isinstance(step, Break):
+                reason = f"part of a batch: {step.reason}" if step.cut_short else step.reason
+                yield Unreadable(step.position, log.size - step.position, reason)
+                return
+            position, header = step
+            data = log.read(position, header.size) if header.size <= MAX_BATCH_IN_MEMORY else None
+            control = None
+            if header.attributes & CONTROL:
+                control = _control_type(header, data)
+            yield BatchRow(position, header, log.crc(position, header) == header.crc, control)
+            if records and data is None:
+                yield Unreadable(position, header.size, "the batch is too large for its records to be shown")
+            elif records and data is not None:
+                yield from _records(position, header, data)
+
+
+def _control_type(header: BatchHeader, data: memoryview | None) -> str:
+    try:
+        record = next(iterate_records(data, header), None) if data is not None else None
+        number = struct.unpack_from(">hh", (record and record.key) or b"")[1]
+    except (ReplogError, struct.error):
+        return "unknown"
+    return CONTROL_TYPES[number] if 0 <= number < len(CONTROL_TYPES) else f"unknown({number})"
+
+
+def _records(position: int, header: BatchHeader, data: memoryview) -> Iterator[LogRecord | Unreadable]:
+    try:
+        yield from iterate_records(data, header)
+    except ReplogError as damage:
+        yield Unreadable(position, header.size, damage.message)
+
+
+def _entries(path: Path, suffix: str) -> Iterator[tuple[int, ...] | Unused | Unreadable]:
+    """The entries as stored."""
+    with storage_errors(path), open_file(path) as file:
+        index = IndexFile(file, suffix)
+        yield from index
+    size = index.layout.size
+    if index.unused:
+        yield Unused(index.count * size, index.unused * size)
+    if index.surplus:
+        yield Unreadable(file.size - index.surplus, index.surplus, "part of an entry")
+
+
+def dump_index(path: Path) -> Iterator[OffsetPosition | Unused | Unreadable]:
+    """Offset index entries, with absolute offsets."""
+    base = base_offset_of(path.name) or 0
+    for entry in _entries(path, INDEX_SUFFIX):
+        yield entry if isinstance(entry, Unused | Unreadable) else OffsetPosition(entry[0] + base, entry[1])
+
+
+def dump_time_index(path: Path) -> Iterator[TimestampOffset | Unused | Unreadable]:
+    """Time index entries, with absolute offsets."""
+    base = base_offset_of(path.name) or 0
+    for entry in _entries(path, TIME_INDEX_SUFFIX):
+        yield entry if isinstance(entry, Unused | Unreadable) else TimestampOffset(entry[0], entry[1] + base)
+
+
+def dump_digest(path: Path) -> Iterator[DigestEntry | Unused | Unreadable]:
+    """Digest index entries, with absolute offsets."""
+    base = base_offset_of(path.name) or 0
+    for entry in _entries(path, DIGEST_SUFFIX):
+        yield entry if isinstance(entry, Unused | Unreadable) else DigestEntry(entry[0] + base, entry[1])
+
+
+def dump_transaction_index(path: Path) -> Iterator[AbortedTxn | Unused | Unreadable]:
+    """Aborted transactions (3.5)."""
+    for entry in _entries(path, TRANSACTION_INDEX_SUFFIX):
+        yield entry if isinstance(entry, Unused | Unreadable) else AbortedTxn._make(entry[1:])
+
+
+def dump_snapshot(path: Path) -> Iterator[ProducerSnapshotEntry | Unreadable]:
+    """What was known of each producer (7.5)."""
+    yield from _readable(path, lambda: iter(read_snapshot(path)))
+
+
+def dump_epochs(path: Path) -> Iterator[EpochRow | Unreadable]:
+    """Leader epochs and their start offsets."""
+    yield from _readable(path, lambda: (EpochRow(*entry) for entry in LeaderEpochCache.load(path).entries))
+
+
+def dump_checkpoint(path: Path) -> Iterator[CheckpointRow | Unreadable]:
+    """An offset of every partition."""
+    yield from _readable(path, lambda: (CheckpointRow(*entry) for entry in OffsetCheckpoint(path).read().items()))
+
+
+def dump_topic_id(path: Path) -> Iterator[TopicIdRow | Unreadable]:
+    """The id of the topic (1.4)."""
+    yield from _readable(path, lambda: iter([TopicIdRow(format_topic_id(read_topic_id(path.parent) or b""))]))
+
+
+def _readable(path: Path, read: Callable[[], Iterator[_Row]]) -> Iterator[_Row | Unreadable]:
+    """The rows of a file that is read as a whole, or why it does not read."""
+    with storage_errors(path):
+        size = path.stat().st_size
+        try:
+            yield from read()
+        except (LogStorageError, CorruptSnapshot) as damage:
+            yield Unreadable(0, size, damage.message)
+
+
+_SEGMENT_FILES: dict[str, Callable[[Path], Iterator[DumpedRow]]] = {
+    LOG_SUFFIX: dump_log,
+    INDEX_SUFFIX: dump_index,
+    TIME_INDEX_SUFFIX: dump_time_index,
+    TRANSACTION_INDEX_SUFFIX: dump_transaction_index,
+    DIGEST_SUFFIX: dump_digest,
+    SNAPSHOT_SUFFIX: dump_snapshot,
+}
+_NAMED_FILES: dict[str, Callable[[Path], Iterator[DumpedRow]]] = {
+    LEADER_EPOCH_CHECKPOINT: dump_epochs,
+    PARTITION_METADATA: dump_topic_id,
+    RECOVERY_POINT_CHECKPOINT: dump_checkpoint,
+    LOG_START_CHECKPOINT: dump_checkpoint,
+    HIGH_WATERMARK_CHECKPOINT: dump_checkpoint,
+    CLEANER_CHECKPOINT: dump_checkpoint,
+}

@@ -1,0 +1,37 @@
+"""The records of a batch, one by one (`--deep`)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from replog.log.errors import InvalidRecord
+from replog.log.formats.batch import LOG_APPEND_TIME, BatchHeader
+from replog.log.formats.records import iterate_records
+from replog.log.offsets import NO_TIMESTAMP
+from replog.log.tools.verify.findings import Finding, Kind
+
+
+def check_records(
+    path: Path, position: int, header: BatchHeader, data: memoryview, *, compacted: bool
+) -> Iterator[Finding]:
+    """They must decompress, decode (RB-3), have rising offsets inside of the batch, and the timestamps that it says.
+
+    With LogAppendTime all have the batch's (RB-4); else the greatest of them is the batch's.
+    """
+    offset, greatest = header.base_offset - 1, NO_TIMESTAMP
+    try:
+        for record in iterate_records(data, header):
+            if not offset < record.offset <= header.last_offset:
+                raise InvalidRecord(
+                    f"record of offset {record.offset} after {offset} in a batch to {header.last_offset}"
+                )
+            offset = record.offset
+            greatest = max(greatest, record.timestamp)
+    except InvalidRecord as damage:
+        yield Kind.RECORDS.at(path, damage.message, position=position, offset=offset + 1)
+        return
+    if offset != header.last_offset and not compacted:
+        message = f"the last record has offset {offset}, the batch says {header.last_offset}"
+        yield Kind.RECORDS.at(path, message, position=position, offset=offset)
+    if header.records_count and greatest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME:
+        message = f"the greatest timestamp is {greatest}, the batch says {header.max_timestamp}"
+        yield Kind.TIMESTAMPS.at(path, message, position=position, offset=header.base_offset)

@@ -1,0 +1,26 @@
+"""Changes of the cluster's metadata as plain values: what the controller decides and every image applies."""
+
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["cluster", "broker", "broker_config", "topic", "partition", "producer_ids", "collected"]
+
+
+class Change(NamedTuple):
+    """What becomes of one thing. `key` names it in stores and on the wire."""
+
+    kind: Kind
+    name: Any  # which of them; None where there is only one
+    value: Any  # None: it is deleted
+    topic_id: bytes = b""  # of a partition
+    version: int = 0  # of the metadata with this change; 0 before it is numbered
+
+    @property
+    def key(self) -> str:
+        return key_of(self.kind, self.name)
+
+
+def key_of(kind: Kind, name: Any) -> str:
+    if kind == "partition":
+        return f"partition/{name.topic}/{name.partition}"
+    noun = kind.replace("_", "-")
+    return noun if name is None else f"{noun}/{name}"

@@ -1,0 +1,63 @@
+"""The cluster's metadata as plain values: what the controller decides and every role acts on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+NO_LEADER = -1
+NO_BROKER_EPOCH = -1
+LEAST_HEIRS = 2  # of a leader that resigns (CT-22): of two brokers each is cut off from the other
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition's record at one partition epoch (§9.2). `replicas` is in preference order."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int  # -1: none
+    leader_epoch: int
+    partition_epoch: int
+    elr: tuple[int, ...] = ()  # eligible leader replicas (ISR-15)
+    last_known_leader: int = NO_LEADER  # remembered when ISR is empty
+    recovering: bool = False  # elected uncleanly and not yet joined (ST-15)
+    adding: tuple[int, ...] = ()  # of `replicas`: these came since a reassignment began (CT-14)
+    removing: tuple[int, ...] = ()  # of `replicas`: these leave when it completes
+
+    @property
+    def reassigning(self) -> bool:
+        return bool(self.adding or self.removing)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """One registration of one broker (CT-1)."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+    address: str  # host:port
+    rack: str
+    fenced: bool
+    in_controlled_shutdown: bool
+
+    @property
+    def active(self) -> bool:
+        """Neither fenced nor on its way out: it may lead and join in-sync sets (CT-7, ISR-2)."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic's identity and its settings that differ from the defaults."""
+
+    name: str
+    topic_id: bytes
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class BrokerDirectory(Protocol):
+    """What a leader must know of other brokers to judge ISR eligibility (ISR-2) and zombie fetches (ST-7)."""
+
+    def broker(self, broker_id: int) -> BrokerRegistration | None:
+        """The broker's current registration, or None if it has none."""

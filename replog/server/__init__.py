@@ -1,0 +1,11 @@
+"""The processes around the roles. They have the disk, the wire, the clock and random numbers; roles decide.
+
+| Looking for | Where |
+|---|---|
+| the broker | `broker/` |
+| the controller | `controller/` |
+| time; work in threads; long work in slices | `clock.py`, `threads.py`, `slices.py` |
+| what gives way to clients | `pace.py` |
+| what every process sets up | `logging.py`, `descriptors.py`, `garbage.py` |
+| steps of the event loop that take too long | `slow_steps.py` |
+"""

@@ -1,0 +1,295 @@
+"""One broker: starts in a safe order, serves, and stops so that the next start need not recover.
+
+Start (CT-2): listen → hear the metadata → load the logs, recovering what an unclean stop left → register → take up
+roles → ask to be unfenced. Stop (CT-13): hand over leaderships → stop serving and fetching →
+flush, checkpoint, clean marker.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+
+from replog.backoff import Backoff
+from replog.config import BrokerConfig, TopicConfig, parse_address, topic_config
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.log_manager import LogManager
+from replog.metadata.image import MetadataImage
+from replog.metadata.records import change_of
+from replog.rpc import methods
+from replog.rpc.transport import Transport
+from replog.rpc.v1 import metadata_pb2
+from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
+from replog.server.broker.clients.log_service import LogService
+from replog.server.broker.control.broker_standing import BrokerState
+from replog.server.broker.control.isr_proposals import AlterPartitionSender
+from replog.server.broker.control.lifecycle import BrokerLifecycle
+from replog.server.broker.control.metadata_watch import MetadataWatch
+from replog.server.broker.control.presence_service import PresenceService
+from replog.server.broker.control.producer_id_blocks import ProducerIds
+from replog.server.broker.control.role_changes import RoleChanges
+from replog.server.broker.disks.housekeeping import Housekeeping
+from replog.server.broker.disks.inspection_service import InspectionService
+from replog.server.broker.disks.log_dirs_service import LogDirsService
+from replog.server.broker.disks.log_flusher import LogFlusher
+from replog.server.broker.disks.moves import ReplicaMoves
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replication.fetcher_manager import FetcherManager
+from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
+from replog.server.broker.replication.replica_service import ReplicaService
+from replog.server.clock import Clock
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+METADATA_TIMEOUT_S = 60.0
+CONTROLLED_SHUTDOWN_TIMEOUT_S = 20.0
+GOODBYE_TIMEOUT_S = 1.0
+SERVER_GRACE_S = 0.1  # streams never end by themselves
+
+
+class Broker:
+    """`start()` it, then `wait()` until it fails or `stop()` is called."""
+
+    def __init__(
+        self, config: BrokerConfig, transport: Transport, clock: Clock, chance: random.Random, cleaning: CleaningWorker
+    ) -> None:
+        self.config = config
+        self._cleaning = cleaning
+        self.address = ""
+        self._transport = transport
+        self._clock = clock
+        self._chance = chance
+        self._image = MetadataImage()
+        self.logs: LogManager | None = None
+        self._roles: RoleChanges | None = None
+        self._fetchers = FetcherManager(self._new_fetcher)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._controller = transport.connect(config.controller_listener)
+        self._alter_partition = AlterPartitionSender(
+            config.node_id,
+            self._controller,
+            lambda tp: self.manager.hosted[tp].topic_id if tp in self.manager.hosted else b"",
+            lambda *result: self.manager.on_alter_partition_result(*result),
+            config.request_timeout_ms / 1000,
+            self._backoff(),
+        )
+        self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
+        incarnation_id = chance.randbytes(16)
+        self._watch = MetadataWatch(
+            self._controller,
+            config.node_id,
+            incarnation_id,
+            self._image,
+            self._on_metadata,
+            self._backoff(),
+            self._on_controller_heard,
+        )
+        self._lifecycle = BrokerLifecycle(
+            config,
+            self._controller,
+            incarnation_id,
+            lambda: self._image.version,
+            self._backoff(),
+        )
+        self._producer_ids = ProducerIds(config.node_id, self._controller)
+        self._server = transport.listen(config.listeners)
+        self._server.add(methods.PRESENCE, PresenceService(config.node_id, incarnation_id))
+        self._server.add(methods.LOG, LogService(self.manager, self._producer_ids))
+        self._server.add(methods.REPLICA, ReplicaService(self.manager))
+        self._inspection = InspectionService(self.manager)
+        self._server.add(methods.INSPECTION, self._inspection)
+        self._log_dirs = LogDirsService(self.manager)
+        self._server.add(methods.LOG_DIRS, self._log_dirs)
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._chance, base_ms=50)
+
+    async def start(self) -> None:
+        """Serve until `stop`. Raises ReplogError, with everything released, if it cannot."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._release()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        self.address = await self._server.start()
+        advertised = config.advertised_listeners or self.address
+        self._spawn(self._watch.run())
+        await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
+        logs = LogManager(
+            config.log_dirs,
+            cluster_id=self._image.cluster_id,
+            node_id=config.node_id,
+            randbytes=self._chance.randbytes,
+        )
+        self.logs = logs
+        await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
+        if logs.failed:
+            faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
+            raise ReplogError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{len(logs.failed)} replicas cannot be loaded ({faults}); "
+                "move such a directory away to have its replica copied afresh",
+            )
+        broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
+        self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
+        self._alter_partition.broker_epoch = self._producer_ids.broker_epoch = broker_epoch
+        self._spawn(self._lifecycle.run())
+        self._lifecycle.become(BrokerState.RECOVERY)
+        await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
+        self._roles = RoleChanges(
+            self.manager,
+            logs,
+            self._fetchers,
+            broker_epoch,
+            lambda: self._lifecycle.standing.want_shutdown,
+            self._backoff(),
+        )
+        self.manager.pace.is_urgent = self._is_waited_for
+        self._inspection.serve(logs)
+        flusher = LogFlusher(self.manager, logs, self._fetchers)
+        self._spawn(flusher.run())
+        self._spawn(self.manager.cold_reads.run(directory.path for directory in logs.directories))
+        await self._roles.apply_image()
+        self._spawn(self._roles.make_coming())
+        self._spawn(self._roles.retry())
+        moves = ReplicaMoves(self.manager, logs, flusher)
+        self._log_dirs.serve(logs, moves)
+        self.manager.started = True
+        self._spawn(self._alter_partition.run())
+        self._spawn(Housekeeping(self.manager, logs, flusher).run())
+        self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
+        self._spawn(moves.run())
+        self._lifecycle.become(BrokerState.RUNNING)
+        await self._server.set_serving(True)
+        log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
+
+    @staticmethod
+    def _previous_epoch(logs: LogManager) -> int:
+        """The epoch that proves a clean stop. -1 without one, and if loading had to drop data (ISR-18)."""
+        lost = [str(tp) for tp, loaded in logs.logs.items() if loaded.lost_data]
+        if lost:
+            log.warning("loading dropped unsound data; registering as after an unclean stop", partitions=lost)
+        return -1 if lost else logs.previous_broker_epoch
+
+    def _topic_config(self, tp: TopicPartition) -> TopicConfig:
+        """If the topic is gone, the replica is left alone: holes in it are no damage, and no record is too old."""
+        topic = self._image.topics.get(tp.topic)
+        return topic_config(tp.topic, topic.configs if topic else {"cleanup.policy": "compact"})
+
+    def _new_fetcher(self, address: str) -> ReplicaFetcher:
+        return ReplicaFetcher(
+            self.config,
+            self._transport.connect(address),
+            self._lifecycle.broker_epoch,
+            self._clock,
+            self._backoff(),
+            self.manager.on_followed,
+            self.manager.follower_quota,
+        )
+
+    async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+        """Apply a change. One that fails will not come again: the broker fails, and applies no later one."""
+        if self.failed:
+            return
+        if self._roles is None:
+            for record in records:
+                self._image.put(change_of(record))
+            return
+        try:
+            await self._roles.apply(records)
+        except Exception as error:  # noqa: BLE001 (whatever it is)
+            self._fail(error)
+
+    def _is_waited_for(self) -> bool:
+        """Newer metadata than what is being applied may say who leads."""
+        assert self._roles is not None
+        return self._watch.has_news or self._roles.is_waited_for
+
+    def _on_controller_heard(self) -> None:
+        self.manager.hearing.controller_ms = self._clock.monotonic_ms()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._on_task_done)
+        self._tasks.append(task)
+
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """The broker cannot go on: a log directory failed, or a new process took its id. It stops without a marker."""
+        if not self._failure.done():
+            log.error("broker failed", reason=str(error))
+            self._failure.set_exception(error)
+
+    async def wait(self) -> None:
+        """Wait until the broker fails; raises the cause."""
+        await asyncio.shield(self._failure)
+
+    async def stop(self) -> None:
+        """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
+        await self._server.set_serving(False)
+        if self.failed:
+            await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
+        else:
+            await self._hand_over()
+        self._lifecycle.become(BrokerState.SHUTTING_DOWN)
+        await self._release(clean=True)
+
+    async def _hand_over(self) -> None:
+        """Wait until the controller lets this broker stop, the broker fails, or its id is taken over."""
+        agreed = asyncio.create_task(self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S))
+        either: set[asyncio.Future[Any]] = {agreed, self._failure}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if agreed.done() and not agreed.result():
+                log.warning("the controller did not answer the controlled shutdown in time; stopping all the same")
+        finally:
+            agreed.cancel()
+
+    async def _release(self, *, clean: bool = False) -> None:
+        """Release everything. The clean marker is written only if nothing has failed (FN-3)."""
+        await self._server.stop(SERVER_GRACE_S)  # first: no client shall wait for a broker that does nothing more
+        for task in self._tasks:  # then the metadata: it would start new fetchers
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._fetchers.close()
+        await self._controller.close()
+        try:
+            if self.logs is not None:
+                if clean and not self._failure.done():
+                    log.info("closing logs", count=len(self.logs.logs))
+                    await in_thread(partial(self.logs.close, self._lifecycle.broker_epoch))
+                else:
+                    self.logs.abandon()
+        except ReplogError as error:
+            self._fail(error)
+            raise
+        finally:
+            if self._failure.done():
+                self._failure.exception()  # it is logged; this marks it as seen
+
+    @property
+    def failed(self) -> bool:
+        return self._failure.done()
+
+
+def check_address(config: BrokerConfig) -> None:
+    """A broker that listens on every interface must name the address where others find it."""
+    host, _ = parse_address(config.listeners)
+    if host in ("0.0.0.0", "[::]") and not config.advertised_listeners:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"listeners={config.listeners} is no address that others can connect to; set advertised.listeners too",
+        )

@@ -1,0 +1,56 @@
+"""The process that cleans logs: requests on its standard input, answers on its standard output.
+
+Requests and answers are pickles behind their length. It ends with its input, and at once when its parent dies: two
+cleaners in one directory would write to each other's files.
+"""
+
+import ctypes
+import os
+import pickle
+import signal
+import struct
+import sys
+from typing import BinaryIO
+
+from replog.server.broker.cleaning.cleaning_requests import Cleanings, MapKeys, Rewrite
+
+LENGTH = struct.Struct(">Q")
+NICENESS = 5
+_PR_SET_PDEATHSIG = 1
+
+
+def main(parent: int) -> None:
+    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the broker, which ends this process
+    os.nice(NICENESS)
+    requests, answers, cleanings = sys.stdin.buffer, os.fdopen(os.dup(1), "wb"), Cleanings()
+    os.dup2(2, 1)  # whatever else is printed is no answer
+    while (request := _read(requests)) is not None:
+        answer: object
+        try:
+            answer = cleanings.carry_out(request)
+        except Exception as error:  # noqa: BLE001 (the parent raises it)
+            answer = error
+        data = pickle.dumps(answer)
+        answers.write(LENGTH.pack(len(data)) + data)
+        answers.flush()
+
+
+def _read(stream: BinaryIO) -> MapKeys | Rewrite | None:
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    request: MapKeys | Rewrite = pickle.loads(stream.read(*LENGTH.unpack(head)))
+    return request
+
+
+def _die_with(parent: int) -> None:
+    """Linux kills this process when the one that started it ends, however that ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the broker has ended")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

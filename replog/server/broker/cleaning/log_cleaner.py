@@ -1,0 +1,163 @@
+"""The broker's log cleaner: one cleaning at a time, the dirtiest log first (CL-2).
+
+Another process does the long work. The loop only does the renames, a few for each segment.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.compaction.cleanable import Cleanable
+from replog.log.compaction.cleaning import CleanTask, SourceSegment
+from replog.log.directories.log_manager import LogManager
+from replog.log.errors import OUT_OF_DESCRIPTORS, CorruptRecord, TooManyOpenFiles, storage_error
+from replog.log.files.replacing import fsync_directory
+from replog.log.log import Log
+from replog.log.swap import written_swap
+from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
+from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+
+class CleaningWorker(Protocol):
+    """Carries out cleanings: a process, and in the simulator a thread."""
+
+    async def ask(self, request: MapKeys | Rewrite) -> int:
+        """The answer to the request; raises what `Cleaning` raises, and CleaningInterrupted."""
+
+    async def close(self) -> None: ...
+
+
+class LogCleaner:
+    """`run` it while the broker runs."""
+
+    def __init__(self, manager: ReplicaManager, logs: LogManager, worker: CleaningWorker) -> None:
+        self._manager = manager
+        self._logs = logs
+        self._worker = worker
+        self._uncleanable: set[Log] = set()  # after an unexpected error, until the broker is restarted
+
+    async def run(self) -> None:
+        """Look for work every `log.cleaner.backoff.ms`, until cancelled. A disk error is reported as the broker's."""
+        config = self._manager.config
+        try:
+            while config.log_cleaner_enable:
+                await asyncio.sleep(config.log_cleaner_backoff_ms / 1000)
+                while await self._clean_dirtiest():
+                    pass
+        finally:
+            await self._worker.close()
+
+    async def _clean_dirtiest(self) -> bool:
+        """Clean the log that needs it most; False if none does, or it had to be given up."""
+        dirtiest = self._dirtiest()
+        if dirtiest is None:
+            return False
+        tp, replica, cleanable = dirtiest
+        try:
+            return await self._clean(tp, replica, cleanable)
+        except Exception as error:
+            if self._logs.get(tp) is not replica:
+                log.info("a replica was deleted during its cleaning", partition=str(tp))
+            elif isinstance(error, FileNotFoundError) and not _is_lost(error, replica):
+                log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
+            elif isinstance(error, CleaningInterrupted):
+                log.warning("a cleaning was interrupted; it begins again", partition=str(tp), reason=str(error))
+            elif isinstance(error, TooManyOpenFiles) or getattr(error, "errno", 0) in OUT_OF_DESCRIPTORS:
+                log.warning("cleaning a log is left for the next time", partition=str(tp), reason=str(error))
+            elif isinstance(error, OSError):
+                self._manager.on_storage_error(storage_error(replica.directory, error))
+            elif isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._manager.on_storage_error(error)
+            else:
+                log.exception("a log cannot be cleaned; left alone until the next start", partition=str(tp))
+                self._uncleanable.add(replica)
+        return False
+
+    def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
+        candidates = []
+        now_ms = self._manager.clock.wall_ms()
+        for tp, hosted in self._manager.hosted.items():
+            replica = hosted.log
+            if not replica.config.compacted or replica.failure or replica in self._uncleanable:
+                continue
+            if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
+                continue  # one that is being moved waits (7.7)
+            cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), now_ms)
+            if cleanable.is_worth_it(replica.config):
+                candidates.append((tp, replica, cleanable))
+        return max(candidates, key=lambda candidate: candidate[2].dirty_ratio, default=None)
+
+    async def _clean(self, tp: TopicPartition, replica: Log, cleanable: Cleanable) -> bool:
+        """False if a truncation, a removal of segments or the replica's deletion came in between (CL-2)."""
+        size_before, clock = replica.size, self._manager.clock
+        started_ms = clock.monotonic_ms()
+        map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
+        task = replica.cleaning_task(cleanable, clock.wall_ms(), map_bytes)
+        try:
+            end_offset = await self._worker.ask(MapKeys(task))
+            replaced = await self._replace(tp, replica, task, end_offset)
+        except CorruptRecord:
+            if not replica.is_void(task):
+                raise
+            replaced = False  # segments were cut while they were read
+        if not replaced or not await self._note(tp, replica, task, end_offset):
+            return False
+        log.info(
+            "cleaned",
+            partition=str(tp),
+            from_offset=task.first_dirty,
+            to_offset=end_offset,
+            bytes_before=size_before,
+            bytes_after=replica.size,
+            seconds=(clock.monotonic_ms() - started_ms) / 1000,
+        )
+        return True
+
+    async def _replace(self, tp: TopicPartition, replica: Log, task: CleanTask, end_offset: int) -> bool:
+        """Each group of segments by a clean one, and note that; False as soon as what is to be replaced is gone."""
+        for group in task.groups(end_offset):
+            if not await self._worker.ask(Rewrite(group)):
+                continue
+            swap = await in_thread(partial(written_swap, task.directory, _bases(group), task.config))
+            if self._logs.get(tp) is not replica or not replica.begin_swap(task, swap):
+                return False
+            await in_thread(partial(fsync_directory, replica.directory))
+            if self._logs.get(tp) is not replica or not replica.finish_swap(swap):
+                return False
+            self._manager.stirred[tp] = None
+            await in_thread(partial(fsync_directory, replica.directory))
+            if not await self._note(tp, replica, task, min(group[-1].next_offset, end_offset)):
+                return False
+        return True
+
+    async def _note(self, tp: TopicPartition, replica: Log, task: CleanTask, offset: int) -> bool:
+        """Have the checkpoint say that the log is clean up to `offset`, if it is beyond what was; False if the task is
+        void. Also of a part of the task: readers of the files, after a crash too, know where offsets may be missing
+        (CL-8), and what is below holds no key twice, as the keys of all that was dirty were mapped."""
+        if self._logs.get(tp) is not replica or replica.is_void(task):
+            return False
+        if offset > task.first_dirty:
+            cleaned_offsets = self._logs.cleaned_offsets(tp)
+            cleaned_offsets.raise_to(tp, offset)
+            await in_thread(cleaned_offsets.write)
+        return True
+
+
+def _is_lost(missing: FileNotFoundError, replica: Log) -> bool:
+    """Whether it is a file that the log counts on: no removal of segments took it."""
+    path = Path(missing.filename or "")
+    return path in {segment.path for segment in replica.segments} and not path.exists()
+
+
+def _bases(group: Sequence[SourceSegment]) -> list[int]:
+    return [source.base_offset for source in group]

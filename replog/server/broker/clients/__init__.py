@@ -1,0 +1,1 @@
+"""The requests of clients: produce, fetch, look-ups."""

@@ -1,0 +1,366 @@
+"""The Log service: requests of clients. Checks each one, then passes it to the partitions' leaders."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
+from leader.partition_leader import PartitionLeader
+from replog.config import BrokerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.log.offsets import Buffer, Isolation, TimestampAndOffset
+from replog.metadata.values import NO_BROKER_EPOCH
+from replog.rpc.codec import WithRecords
+from replog.rpc.limits import check_count
+from replog.rpc.status import wire_code
+from replog.rpc.transport import ServerStream
+from replog.rpc.v1 import log_pb2 as pb
+from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
+from replog.server.broker.clients.produce import Produce
+from replog.server.broker.control.producer_id_blocks import ProducerIds
+from replog.server.broker.outbox import Outbox
+from replog.server.broker.replicas.look_ups import LOOK_UP_S
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.slices import in_slices
+from replog.topic import TopicPartition
+
+MAX_PRODUCES_UNDER_WAY = 1000  # per stream; further ones wait in the stream
+MAX_UNSENT_ANSWERS = 1000  # to produces, per stream; they are small
+
+_ISOLATION = {
+    int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
+    int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED,
+}
+
+
+class LogService:
+    """Produce and fetch as streams and as single calls; offsets, epochs, deletion and metadata as calls."""
+
+    def __init__(self, manager: ReplicaManager, producer_ids: ProducerIds) -> None:
+        self._manager = manager
+        self._producer_ids = producer_ids
+
+    # -- produce
+
+    async def produce(self, stream: ServerStream) -> None:
+        outbox: Outbox[pb.ProduceAnswer] = Outbox(
+            stream, lambda answers: [pb.ProduceResponse(answers=answers)], MAX_UNSENT_ANSWERS
+        )
+        sender = asyncio.create_task(outbox.run())
+        under_way = asyncio.Semaphore(MAX_PRODUCES_UNDER_WAY)
+
+        def answered(produced: Produce) -> None:
+            under_way.release()
+            if produced.acks != 0:
+                outbox.put(produced.answer)
+            elif failed := [result for result in produced.answer.partitions if result.error_code]:
+                # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
+                raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
+
+        try:
+            while True:  # nothing is received that would then have to wait
+                await outbox.room()
+                await under_way.acquire()
+                await self._manager.waiting_produces.room()
+                request = await stream.receive()
+                if request is None:
+                    return
+                Produce(self._manager, request.head, answered).append(_batches(request))
+                del request  # its records are in the logs
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
+        if not self._manager.waiting_produces.has_room:
+            raise ReplogError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"produces that wait for their replicas hold {self._manager.waiting_produces.capacity} bytes "
+                "(queued.max.request.bytes); try again",
+            )
+        answered: asyncio.Future[pb.ProduceAnswer] = asyncio.get_running_loop().create_future()
+
+        def respond(produced: Produce) -> None:
+            if not answered.done():
+                answered.set_result(produced.answer)
+
+        Produce(self._manager, request.head, respond).append(_batches(request))
+        del request
+        return pb.ProduceResponse(answers=[await answered])
+
+    async def init_producer_id(self, _request: pb.InitProducerIdRequest) -> pb.InitProducerIdResponse:
+        """§7. Raises BROKER_NOT_AVAILABLE while the controller cannot be asked."""
+        return pb.InitProducerIdResponse(producer_id=await self._producer_ids.next_id(), producer_epoch=0)
+
+    # -- fetch
+
+    async def fetch(self, stream: ServerStream) -> None:
+        with contextlib.closing(ConsumerStream(self._manager)) as consumer:
+            while (request := await stream.receive()) is not None:
+                wanted = _session_request(request, self._manager.config)
+                async with consumer.answered(wanted, goes_on=request.goes_on) as response:
+                    await stream.send(_fetch_response(request.correlation_id, response))
+                del response  # else its records stay here for as long as the reader asks for no more
+
+    async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
+        with contextlib.closing(ConsumerStream(self._manager, cold_wait_ms=COLD_WAIT_MS)) as consumer:
+            wanted = _session_request(request, self._manager.config)
+            async with consumer.answered(wanted, goes_on=False) as response:
+                yield _fetch_response(request.correlation_id, response)
+
+    # -- look-ups
+
+    async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
+        """FE-22."""
+        check_count(request.partitions)
+        _check_named_once(request.partitions)
+        isolation = _isolation(request.isolation_level)
+        deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S
+        results = []
+        for partition in request.partitions:
+            result = pb.ListOffsetsPartitionResult(
+                topic=partition.topic, partition=partition.partition, timestamp=-1, offset=-1, leader_epoch=-1
+            )
+            try:
+                answer = await self._list_offset(partition, isolation, deadline_s)
+            except ReplogError as error:
+                result.error_code = wire_code(error.code)
+            else:
+                result.timestamp, result.offset = answer.timestamp, answer.offset
+                result.leader_epoch = answer.leader_epoch
+            results.append(result)
+        return pb.ListOffsetsResponse(partitions=results)
+
+    async def _list_offset(
+        self, partition: pb.ListOffsetsPartition, isolation: Isolation, deadline_s: float
+    ) -> TimestampAndOffset:
+        epoch, timestamp = _optional(partition, "current_leader_epoch"), partition.timestamp
+        leader, by_time = self._leader(partition, epoch), None
+        if timestamp >= 0:
+            by_time = await self._manager.look_ups.offset_for_timestamp(leader.log, timestamp, deadline_s)
+            leader = self._leader(partition, epoch)  # which may be another one by now
+        return leader.list_offset(
+            timestamp, isolation, epoch, alone=self._manager.is_alone(leader), look_up=lambda *_: by_time
+        )
+
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        """FT-17."""
+        check_count(request.partitions)
+        results = []
+        for partition in request.partitions:
+            result = pb.OffsetForLeaderEpochResult(topic=partition.topic, partition=partition.partition)
+            try:
+                current_leader_epoch = _optional(partition, "current_leader_epoch")
+                leader = self._leader(partition, current_leader_epoch)
+                end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
+            except ReplogError as error:
+                result.error_code = wire_code(error.code)
+                result.end.epoch = result.end.end_offset = -1
+            else:
+                result.end.epoch, result.end.end_offset = end
+            results.append(result)
+        return pb.OffsetsForLeaderEpochResponse(partitions=results)
+
+    async def delete_records(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
+        """LG-16; answered once every live replica's log start has reached the offset, or at the timeout (FT-23)."""
+        check_count(request.partitions)
+        results: dict[TopicPartition, pb.DeleteRecordsPartitionResult] = {}
+        targets: dict[TopicPartition, int] = {}
+        for partition in request.partitions:
+            tp = _topic_partition(partition)
+            result = pb.DeleteRecordsPartitionResult(topic=tp.topic, partition=tp.partition, low_watermark=-1)
+            results[tp] = result
+            try:
+                leader = self._leader(partition, None)
+                targets[tp] = leader.delete_records(partition.offset)
+                self._manager.touched(tp, high_watermark_advanced=False)
+            except ReplogError as error:
+                result.error_code = wire_code(error.code)
+        if targets:
+            await self._wait_for_deletion(targets, results, request.timeout_ms)
+        return pb.DeleteRecordsResponse(partitions=list(results.values()))
+
+    async def _wait_for_deletion(
+        self,
+        targets: dict[TopicPartition, int],
+        results: dict[TopicPartition, pb.DeleteRecordsPartitionResult],
+        timeout_ms: int,
+    ) -> None:
+        answered: asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]
+        answered = asyncio.get_running_loop().create_future()
+
+        def respond(outcome: dict[TopicPartition, DeleteRecordsResult]) -> None:
+            if not answered.done():
+                answered.set_result(outcome)
+
+        bounded_ms = max(0, min(timeout_ms, self._manager.config.request_timeout_ms))
+        operation = DelayedDeleteRecords(targets, self._manager.leader, bounded_ms, respond)
+        self._manager.record_deletions.complete_or_watch(operation, targets)
+        for tp, (error, low_watermark) in (await answered).items():
+            results[tp].error_code = wire_code(error)
+            results[tp].low_watermark = low_watermark
+
+    async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
+        check_count(request.topics)
+        if not self._manager.started:
+            raise ReplogError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one",
+            )
+        image = self._manager.image
+        version = image.version  # what is gathered later, in slices, may be newer
+        names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
+        topics = [await self._topic_metadata(name) async for name in in_slices(names)]
+        return pb.GetMetadataResponse(
+            cluster_id=image.cluster_id,
+            controller=self._manager.config.controller_listener,
+            brokers=[
+                pb.BrokerMetadata(
+                    broker_id=broker.broker_id,
+                    address=broker.address,
+                    rack=broker.rack,
+                    fenced=broker.fenced,
+                    configs=image.broker_configs.get(broker.broker_id, {}),
+                )
+                for _, broker in sorted(image.brokers.items())
+            ],
+            topics=topics,
+            metadata_version=version,
+            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,
+        )
+
+    async def _topic_metadata(self, name: str) -> pb.TopicMetadata:
+        topic = self._manager.image.topics.get(name)
+        if topic is None:
+            return pb.TopicMetadata(topic=name, error_code=wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return pb.TopicMetadata(
+            topic=name,
+            topic_id=topic.topic_id,
+            configs=topic.configs,
+            partitions=[
+                pb.PartitionMetadata(
+                    partition=number,
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    replicas=state.replicas,
+                    isr=state.isr,
+                    elr=state.elr,
+                    partition_epoch=state.partition_epoch,
+                    adding_replicas=state.adding,
+                    removing_replicas=state.removing,
+                )
+                async for number, state in in_slices(self._manager.image.partitions_of(name).items())
+            ],
+        )
+
+    def _leader(self, partition: Any, current_leader_epoch: int | None) -> PartitionLeader:
+        tp = _topic_partition(partition)
+        leader = self._manager.leader_for_epoch(tp, current_leader_epoch)
+        if isinstance(leader, ErrorCode):
+            raise ReplogError(leader, f"broker {self._manager.config.node_id} does not lead {tp}; refresh metadata")
+        return leader
+
+
+def _check_named_once(partitions: Sequence[Any]) -> None:
+    if len({(partition.topic, partition.partition) for partition in partitions}) != len(partitions):
+        raise _named_twice()
+
+
+def _named_twice() -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, "a request names each partition once")
+
+
+def _topic_partition(named: Any) -> TopicPartition:
+    return TopicPartition(named.topic, named.partition)
+
+
+def _optional(message: Any, field: str) -> Any:
+    return getattr(message, field) if message.HasField(field) else None
+
+
+def _isolation(level: int) -> Isolation:
+    isolation = _ISOLATION.get(level)
+    if isolation is None:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"isolation level {level} is none that is known")
+    return isolation
+
+
+def _batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartition, Buffer]]:
+    """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
+    check_count(request.head.partitions)
+    payload = memoryview(request.records[0] if request.records else b"")
+    sizes = [partition.records_size for partition in request.head.partitions]
+    if any(size < 0 for size in sizes) or sum(sizes) != len(payload):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
+        )
+    ends = itertools.accumulate(sizes)
+    return [
+        (TopicPartition(partition.topic, partition.partition), payload[end - size : end])
+        for partition, size, end in zip(request.head.partitions, sizes, ends, strict=True)
+    ]
+
+
+def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
+    if partition.partition_max_bytes < 0:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"partition_max_bytes {partition.partition_max_bytes} may not be negative"
+        )
+    return FetchPartition(
+        fetch_offset=partition.fetch_offset,
+        max_bytes=partition.partition_max_bytes,
+        current_leader_epoch=_optional(partition, "current_leader_epoch"),
+        last_fetched_epoch=_optional(partition, "last_fetched_epoch"),
+        topic_id=partition.topic_id,
+    )
+
+
+def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionRequest:
+    check_count(request.partitions)
+    named = {_topic_partition(partition): _fetch_partition(partition) for partition in request.partitions}
+    if len(named) < len(request.partitions):
+        raise _named_twice()
+    rack = _optional(request, "rack_id")
+    return SessionRequest(
+        replica_id=CONSUMER,
+        broker_epoch=NO_BROKER_EPOCH,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=max(0, request.min_bytes),
+        max_bytes=max(0, request.max_bytes),
+        named=named,
+        forgotten=[_topic_partition(partition) for partition in request.forgotten],
+        isolation=_isolation(request.isolation_level),
+        rack=rack if config.replica_selector_class or rack is None else "",
+    )
+
+
+def _fetch_response(correlation_id: int, response: SessionResponse) -> WithRecords[pb.FetchResponse]:
+    results = [_fetch_result(tp, answer) for tp, _, answer in response.rows]
+    head = pb.FetchResponse(correlation_id=correlation_id, partitions=results)
+    return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
+
+
+def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionResult:
+    result = pb.FetchPartitionResult(
+        topic=tp.topic,
+        partition=tp.partition,
+        error_code=wire_code(answer.error),
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.log_start_offset,
+        records_size=len(answer.records),
+    )
+    if answer.diverging is not None:
+        result.diverging_epoch.epoch = answer.diverging.epoch
+        result.diverging_epoch.end_offset = answer.diverging.end_offset
+    if answer.preferred_read_replica is not None:
+        result.preferred_read_replica = answer.preferred_read_replica
+    for aborted in answer.aborted:
+        result.aborted_transactions.add(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+    return result

@@ -1,0 +1,85 @@
+"""Producing: append to every partition, then answer or wait for the in-sync replicas (§3)."""
+
+from collections.abc import Callable, Iterable
+
+from leader.delayed_produce import DelayedProduce, PendingProduce
+from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.batch import producer_of
+from replog.log.offsets import Buffer
+from replog.rpc.status import wire_code
+from replog.rpc.v1 import log_pb2 as pb
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.topic import TopicPartition
+
+VALID_ACKS = (-1, 0, 1)
+BATCH_BYTES = 2500  # of memory that a batch takes while it waits for its replicas, its records not counted (measured)
+
+
+class Produce:
+    """One request, from its append to its answer (PR-1..PR-11). Of its records it keeps none.
+
+    `done` is called once, with one result per batch in `answer`, in their order; offsets are -1 on error.
+    """
+
+    def __init__(self, manager: ReplicaManager, head: pb.ProduceRequest, done: Callable[["Produce"], None]) -> None:
+        self.acks = head.acks
+        self.answer = pb.ProduceAnswer(correlation_id=head.correlation_id)
+        self._manager = manager
+        self._timeout_ms = max(0, min(head.timeout_ms, manager.config.request_timeout_ms))
+        self._done = done
+        self._held = 0
+
+    def append(self, batches: Iterable[tuple[TopicPartition, Buffer]]) -> None:
+        pending: dict[int, PendingProduce] = {}
+        for index, (tp, records) in enumerate(batches):
+            result = self.answer.partitions.add(
+                topic=tp.topic, partition=tp.partition, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
+            )
+            try:
+                if (waits := self._append(tp, records, result)) is not None:
+                    pending[index] = waits
+            except ReplogError as error:
+                result.error_code = wire_code(error.code)
+                result.error_message = error.message
+        if not pending:  # PR-8
+            self._done(self)
+            return
+        self._held = len(self.answer.partitions) * BATCH_BYTES
+        self._manager.waiting_produces.add(self._held)
+        operation = DelayedProduce(pending, self._manager.leader, self._timeout_ms, self._settle)
+        self._manager.produces.complete_or_watch(operation, [waits.topic_partition for waits in pending.values()])
+
+    def _append(self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult) -> PendingProduce | None:
+        manager, clock = self._manager, self._manager.clock
+        if self.acks not in VALID_ACKS:
+            message = f"acks={self.acks}; it must be 0, 1 or -1 (all)"
+            raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, message)
+        leader = manager.leader(tp)
+        if isinstance(leader, ErrorCode):
+            raise ReplogError(leader, f"broker {manager.config.node_id} does not lead {tp}; refresh metadata")
+        now_ms, producer = clock.monotonic_ms(), producer_of(records)
+        if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
+            raise ReplogError(
+                ErrorCode.UNKNOWN_PRODUCER_ID,
+                f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new",
+            )
+        appended = leader.append(records, acks=self.acks, wall_ms=clock.wall_ms(), now_ms=now_ms)
+        manager.pace.served()
+        manager.touched(tp, appended.high_watermark_advanced)
+        result.base_offset = appended.info.first_offset
+        result.log_append_time_ms = appended.info.log_append_time
+        result.log_start_offset = appended.info.log_start_offset
+        promised = self.acks == 1 and leader.log.promised_offset >= appended.required_offset
+        if promised or self.acks == 0:
+            return None
+        return PendingProduce(tp, appended.required_offset, appended.leader_epoch, self.acks)
+
+    def _settle(self, errors: dict[int, ErrorCode]) -> None:
+        self._manager.waiting_produces.add(-self._held)
+        for index, error in errors.items():
+            if error is not ErrorCode.NONE:
+                result = self.answer.partitions[index]
+                tp = TopicPartition(result.topic, result.partition)
+                result.error_code, result.base_offset = wire_code(error), -1
+                result.error_message = f"appended to {tp}, but not known to be safe: it may be there (PR-12)"
+        self._done(self)

@@ -1,0 +1,1 @@
+"""The link to the controller: registration, metadata, changes of roles, ISR proposals."""

@@ -1,0 +1,106 @@
+"""Sends the leaders' ISR proposals to the controller and returns the answers (ISR-8)."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from leader.alter_partition_queue import AlterPartitionQueue
+from leader.isr import AfterRefusal, IsrProposal, after_refusal
+from replog.backoff import Backoff
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.records import partition_from_record
+from replog.metadata.values import PartitionState
+from replog.rpc import methods
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1 import metadata_pb2
+from replog.server.logging import tell_each
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+OnResult = Callable[[TopicPartition, IsrProposal, ErrorCode, PartitionState | None], None]
+
+
+class AlterPartitionSender:
+    """One request in flight, carrying those first proposed; undecided ones go out again after a backoff."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        channel: Channel,
+        topic_id: Callable[[TopicPartition], bytes],
+        on_result: OnResult,
+        timeout_s: float,
+        backoff: Backoff,
+    ) -> None:
+        self.broker_epoch = -1
+        self._broker_id = broker_id
+        self._channel = channel
+        self._topic_id = topic_id
+        self._on_result = on_result
+        self._timeout_s = timeout_s
+        self._backoff = backoff
+        self._queue = AlterPartitionQueue()
+        self._topic_ids: dict[TopicPartition, bytes] = {}  # of what is queued, as it was then: a name may be reused
+        self._wake = asyncio.Event()
+
+    def submit(self, tp: TopicPartition, proposal: IsrProposal) -> None:
+        if self._queue.submit(tp, proposal):
+            self._topic_ids[tp] = self._topic_id(tp)
+            self._wake.set()
+        else:
+            self._on_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while (batch := self._queue.next_batch()) is not None:
+                await self._send(batch)
+
+    async def _send(self, batch: dict[TopicPartition, IsrProposal]) -> None:
+        proposed = [{"partition": str(tp), "isr": [id for id, _ in proposal.isr]} for tp, proposal in batch.items()]
+        tell_each(log.info, "proposing ISR", proposed)
+        request = pb.AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.broker_epoch,
+            partitions=[self._item(tp, proposal) for tp, proposal in batch.items()],
+        )
+        try:
+            response = await self._channel.call(methods.Controller["alter_partition"], request, self._timeout_s)
+        except ReplogError as error:
+            log.info("AlterPartition failed, retrying", reason=str(error))
+            self._queue.on_failure()
+            await asyncio.sleep(self._backoff.next_s())
+            return
+        results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
+        taken = self._queue.on_answer(results)
+        undecided = len(taken) < len(batch)
+        refused: list[dict[str, object]] = []
+        for tp, proposal in taken.items():
+            del self._topic_ids[tp]
+            result = results[tp]
+            error_code = ErrorCode(result.error_code)
+            state = partition_from_record(result.state) if error_code is ErrorCode.NONE else None
+            if error_code is not ErrorCode.NONE:
+                refused.append({"partition": str(tp), "error": error_code.name})
+                undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
+            self._on_result(tp, proposal, error_code, state)
+        tell_each(log.info, "ISR change refused", refused)
+        if undecided:  # the same proposals go out again
+            await asyncio.sleep(self._backoff.next_s())
+        else:
+            self._backoff.reset()
+
+    def _item(self, tp: TopicPartition, proposal: IsrProposal) -> pb.AlterPartitionItem:
+        return pb.AlterPartitionItem(
+            topic=tp.topic,
+            topic_id=self._topic_ids[tp],
+            partition=tp.partition,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+            new_isr=[pb.IsrMember(broker_id=member, broker_epoch=epoch) for member, epoch in proposal.isr],
+            recovery_state=metadata_pb2.RECOVERED,  # ST-15
+        )

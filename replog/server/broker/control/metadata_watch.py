@@ -1,0 +1,165 @@
+"""Follows the controller's metadata: one stream, resumed from the last version applied, never polled (§0, §9)."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import structlog
+
+from replog.backoff import Backoff
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.image import MetadataImage
+from replog.rpc import methods
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+
+log = structlog.get_logger()
+
+SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
+
+
+class MetadataWatch:
+    """Hands what changed to `apply`, in version order, one change after the other; that puts it into `image`. Calls
+    `on_heard` whenever the image is all that the controller knows, at least once a second.
+
+    Changes that come in several deltas are handed over in one piece: in between, a partition may have no topic, or a
+    deleted one of the same name. Changes that come while an earlier one is being applied are also handed over in one
+    piece, with the newest record of each key, so they never exceed the metadata.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        broker_id: int,
+        incarnation_id: bytes,
+        image: MetadataImage,
+        apply: Callable[[Sequence[MetadataRecord]], Awaitable[None]],
+        backoff: Backoff,
+        on_heard: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._channel = channel
+        self._broker_id = broker_id
+        self._incarnation_id = incarnation_id
+        self._image = image
+        self._apply = apply
+        self._on_heard = on_heard
+        self._backoff = backoff
+        self._heard = 0  # the version up to which everything has come
+        self._gathered: dict[str, MetadataRecord] = {}  # of changes that are not whole yet
+        self._whole: dict[str, MetadataRecord] = {}  # of those that are, to be applied
+        self._gathers_all = False  # what is gathered will be all that there is,
+        self._is_all = False  # and so is what is to be applied
+        self._news = asyncio.Event()
+        self._moved = asyncio.Condition()
+        self._first_latest: int | None = None  # the cluster's version when it was first heard of
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something has come that waits for an earlier change to be applied."""
+        return bool(self._whole)
+
+    async def run(self) -> None:
+        """Watch until cancelled; every failure of the wire is retried with a backoff."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen())
+            group.create_task(self._apply_whole())
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._follow()
+                reason = "the controller ended the stream"
+            except ReplogError as error:
+                reason = str(error)
+            log.info("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
+            await asyncio.sleep(self._backoff.next_s())
+
+    async def _follow(self) -> None:
+        request = pb.WatchMetadataRequest(
+            after_version=self._heard,
+            broker_id=self._broker_id,
+            incarnation_id=self._incarnation_id,
+        )
+        deltas = self._channel.watch(methods.Controller["watch_metadata"], request)
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(SIGN_OF_LIFE_TIMEOUT_S):
+                        delta = await anext(deltas)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    raise ReplogError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s",
+                    ) from None
+                self._backoff.reset()
+                self._take(delta)
+        finally:
+            await deltas.aclose()  # type: ignore[attr-defined]
+
+    def _take(self, delta: pb.MetadataDelta) -> None:
+        if delta.reset:
+            self._gathered.clear()
+            self._gathers_all = True
+        _merge(self._gathered, delta.records)
+        self._heard = delta.version
+        if delta.version < delta.latest_version:
+            return
+        if self._gathers_all:
+            self._whole.clear()
+            self._gathers_all, self._is_all = False, True
+        _merge(self._whole, self._gathered.values())
+        self._gathered.clear()
+        if self._first_latest is None:
+            self._first_latest = delta.latest_version
+        self._news.set()
+
+    async def _apply_whole(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            records, self._whole = self._whole, {}
+            if self._is_all:
+                self._is_all = False
+                records = self._with_deletions(records)
+            if records:
+                await self._apply(list(records.values()))
+            if not self._whole:
+                self._on_heard()
+            async with self._moved:
+                self._moved.notify_all()
+
+    def _with_deletions(self, everything: dict[str, MetadataRecord]) -> dict[str, MetadataRecord]:
+        """What the image has besides was deleted: each under a version of its own, which no other record can have."""
+        taken = {record.version for record in everything.values()}
+        free = (version for version in itertools.count(self._image.version + 1) if version not in taken)
+        gone = [key for key in self._image.names() if key not in everything]
+        records = [*everything.values(), *(MetadataRecord(key=key, version=next(free)) for key in gone)]
+        return {record.key: record for record in sorted(records, key=lambda record: record.version)}
+
+    async def wait_for_version(self, version: int, timeout_s: float) -> None:
+        """Until the image has reached `version`, and all that there was when the controller was first heard.
+
+        Raises REQUEST_TIMED_OUT.
+        """
+        try:
+            async with asyncio.timeout(timeout_s), self._moved:
+                await self._moved.wait_for(lambda: self._has_reached(version))
+        except TimeoutError:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"no metadata up to version {version} from the controller at {self._channel.address} "
+                f"within {timeout_s:g} s; is it running?",
+            ) from None
+
+    def _has_reached(self, version: int) -> bool:
+        return self._first_latest is not None and self._image.version >= max(version, self._first_latest)
+
+
+def _merge(into: dict[str, MetadataRecord], records: Iterable[MetadataRecord]) -> None:
+    """In version order, the newest of each key."""
+    for record in records:
+        into.pop(record.key, None)
+        into[record.key] = record

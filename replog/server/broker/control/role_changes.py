@@ -1,0 +1,360 @@
+"""Metadata into roles: which replicas this broker hosts, which it leads, which it copies from whom (§2).
+
+A change of the metadata has two phases, so that nothing here waits for a disk on the event loop:
+
+1. *Prepare*: the event loop works out which files must change. Deleted replicas are given up, and requests that wait
+   on them are answered. Replicas that are about to lead stop fetching and take no records: the start of their epoch
+   is noted in memory (divergence 26). Then a thread makes it all durable: directories and epochs.
+2. *Commit*: first the image, in one step, so that half a topic is never visible; then the roles, new leaders before
+   new followers (§2.3).
+
+Thousands of partitions would block the event loop: they are prepared, and take up their roles, some at a time, and
+requests are served in between. Such a request sees a partition before or after the change, as on brokers that hear of
+it at different times. (Kafka's brokers publish the image before the roles too.)
+
+Changes are carried out one after the other. While clients are served, very many new replicas are made in waves; the
+other waves follow at a pace that leaves room (`pace.py`), and later changes are carried out in between. Other changes
+of leaders and followers, as after a crash, do not rest.
+
+If there is no room or no descriptor for a replica, it keeps its role, or has none, until a later try succeeds; any
+other failure of a disk ends the broker.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import Any
+
+import structlog
+
+from follower.partition_follower import PartitionFollower
+from leader.partition_leader import PartitionLeader
+from replog.backoff import Backoff
+from replog.config import topic_config
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.changes import LogChange, NewReplica, is_passing
+from replog.log.directories.log_manager import LogManager
+from replog.metadata.changes import Change
+from replog.metadata.records import change_of
+from replog.metadata.values import NO_LEADER, PartitionState, Topic
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replication.fetcher_manager import FetcherManager
+from replog.server.logging import tell_each
+from replog.server.slices import in_slices
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+WAVE = 300  # new replicas that are made durable together, and live before the next are begun
+
+Told = Mapping[str, object]  # of a role in a new epoch
+TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
+Slices = Callable[[Iterable[Any]], AsyncIterator[Any]]
+Placed = Mapping[TopicPartition, PartitionState | None]  # None of what is not there any more
+
+
+class RoleChanges:
+    """Applies the image, whole or change by change, to the hosted partitions."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        logs: LogManager,
+        fetchers: FetcherManager,
+        broker_epoch: int,
+        shutting_down: Callable[[], bool],
+        backoff: Backoff,
+    ) -> None:
+        self._manager = manager
+        self._image = manager.image
+        self._broker_id = manager.config.node_id
+        self._logs = logs
+        self._fetchers = fetchers
+        self._broker_epoch = broker_epoch
+        self._shutting_down = shutting_down
+        self._backoff = backoff
+        self._turn = asyncio.Lock()
+        self._pace = manager.pace
+        self._applies = 0  # changes of the metadata that wait for their turn
+        self._coming: dict[TopicPartition, None] = {}  # new replicas of later waves
+        self._any_coming = asyncio.Event()
+        self._refused: dict[TopicPartition, None] = {}  # replicas that are to be tried again
+        self._any_refused = asyncio.Event()
+
+    async def apply_image(self) -> None:
+        """Everything at once, at start."""
+        async with self._turn:
+            self._set_rates()
+            await self._change([], self._image.partitions)
+            while self._coming:
+                await self._make_wave()
+        for tp in self._logs.logs:
+            if tp not in self._manager.hosted:
+                log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
+
+    async def apply(self, records: Sequence[MetadataRecord]) -> None:
+        """One change of the metadata, whole: first what it needs of the disks, then the image and the roles."""
+        self._applies += 1
+        async with self._turn:
+            self._applies -= 1
+            await self._change([record for record in records if record.version > self._image.version])
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a change of the metadata waits for another one, or a wave, to end."""
+        return self._applies > 0
+
+    async def make_coming(self) -> None:
+        """Wave after wave of the replicas that are still to come, until cancelled."""
+        while True:
+            await self._any_coming.wait()
+            self._any_coming.clear()
+            while self._coming:
+                async with self._turn:
+                    await self._make_wave()
+
+    async def _make_wave(self) -> None:
+        await self._change([], {tp: self._image.partitions.get(tp) for tp in islice(self._coming, self._most())})
+
+    def _most(self) -> int | None:
+        """New replicas of one change; None: all, which are there the sooner where nobody is served."""
+        return WAVE if self._pace.serves else None
+
+    async def retry(self) -> None:
+        """Try again what was refused, until cancelled."""
+        while True:
+            await self._any_refused.wait()
+            await asyncio.sleep(self._backoff.next_s())
+            async with self._turn:
+                await self._change([], {tp: self._image.partitions.get(tp) for tp in self._refused})
+            if not self._refused:
+                self._any_refused.clear()
+                self._backoff.reset()
+
+    async def _change(self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({})) -> None:
+        """What the records say, and `besides` as the image is."""
+        changes = [change_of(record) async for record in in_slices(records)]
+        placed = {**besides, **_of_kind(changes, "partition")}
+        slices = self._pace.in_slices if self._waits(placed) else in_slices
+        change = await self._prepare(placed, _of_kind(changes, "topic"), slices)
+        if change:
+            try:
+                await self._carry_out(change, slices)
+            except asyncio.CancelledError:
+                change.abandon()
+                raise
+            self._logs.commit(change, self._manager.clock.wall_ms())
+            await asyncio.sleep(0)
+        self._note_failures(placed, change)
+        for changed in changes:
+            self._image.put(changed)
+        await self._commit(changes, placed, slices)
+
+    def _waits(self, placed: Placed) -> bool:
+        """Whether all of it comes or goes here, so that a rest keeps nobody from what he was served before."""
+        return not any(
+            tp in self._manager.hosted and state is not None and self._broker_id in state.replicas
+            for tp, state in placed.items()
+        )
+
+    async def _carry_out(self, change: LogChange, slices: Slices) -> None:
+        steps, done = change.steps(), False
+
+        def until_done() -> Iterator[None]:
+            while not done:
+                yield
+
+        async for _ in slices(until_done()):
+            done = await in_thread(lambda: next(steps, steps)) is steps
+
+    # -- prepare
+
+    async def _prepare(self, placed: Placed, coming: Mapping[str, Topic | None], slices: Slices) -> LogChange:
+        """`coming`: topics that are not in the image yet, or None of those that are in it no longer."""
+        change, gone, created, most = LogChange(), list[TopicPartition](), 0, self._most()
+        async for tp, state in slices(placed.items()):
+            self._coming.pop(tp, None)
+            topic = coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
+            plan = plan_replica(self._broker_id, state, topic, self._present(tp))
+            if plan in (ReplicaPlan.DELETE, ReplicaPlan.REPLACE):
+                gone.append(tp)
+                self._delete(tp, change)
+            if plan in (ReplicaPlan.KEEP, ReplicaPlan.DELETE):
+                continue
+            assert state is not None
+            assert topic is not None
+            if plan is ReplicaPlan.LEAD:
+                self._fetchers.stop(tp)  # no follower append may follow the epoch's start (§2.3 step 3)
+                self._logs.plan_leadership(tp, state.leader_epoch, change)
+            elif created == most:
+                self._coming[tp] = None
+                self._any_coming.set()
+            else:
+                created += 1
+                config = topic_config(topic.name, topic.configs)
+                leads = state.leader == self._broker_id
+                new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
+                self._logs.plan_creation(tp, new, change)
+        tell_each(log.info, "deleting replica", [{"partition": str(tp)} for tp in gone])
+        return change
+
+    def _delete(self, tp: TopicPartition, change: LogChange) -> None:
+        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2)."""
+        self._fetchers.stop(tp)
+        if self._manager.hosted.pop(tp, None) is not None:
+            self._manager.check_now(tp)
+        self._logs.plan_deletion(tp, change)
+
+    def _present(self, tp: TopicPartition) -> Present:
+        hosted = self._manager.hosted.get(tp)
+        leader = hosted.leader if hosted is not None else None
+        return Present(self._logs.topic_id(tp), hosted is not None, leader.leader_epoch if leader is not None else -1)
+
+    def _note_failures(self, placed: Placed, change: LogChange) -> None:
+        for tp in placed:
+            self._refused.pop(tp, None)
+        refused = []
+        for tp, error in change.failures.items():
+            if not is_passing(error):
+                self._manager.on_storage_error(error)
+                if self._logs.get(tp) is not None:
+                    continue  # it fails again when it is to lead, and is offline then
+            self._refused[tp] = None
+            self._any_refused.set()
+            refused.append({"partition": str(tp), "reason": error.message})
+        tell_each(log.error, "replica refused, to be tried again", refused)
+
+    # -- commit
+
+    async def _commit(self, changes: Sequence[Change], placed: Placed, slices: Slices) -> None:
+        for name in _of_kind(changes, "topic"):  # first of all, so that a new leader goes by their settings
+            await self._configure(name)
+        if self._broker_id in _of_kind(changes, "broker_config"):
+            self._set_rates()
+        brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
+        followed = (tp for broker_id in brokers for tp in self._followed_from(broker_id))
+        await self._take_up(dict.fromkeys((*placed, *followed)), slices)
+        if brokers:
+            await self._reconsider(brokers)
+
+    async def _reconsider(self, brokers: list[int]) -> None:
+        """Brokers came or went: what waited for their replicas may have to wait no longer (HW-3, FT-23)."""
+        theirs = {tp: None for broker_id in brokers for tp in self._image.index.on_broker(broker_id)}
+        async for tp in in_slices(theirs):
+            hosted = self._manager.hosted.get(tp)
+            leader = hosted.leader if hosted is not None else None
+            if leader is not None and leader.advance_high_watermark(self._manager.clock.monotonic_ms()):
+                self._manager.touched(tp, high_watermark_advanced=True)
+        self._manager.check_record_deletions(theirs)
+
+    async def _configure(self, name: str) -> None:
+        """A topic's settings may have changed: what is hosted of it goes by the new ones from now on."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return
+        config = topic_config(name, topic.configs)
+        names = (TopicPartition(name, partition) for partition in self._image.index.of_topic(name))
+        async for tp in in_slices([tp for tp in names if tp in self._manager.hosted]):
+            partition = self._manager.hosted[tp]
+            if partition.topic_id == topic.topic_id:
+                partition.configure(config, self._broker_id)
+                self._manager.stirred[partition.topic_partition] = None
+                if partition.leader is not None:
+                    partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
+                    self._manager.touched(tp, high_watermark_advanced=True)
+
+    def _set_rates(self) -> None:
+        dynamic = self._manager.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
+        self._manager.leader_quota.rate = dynamic.leader_replication_throttled_rate
+        self._manager.follower_quota.rate = dynamic.follower_replication_throttled_rate
+
+    def _followed_from(self, leader_id: int) -> list[TopicPartition]:
+        return [tp for tp in self._image.index.led_by(leader_id) if tp in self._manager.hosted]
+
+    async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
+        leading: list[tuple[TopicPartition, PartitionState]] = []
+        following: list[tuple[TopicPartition, PartitionState]] = []
+        for tp in changed:
+            state = self._image.partitions.get(tp)
+            is_here = tp not in self._refused and tp not in self._coming
+            if state is not None and self._broker_id in state.replicas and is_here:
+                (leading if state.leader == self._broker_id else following).append((tp, state))
+        roles = (("leading", self._lead, leading), ("following", self._follow, following))
+        for role, take_up, partitions in roles:
+            begun = [self._guarded(take_up, tp, state) async for tp, state in slices(partitions)]
+            tell_each(log.info, role, [each for each in begun if each is not None])
+        self._fetchers.go()
+        self._fetchers.close_idle()
+
+    def _guarded(self, take_up: TakeUp, tp: TopicPartition, state: PartitionState) -> Told | None:
+        try:
+            return take_up(tp, state)
+        except ReplogError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            self._manager.on_storage_error(error)
+            return None
+
+    def _host(self, tp: TopicPartition) -> HostedPartition:
+        hosted = self._manager.hosted.get(tp)
+        if hosted is None:
+            topic, loaded = self._image.topics[tp.topic], self._logs.get(tp)
+            assert loaded is not None, f"{tp} was not prepared"
+            hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, loaded)
+            hosted.configure(topic_config(topic.name, topic.configs), self._broker_id)
+            loaded.on_failure = lambda error: self._manager.went_offline(tp, error)
+        return hosted
+
+    def _lead(self, tp: TopicPartition, state: PartitionState) -> Told | None:
+        """makeLeader; the epoch's start is durable already."""
+        hosted = self._host(tp)
+        self._fetchers.stop(tp)
+        leader = hosted.leader or PartitionLeader(
+            tp,
+            self._broker_id,
+            hosted.log,
+            self._image,
+            replica_lag_time_max_ms=self._manager.config.replica_lag_time_max_ms,
+        )
+        old_epoch = leader.leader_epoch
+        leader.become_leader(state, self._broker_epoch, self._manager.clock.monotonic_ms())
+        hosted.leader, hosted.follower = leader, None  # not before: nobody produces to a leader without its epoch
+        self._manager.role_changed(tp)
+        self._manager.propose(tp, leader)
+        if leader.leader_epoch == old_epoch:
+            return None
+        if state.recovering:
+            log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
+        return {"partition": str(tp), "epoch": state.leader_epoch, "from_offset": leader.leader_epoch_start_offset}
+
+    def _follow(self, tp: TopicPartition, state: PartitionState) -> Told | None:
+        """makeFollower; fetching starts again where the leader epoch rose or the leader's address is new (§2.2)."""
+        hosted = self._host(tp)
+        was_leader, hosted.leader = hosted.leader is not None, None
+        if hosted.follower is None:
+            hosted.follower = PartitionFollower(
+                tp, hosted.log, backoff_ms=self._manager.config.replica_fetch_backoff_ms
+            )
+        epoch_rose = hosted.follower.become_follower(state, self._manager.clock.monotonic_ms())
+        self._place(hosted, state, start_over=epoch_rose)
+        if was_leader or epoch_rose:  # consumers wait on followers, too
+            self._manager.role_changed(tp)
+        return {"partition": str(tp), "leader": state.leader, "epoch": state.leader_epoch} if epoch_rose else None
+
+    def _place(self, hosted: HostedPartition, state: PartitionState, *, start_over: bool) -> None:
+        leader = self._image.broker(state.leader) if state.leader != NO_LEADER else None
+        leaving = self._shutting_down() and self._broker_id not in state.isr  # §2.3 step 5
+        if leader is None or leader.fenced or leaving:
+            self._fetchers.stop(hosted.topic_partition)
+        elif start_over or not self._fetchers.is_fetching(hosted.topic_partition, leader):
+            self._fetchers.fetch(hosted, leader)
+
+
+def _of_kind(changes: Iterable[Change], kind: str) -> dict[Any, Any]:
+    """What is new under each name; None of what is not there any more."""
+    return {change.name: change.value for change in changes if change.kind == kind}

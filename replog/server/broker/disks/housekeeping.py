@@ -1,0 +1,178 @@
+"""What a broker does periodically: ISR checks, checkpoints, retention, deletion of expired things.
+
+The work of every second looks only at logs that have changed, and at those with something due.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from leader.hearing import LISTENING_MS
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.changes import is_passing
+from replog.log.directories.log_manager import LogManager
+from replog.log.errors import TooManyOpenFiles
+from replog.log.files.deletion import remove
+from replog.log.files.open_files import OPEN_FILES, sync_all
+from replog.log.log import Log
+from replog.properties import MAX_LONG
+from replog.server.broker.disks.log_flusher import LogFlusher
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+FILES_INTERVAL_MS = 1000
+REMOVED = 10  # deleted replicas and files at a time: some milliseconds of work
+EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
+
+Chore = Callable[[], Awaitable[None]]
+
+
+class Housekeeping:
+    """One task per interval. What waits for the disk does so in a thread; the logs' state is touched on the loop."""
+
+    def __init__(self, manager: ReplicaManager, logs: LogManager, flusher: LogFlusher) -> None:
+        self._manager = manager
+        self._logs = logs
+        self._flusher = flusher
+        self._expired: list[Path] = []  # to be removed
+        self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs to look at, and since when
+        self._unsaved = asyncio.Event()
+        self._unsaved.set()  # perhaps
+        logs.on_unsaved = self._unsaved.set
+        manager.stirred.update(dict.fromkeys(manager.hosted))
+
+    async def run(self) -> None:
+        """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
+        config = self._manager.config
+        chores: list[tuple[int, Sequence[Chore]]] = [
+            (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
+            (LISTENING_MS, [self._resign_where_unheard]),
+            (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
+            (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
+            (config.log_retention_check_interval_ms, [self._enforce_retention]),
+            (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
+            (EPOCHS_INTERVAL_MS, [self._save_epochs]),
+            (FILES_INTERVAL_MS, [self._flush, self._sync_files]),
+            (FILES_INTERVAL_MS, [self._delete_expired]),
+        ]
+        async with asyncio.TaskGroup() as group:
+            for interval_ms, some in chores:
+                group.create_task(self._every(interval_ms, some))
+
+    async def _every(self, interval_ms: int, chores: Sequence[Chore]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            for chore in chores:
+                await self._try(chore)
+
+    async def _try(self, chore: Chore) -> None:
+        try:
+            await chore()
+        except ReplogError as error:
+            if isinstance(error, TooManyOpenFiles):
+                log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
+            elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._manager.on_storage_error(error)
+            else:
+                raise
+
+    async def _check_isrs(self) -> None:
+        self._manager.check_isrs()  # ISR-5
+
+    async def _resign_where_unheard(self) -> None:
+        """ISR-20."""
+        self._manager.hearing.look(self._manager.clock.monotonic_ms())
+        self._manager.resign_where_unheard()
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        await self._write(self._logs.checkpoint_high_watermarks)  # HW-11
+
+    async def _checkpoint_log_offsets(self) -> None:
+        await self._write(self._logs.checkpoint_recovery_points)
+        await self._write(self._logs.checkpoint_log_starts)
+
+    async def _write(self, checkpoint: Callable[[], None]) -> None:
+        """Where there is no room it stays as it was, and a start after a crash has more to do: a disk without room for
+        another replica is no reason to stop those that need none."""
+        try:
+            await in_thread(checkpoint)
+        except ReplogError as error:
+            if not is_passing(error):
+                raise
+            log.warning("checkpoint left for the next time", reason=error.message)
+
+    async def _enforce_retention(self) -> None:
+        """One log in a step of the loop, and so many of its segments (LG-13, LG-14)."""
+        for tp, log in self._logs.logs.items():
+            works = self._logs.get(tp) is log and log.failure is None
+            while works and log.delete_old_segments(self._manager.clock.wall_ms()):
+                self._manager.log_start_moved(tp)
+                await asyncio.sleep(0)
+                works = self._logs.get(tp) is log and log.failure is None
+            await asyncio.sleep(0)
+
+    async def _expire_producers(self) -> None:
+        self._logs.remove_expired_producers(  # PS-11
+            self._manager.clock.monotonic_ms(), self._manager.config.producer_id_expiration_ms
+        )
+
+    async def _save_epochs(self) -> None:
+        """EP-9. Where there is no room they are left for the next time: until then the batches tell them."""
+        await self._unsaved.wait()
+        self._unsaved.clear()
+        try:
+            await in_thread(self._logs.save_epochs)
+        except ReplogError as error:
+            if not is_passing(error):
+                raise
+            self._unsaved.set()
+
+    async def _flush(self) -> None:
+        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and all that
+        has waited for `flush.ms` (LG-18)."""
+        now_ms = self._manager.clock.monotonic_ms()
+        stirred, self._manager.stirred = self._manager.stirred, {}
+        for tp in stirred:
+            hosted = self._manager.hosted.get(tp)
+            if hosted is not None and _has_something_due(hosted.log):
+                self._restless.setdefault((tp, hosted.log), now_ms)
+        for (tp, log), since_ms in list(self._restless.items()):
+            if self._logs.get(tp) is not log or log.failure is not None:
+                del self._restless[tp, log]
+                continue
+            due = now_ms - since_ms >= log.config.flush_ms
+            up_to = log.log_end_offset if due else log.bases[1]
+            if up_to > log.recovery_point:
+                self._flusher.ask(tp, log, up_to)
+            if due:
+                self._restless[tp, log] = now_ms
+
+    async def _sync_files(self) -> None:
+        """What has to be closed, or had to be, before anybody asked for its fsync (`open_files`)."""
+        if files := OPEN_FILES.get().to_sync():
+            await in_thread(lambda: sync_all(files))
+
+    async def _delete_expired(self) -> None:
+        """LG-15, LG-17; some at a time, with rests while others are served. Of a log with nothing more to come no more
+        is looked at."""
+        now_ms = self._manager.clock.wall_ms()
+        self._expired += self._logs.take_expired(now_ms)
+        for tp, log in list(self._restless):
+            self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
+            if not _has_something_due(log):
+                del self._restless[tp, log]
+        firsts = range(0, len(self._expired), REMOVED)
+        async for _ in self._manager.pace.in_slices(firsts):
+            await in_thread(partial(remove, self._expired[:REMOVED]))
+            del self._expired[:REMOVED]  # not before: without descriptors they are tried again
+
+
+def _has_something_due(log: Log) -> bool:
+    to_flush = log.log_end_offset if log.config.flush_ms < MAX_LONG else log.bases[1]
+    return log.recovery_point < to_flush or bool(log.deleted)

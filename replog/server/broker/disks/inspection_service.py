@@ -1,0 +1,203 @@
+"""The Inspection service: replicas described and read as they lie on disk, for audits. Reads only."""
+
+import contextlib
+import errno
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import TypeVar
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.log_manager import LogManager
+from replog.log.errors import CorruptRecord
+from replog.log.files.names import DIGEST_SUFFIX
+from replog.log.files.opening import open_fd
+from replog.log.files.transfer import read_exactly
+from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.formats.digest import sealed_digest
+from replog.log.formats.headers import read_headers
+from replog.log.segments import SegmentView
+from replog.rpc.codec import WithRecords
+from replog.rpc.v1 import inspection_pb2 as pb
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.slices import in_slices
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition
+
+PIECE_BYTES = 256 << 10
+MAX_HEADERS = 4096  # in a piece
+
+_SUFFIX = {
+    int(pb.LOG): ".log",
+    int(pb.OFFSET_INDEX): ".index",
+    int(pb.TIME_INDEX): ".timeindex",
+    int(pb.DIGEST_INDEX): ".digest",
+}
+
+
+class InspectionService:
+    """Every call names one of this broker's replicas, leader or follower."""
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
+        self._logs: LogManager | None = None
+
+    def serve(self, logs: LogManager) -> None:
+        """Before any replica is hosted."""
+        self._logs = logs
+
+    async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
+        replicas, segments = [], []
+        asked = sorted(item for item in self._manager.hosted.items() if request.topic in ("", item[0].topic))
+        async for tp, hosted in in_slices(asked):
+            if self._manager.hosted.get(tp) is hosted:
+                replicas.append(_describe(hosted, self._cleaned_to(hosted)))
+                segments.append(hosted.log.segments)
+        if request.digests:
+            for replica, views in zip(replicas, segments, strict=True):
+                digests = await in_thread(partial(_digests, views))
+                for segment, digest in zip(replica.segments[:-1], digests, strict=True):
+                    if digest is not None:
+                        segment.digest = digest
+        return pb.DescribeReplicasResponse(broker_id=self._manager.config.node_id, replicas=replicas)
+
+    def _cleaned_to(self, hosted: HostedPartition) -> int:
+        """A cleaning that is under way, or was called off, has put segments into place that no checkpoint tells of."""
+        tp, checkpoint = hosted.topic_partition, None
+        if self._logs is not None and self._logs.get(tp) is hosted.log:
+            checkpoint = self._logs.cleaned_offsets(tp).get(tp)
+        return max(checkpoint or 0, hosted.log.swapped_to)
+
+    async def read_file(self, request: pb.ReadFileRequest) -> AsyncIterator[WithRecords[pb.ReadFileResponse]]:
+        if request.position < 0 or request.size < 0:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, f"position {request.position}, size {request.size}: neither may be negative"
+            )
+        path = self._file(request.topic, request.partition, request.segment_base_offset, request.file)
+        if request.file == pb.LEADER_EPOCH_CHECKPOINT:  # which lags a moment behind the log (divergence 31)
+            with contextlib.suppress(ReplogError):  # a disk without room: it is read as it is
+                await in_thread(self._hosted(request.topic, request.partition).log.epochs.save)
+        async with _opened(path) as (file, size):
+            position = request.position
+            end = min(position + request.size, size) if request.size else size
+            while True:
+                wanted = max(0, min(PIECE_BYTES, end - position))
+                piece = await _disk(path, partial(read_exactly, file, position, wanted))
+                yield WithRecords(pb.ReadFileResponse(position=position, file_size=size), (piece,))
+                position += len(piece)
+                if position >= end or not piece:
+                    return
+
+    async def read_batch_headers(
+        self, request: pb.ReadBatchHeadersRequest
+    ) -> AsyncIterator[WithRecords[pb.ReadBatchHeadersResponse]]:
+        positions = request.positions
+        if min(request.position, request.max_headers, *positions) < 0 or len(positions) > MAX_HEADERS:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"position, max_headers and positions may not be negative, nor positions more than {MAX_HEADERS}",
+            )
+        path = self._file(request.topic, request.partition, request.segment_base_offset, pb.LOG)
+        async with _opened(path) as (file, size):
+            if positions:
+                pieces = await _disk(path, lambda: [read_exactly(file, at, HEADER_SIZE) for at in positions])
+                yield WithRecords(pb.ReadBatchHeadersResponse(), _whole(path, pieces))
+                return
+            walk = read_headers(file, size, request.position)
+            left = request.max_headers or size
+            while headers := await _disk(path, partial(_headers, walk, min(left, MAX_HEADERS))):
+                yield WithRecords(pb.ReadBatchHeadersResponse(), headers)
+                left -= len(headers)
+
+    def _file(self, topic: str, partition: int, base_offset: int, kind: int) -> Path:
+        hosted = self._hosted(topic, partition)
+        if kind == pb.LEADER_EPOCH_CHECKPOINT:
+            return hosted.log.directory / LEADER_EPOCH_CHECKPOINT
+        if kind not in _SUFFIX:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"file {kind}: a segment has no such file")
+        for segment in hosted.log.segments:
+            if segment.base_offset == base_offset:
+                return segment.path.with_suffix(_SUFFIX[kind])
+        raise ReplogError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{hosted.topic_partition} has no segment {base_offset}; describe the replica again",
+        )
+
+    def _hosted(self, topic: str, partition: int) -> HostedPartition:
+        hosted = self._manager.hosted.get(TopicPartition(topic, partition))
+        if hosted is None:
+            raise ReplogError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"broker {self._manager.config.node_id} has no replica of {topic}-{partition}",
+            )
+        return hosted
+
+
+def _describe(hosted: HostedPartition, cleaned_to: int) -> pb.ReplicaDescription:
+    log = hosted.log
+    return pb.ReplicaDescription(
+        topic=hosted.topic_partition.topic,
+        partition=hosted.topic_partition.partition,
+        is_leader=hosted.leader is not None,
+        leader_epoch=hosted.leader_epoch,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        size=log.size,
+        segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in log.segments],
+        epochs=[pb.EpochEntry(epoch=epoch, start_offset=start) for epoch, start in log.epochs.entries],
+        cleaned_to=cleaned_to,
+        topic_id=hosted.topic_id,
+    )
+
+
+def _digests(views: Sequence[SegmentView]) -> list[int | None]:
+    """Of each sealed segment."""
+    return [
+        sealed_digest(view.path.with_suffix(DIGEST_SUFFIX), view.base_offset, following.base_offset)
+        for view, following in pairwise(views)
+    ]
+
+
+def _headers(walk: Iterator[tuple[int, BatchHeader]], count: int) -> list[bytes]:
+    """The next headers, fewer where the batches end."""
+    headers: list[bytes] = []
+    with contextlib.suppress(CorruptRecord):
+        headers.extend(HEADER.pack(*header) for _, header in islice(walk, count))
+    return headers
+
+
+def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
+    if any(len(header) < HEADER_SIZE for header in headers):
+        raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is shorter now; describe the replica again")
+    return headers
+
+
+@contextlib.asynccontextmanager
+async def _opened(path: Path) -> AsyncIterator[tuple[int, int]]:
+    """Descriptor and size of a file."""
+    file = await _disk(path, partial(open_fd, path, os.O_RDONLY))
+    try:
+        yield file, (await _disk(path, lambda: os.fstat(file))).st_size
+    finally:
+        os.close(file)
+
+
+T = TypeVar("T")
+
+
+async def _disk(path: Path, work: Callable[[], T]) -> T:
+    """`work` in a thread. Raises OFFSET_OUT_OF_RANGE if the file is gone, KAFKA_STORAGE_ERROR if the disk fails, and
+    TooManyOpenFiles, which may pass."""
+    try:
+        return await in_thread(work)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise ReplogError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is gone; describe the replica again"
+            ) from None
+        raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path.name} cannot be read: {error}") from None

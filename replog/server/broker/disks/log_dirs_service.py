@@ -1,0 +1,99 @@
+"""The LogDirs service: the contents of a broker's log directories, and moves between them."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.log_directory import LogDirectory
+from replog.log.directories.log_manager import LogManager
+from replog.rpc.limits import check_count
+from replog.rpc.status import wire_code
+from replog.rpc.v1 import log_dirs_pb2 as pb
+from replog.server.broker.disks.moves import ReplicaMoves
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition, validate_topic_name
+
+
+class LogDirsService:
+    """Refuses everything until `serve` was called."""
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
+        self._logs: LogManager | None = None
+        self._moves: ReplicaMoves | None = None
+
+    def serve(self, logs: LogManager, moves: ReplicaMoves) -> None:
+        self._logs, self._moves = logs, moves
+
+    async def alter_replica_log_dirs(self, request: pb.AlterReplicaLogDirsRequest) -> pb.AlterReplicaLogDirsResponse:
+        """Each replica's move is begun, called off or refused; see `ReplicaMoves.move`."""
+        check_count(request.replicas)
+        if self._moves is None:
+            raise self._starting()
+        results = []
+        for replica in request.replicas:
+            result = pb.ReplicaLogDirResult(topic=replica.topic, partition=replica.partition)
+            try:
+                if replica.partition < 0:
+                    raise ReplogError(ErrorCode.INVALID_REQUEST, f"partition {replica.partition} is negative")
+                tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
+                await self._check_room(tp, replica.log_dir)
+                await self._moves.move(tp, replica.log_dir)
+            except ReplogError as error:  # of the disk, too: nothing has happened to the replica
+                result.error_code, result.error_message = wire_code(error.code), error.message
+            results.append(result)
+        return pb.AlterReplicaLogDirsResponse(replicas=results)
+
+    async def _check_room(self, tp: TopicPartition, directory: str) -> None:
+        """A copy that fills a disk up would stop the broker. Raises INVALID_REQUEST."""
+        assert self._logs is not None
+        size = self._logs.bytes_to_copy(tp, directory)
+        (described,) = await in_thread(partial(_file_systems, [Path(directory)]))
+        if size > described.usable_bytes >= 0:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"{tp} has {size:,} bytes, and {directory} has room for {described.usable_bytes:,}; make room there",
+            )
+
+    async def describe_log_dirs(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
+        if self._logs is None:
+            raise self._starting()
+        logs, topics = self._logs, dict.fromkeys(request.topics)
+        described = await in_thread(partial(_file_systems, [directory.path for directory in logs.directories]))
+        for directory, description in zip(logs.directories, described, strict=True):
+            replicas = self._replicas(logs, directory)
+            description.replicas.extend(replica for replica in replicas if not topics or replica.topic in topics)
+        return pb.DescribeLogDirsResponse(broker_id=self._manager.config.node_id, log_dirs=described)
+
+    def _replicas(self, logs: LogManager, directory: LogDirectory) -> Iterator[pb.LogDirReplica]:
+        for tp, log in directory.logs.items():
+            lag = max(0, log.high_watermark - log.log_end_offset) if tp in self._manager.hosted else -1
+            yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=log.size, offset_lag=lag)
+        for tp, future in directory.futures.items():
+            current, size, end = logs.get(tp), future.log.size, future.log.log_end_offset
+            lag = max(0, current.log_end_offset - end) if current is not None else -1
+            yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=size, offset_lag=lag, is_future=True)
+
+    def _starting(self) -> ReplogError:
+        return ReplogError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"broker {self._manager.config.node_id} is starting and has not loaded its logs yet",
+        )
+
+
+def _file_systems(directories: Sequence[Path]) -> list[pb.LogDirDescription]:
+    """Each directory and the room there is; waits for the disks."""
+    described = []
+    for directory in directories:
+        description = pb.LogDirDescription(log_dir=os.path.abspath(directory), total_bytes=-1, usable_bytes=-1)
+        try:
+            usage = shutil.disk_usage(directory)
+            description.total_bytes, description.usable_bytes = usage.total, usage.free
+        except OSError:
+            description.error_code = wire_code(ErrorCode.KAFKA_STORAGE_ERROR)
+        described.append(description)
+    return described

@@ -1,0 +1,54 @@
+"""The broker as an operating system process: signals in, exit status out."""
+
+import asyncio
+import random
+import signal
+
+import structlog
+
+from replog.config import BrokerConfig
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.options import tune_allocator
+from replog.rpc.wake_ups import take_together
+from replog.server.broker.broker import Broker, check_address
+from replog.server.broker.cleaning.cleaning_process import CleaningProcess
+from replog.server.clock import SystemClock
+from replog.server.descriptors import raise_limit
+from replog.server.garbage import search_what_is_new
+from replog.server.slow_steps import SlowSteps
+
+log = structlog.get_logger()
+
+
+def main(config: BrokerConfig) -> int:
+    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). Raises ReplogError when it cannot start."""
+    check_address(config)
+    tune_allocator()
+    raise_limit()
+    SlowSteps().watch()
+    search_what_is_new()
+    return asyncio.run(_run(config))
+
+
+async def _run(config: BrokerConfig) -> int:
+    told_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop.set)
+    take_together()
+    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(), CleaningProcess())
+    starting = asyncio.create_task(broker.start())
+    stopping = asyncio.create_task(told_to_stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    starting.result()
+    failing = asyncio.create_task(broker.wait())
+    await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    await broker.stop()
+    for task in (failing, stopping):
+        task.cancel()
+    await asyncio.gather(failing, stopping, return_exceptions=True)
+    return 1 if broker.failed else 0

@@ -1,0 +1,144 @@
+"""The memory that all answers of a broker may hold together, how it is shared, and who waits.
+
+An answer is read only if there is room for it, and holds its room until its reader has taken it. So any number of
+readers that do not read hold this much memory and no more. If room gets scarce, answers get smaller. If there is none,
+readers wait in line, and are sent away after a while.
+
+Producers and replicas get the event loop in between, even if many readers ask at once: each pass of the loop begins
+one answer, and streams are sent away some milliseconds apart.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator
+
+SMALLEST_SHARE = 64 << 10  # bytes: the least that is worth a message
+LARGEST_PART = 16  # a share is at most this part of the free room, so that one reader cannot have it all
+ROOM_WAIT_S = 1.0  # in line
+SENT_AWAY_EVERY_S = 0.005
+
+
+class Share:
+    """The bytes that one answer may hold; 0: there was no room in time."""
+
+    def __init__(self, budget: "Budget", size: int) -> None:
+        self.size = size
+        self._budget = budget
+
+    def resize(self, size: int) -> None:
+        """Change it to the answer's size: less, or more, because the first batch is given whole (FE-9)."""
+        self._budget.change(size - self.size)
+        self.size = size
+
+
+class QueuedShare:
+    """In line."""
+
+    def __init__(self, wanted: int, wait_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.wanted = wanted
+        self.until_s = loop.time() + wait_s
+        self.granted: asyncio.Future[int] = loop.create_future()
+
+
+class Budget:
+    """`capacity` bytes. `used` exceeds them only by first batches that were larger than their share."""
+
+    def __init__(self, capacity: int, wait_s: float = ROOM_WAIT_S) -> None:
+        self.capacity = capacity
+        self.used = 0
+        self._wait_s = wait_s
+        self._line: deque[QueuedShare] = deque()
+        self._has_granted = False  # in this pass of the event loop
+        self._sending_away: asyncio.TimerHandle | None = None
+
+    @contextlib.asynccontextmanager
+    async def share(self, wanted: int) -> AsyncIterator[Share]:
+        """At most `wanted` bytes, at least one, during the block. None after a while in line."""
+        share = Share(self, await self._take(max(1, wanted)))
+        try:
+            yield share
+        finally:
+            share.resize(0)
+
+    def change(self, amount: int) -> None:
+        self.used += amount
+        self._serve()
+
+    async def _take(self, wanted: int) -> int:
+        if not self._line and self._can_grant(wanted):
+            return self._grant(wanted)
+        place = QueuedShare(wanted, self._wait_s)
+        self._line.append(place)
+        self._send_away_later()
+        try:
+            await asyncio.wait([place.granted])  # which is not cancelled with this
+        except asyncio.CancelledError:
+            if place.granted.done():
+                self.change(-place.granted.result())
+            else:
+                self._line.remove(place)
+                self._serve()  # the next one may want less
+            raise
+        return place.granted.result()
+
+    def _serve(self) -> None:
+        """Grant room to the first in line, if there is any."""
+        if self._line and self._can_grant(self._line[0].wanted):
+            place = self._line.popleft()
+            place.granted.set_result(self._grant(place.wanted))
+
+    def _can_grant(self, wanted: int) -> bool:
+        return not self._has_granted and self.capacity - self.used >= min(wanted, SMALLEST_SHARE, self.capacity)
+
+    def _grant(self, wanted: int) -> int:
+        self._has_granted = True
+        asyncio.get_running_loop().call_soon(self._on_next_pass)
+        granted = min(wanted, max(SMALLEST_SHARE, (self.capacity - self.used) // LARGEST_PART))
+        self.used += granted
+        return granted
+
+    def _on_next_pass(self) -> None:
+        self._has_granted = False
+        self._serve()
+
+    def _send_away_later(self) -> None:
+        if self._line and self._sending_away is None:
+            loop = asyncio.get_running_loop()
+            at_s = max(self._line[0].until_s, loop.time() + SENT_AWAY_EVERY_S)
+            self._sending_away = loop.call_at(at_s, self._send_away)
+
+    def _send_away(self) -> None:
+        self._sending_away = None
+        if self._line and self._line[0].until_s <= asyncio.get_running_loop().time():
+            self._line.popleft().granted.set_result(0)
+            self._serve()
+        self._send_away_later()
+
+
+class Held:
+    """Bytes that are held together. A reader waits for room before it adds more. Several that add at the same moment
+    may exceed `capacity`, each by one read."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    @property
+    def has_room(self) -> bool:
+        return self._room.is_set()
+
+    async def room(self) -> None:
+        """Wait for room. It comes at the latest when the held bytes have timed out."""
+        if not self._room.is_set():
+            await self._room.wait()
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes < self.capacity:
+            self._room.set()
+        else:
+            self._room.clear()

@@ -1,0 +1,69 @@
+"""Offsets by time: which record is as late as a client says. No client can raise the cost of the search.
+
+Batches are searched in a thread, one at a time on a broker. After each the thread rests for three times as long, so all
+together take a quarter of a core. Each request has `LOOK_UP_S` for all of its batches.
+"""
+
+import asyncio
+from functools import partial
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.files.cold import NOTHING, ColdRead, WaitingFor
+from replog.log.files.opening import bring
+from replog.log.log import Log
+from replog.log.offsets import TimestampAndOffset
+from replog.log.timestamps import ClaimingBatch
+from replog.server.threads import in_thread
+
+RESTS = 3  # times the duration of a search
+LOOK_UP_S = 10.0  # for all look-ups of one request, with their wait for others
+
+
+class LookUps:
+    """The look-ups of one broker."""
+
+    def __init__(self) -> None:
+        self.searching = asyncio.Lock()
+        self.rests_until_s = 0.0
+
+    async def offset_for_timestamp(self, log: Log, timestamp: int, deadline_s: float) -> TimestampAndOffset | None:
+        """As `replog.log.timestamps`. Raises REQUEST_TIMED_OUT at the loop's time `deadline_s`."""
+        start_offset = 0
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                while (batch := await self._claiming(log, timestamp, start_offset)) is not None:
+                    async with self.searching:
+                        first = await self.find(batch)
+                    if first is not None:
+                        return first
+                    start_offset = batch.header.next_offset
+        except TimeoutError:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"looking for time {timestamp} in {log.directory.name}: {LOOK_UP_S:g} s were not enough for this "
+                "request; name fewer partitions in one",
+            ) from None
+        return None
+
+    async def find(self, batch: ClaimingBatch) -> TimestampAndOffset | None:
+        """The caller holds `searching`."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self.rests_until_s - loop.time())
+        begun_s = loop.time()
+        try:
+            return await in_thread(batch.find)
+        finally:
+            ended_s = loop.time()
+            self.rests_until_s = ended_s + RESTS * (ended_s - begun_s)
+
+    async def _claiming(self, log: Log, timestamp: int, start_offset: int) -> ClaimingBatch | None:
+        """`Log.batch_for_timestamp`; a thread brings into memory the bytes that it lacks."""
+        brought = NOTHING
+        while True:
+            try:
+                with WaitingFor(brought):
+                    return log.batch_for_timestamp(timestamp, start_offset)
+            except ColdRead as cold:
+                async with self.searching:
+                    await in_thread(partial(bring, cold))
+                brought = cold.stretch

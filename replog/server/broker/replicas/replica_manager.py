@@ -1,0 +1,295 @@
+"""The replicas that a broker hosts, the requests that wait on them, and what follows from each event (§1.4, §3.2).
+
+Everything here runs on the event loop and nothing awaits, so no two events interleave. Kafka needs locks for that order
+(ST-3..ST-6). The consequences of events (checks of delayed operations, pushes of high watermarks) are collected, and
+done once after all events of a pass of the loop (PR-6). So many appends wake a follower once, and nothing is completed
+in the middle of another event (ST-5).
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import structlog
+
+from follower.partition_follower import PartitionFollower
+from leader.fetch_session import FetchSession
+from leader.hearing import Hearing
+from leader.isr import IsrProposal
+from leader.partition_leader import PartitionLeader
+from leader.resignation import should_resign, silence_ms
+from replog.config import BrokerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition
+from replog.log.files.cold import ColdRead
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import LEAST_HEIRS, PartitionState
+from replog.quota import ReplicationQuota
+from replog.server.broker.replicas.budget import Budget, Held
+from replog.server.broker.replicas.cold_reads import ColdReads
+from replog.server.broker.replicas.delayed_operations import DelayedOperations
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.look_ups import LookUps
+from replog.server.clock import Clock
+from replog.server.pace import Pace
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+MAX_CONSUMED = 200_000  # partitions that all sessions of consumers fetch together, at 0.6 KiB each
+
+
+class ReplicaManager:
+    """Hosted partitions by name, and the purgatories of their requests."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        image: MetadataImage,
+        clock: Clock,
+        submit_proposal: Callable[[TopicPartition, IsrProposal], None],
+        on_storage_error: Callable[[ReplogError], None],
+    ) -> None:
+        self.config = config
+        self.image = image
+        self.clock = clock
+        self.hosted: dict[TopicPartition, HostedPartition] = {}
+        self.started = False  # the image is complete and the roles are taken up: it answers requests from then on
+        self.hearing = Hearing(clock.monotonic_ms())
+        self.produces = DelayedOperations(clock)
+        self.record_deletions = DelayedOperations(clock)
+        self.look_ups = LookUps()
+        self.pace = Pace(clock)
+        self.cold_reads = ColdReads(self._tell)
+        self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
+        self.waiting_produces = Held(config.queued_max_request_bytes)
+        windows = config.replication_quota_window_num
+        window_ms = config.replication_quota_window_size_seconds * 1000
+        self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)
+        self.follower_quota = ReplicationQuota(config.follower_replication_throttled_rate, windows, window_ms)
+        self.on_storage_error = on_storage_error
+        self._submit_proposal = submit_proposal
+        self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
+        self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
+        self._consumed = 0  # partitions of consumers' sessions
+        self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
+        self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
+        self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
+
+    @property
+    def sessions(self) -> Mapping[TopicPartition, Collection[FetchSession[Any]]]:
+        """The sessions that fetch each partition."""
+        return self._sessions
+
+    def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
+        """The leader role of `tp`, or why this broker does not have it (§1.4)."""
+        hosted = self.hosted.get(tp)
+        if hosted is None:
+            known = tp in self.image.partitions
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if hosted.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return hosted.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def leader_for_epoch(self, tp: TopicPartition, current_leader_epoch: int | None) -> PartitionLeader | ErrorCode:
+        """As `leader`, but the epoch is checked before leadership, also on a follower (FE-2)."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None and hosted.follower is not None and not hosted.is_offline:
+            return hosted.follower.check_leader_only(current_leader_epoch)
+        return self.leader(tp)
+
+    def is_alone(self, leader: PartitionLeader) -> bool:
+        """Whether another broker may lead by now, and commit, without this one's knowledge (divergence 29)."""
+        return self.hearing.nobody(leader.replicas, self.clock.monotonic_ms())
+
+    def misses_controller(self) -> bool:
+        """Whether any leader here may be alone."""
+        return self.hearing.misses_controller(self.clock.monotonic_ms())
+
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        """The leader that this fetch asks, or the first error of the fetch (FE-1)."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None and _is_other_topic(hosted, fetch):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if hosted is not None and hosted.leader is not None and not hosted.is_offline:
+            return hosted.leader
+        return self.leader_for_epoch(tp, fetch.current_leader_epoch)
+
+    def reader_for_fetch(
+        self, tp: TopicPartition, fetch: FetchPartition
+    ) -> PartitionLeader | PartitionFollower | ErrorCode:
+        """As `leader_for_fetch`, for a consumer that may be sent to followers (FE-20)."""
+        hosted = self.hosted.get(tp)
+        if hosted is None or hosted.follower is None or hosted.is_offline or _is_other_topic(hosted, fetch):
+            return self.leader_for_fetch(tp, fetch)
+        return hosted.follower
+
+    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
+        """The quota for copies of this replica, if it is listed (FE-23)."""
+        return self.leader_quota if self.hosted[tp].leader_throttled else None
+
+    def watch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
+        """Every event of `tp` marks it in this session.
+
+        Raises THROTTLING_QUOTA_EXCEEDED if consumers fetch too many partitions. A follower always has room.
+        """
+        if session.is_bounded:
+            if self._consumed >= MAX_CONSUMED:
+                raise ReplogError(
+                    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                    f"broker {self.config.node_id} serves consumers of {MAX_CONSUMED} partitions together, no more; "
+                    "close some, or try again",
+                )
+            self._consumed += 1
+        self._sessions.setdefault(tp, {})[session] = None
+
+    def unwatch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
+        sessions = self._sessions[tp]
+        del sessions[session]
+        self.cold_reads.forget(tp, session)
+        self._consumed -= session.is_bounded
+        if not sessions:
+            del self._sessions[tp]
+
+    def bring(self, tp: TopicPartition, session: FetchSession[Any], cold: ColdRead) -> None:
+        self.cold_reads.ask(tp, session, cold)
+
+    def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
+        """A follower has fetched: its offset may change the ISR and the high watermark (ST-10)."""
+        self._not_level[tp] = None
+        if moved:
+            self.touched(tp, high_watermark_advanced=True)
+        self.propose(tp, leader)
+
+    def on_followed(self, tp: TopicPartition, visible: bool) -> None:
+        """This replica has followed its leader. If that is `visible`, consumers may wait here for it (FE-14, FT-4)."""
+        self.stirred[tp] = None
+        if visible:
+            self.pace.served()
+            self.touched(tp, high_watermark_advanced=False)
+
+    def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
+        """Records were appended, or the HW advanced, or the role changed: check soon what waits for that (PR-6).
+
+        Sessions are marked at once: before that, their requests mean that nothing has changed.
+        """
+        if not self._moved:
+            self._drain_soon()
+        self._moved[tp] = self._moved.get(tp, False) or high_watermark_advanced
+        self._not_level[tp] = self.stirred[tp] = None
+        for session in self._sessions.get(tp, ()):
+            session.mark(tp)
+            self.go_on(session)
+
+    def go_on(self, session: FetchSession[Any]) -> None:
+        """Have it look soon at its marked partitions."""
+        if session not in self._marked:
+            self._marked[session] = None
+            self._tell_soon(session)
+
+    def log_start_moved(self, tp: TopicPartition) -> None:
+        """Retention has deleted records. Followers get the new log start in their next answer (FT-23), a leader in the
+        next fetch (ST-7)."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None and hosted.fetched_by is not None:
+            hosted.fetched_by.mark(tp)
+        self.touched(tp, high_watermark_advanced=False)
+
+    def _drain_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._drain)
+
+    def _tell_soon(self, session: FetchSession[Any]) -> None:
+        asyncio.get_running_loop().call_soon(self._tell, session)
+
+    def propose(self, tp: TopicPartition, leader: PartitionLeader) -> None:
+        """Send the leader's proposal of an ISR, if there is one, to the controller (ISR-4)."""
+        proposal = leader.take_proposal()
+        if proposal is not None:
+            self._submit_proposal(tp, proposal)
+
+    def on_alter_partition_result(
+        self, tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None
+    ) -> None:
+        """ISR-9, then all that the new ISR allows."""
+        leader = self.leader(tp)
+        if isinstance(leader, ErrorCode):
+            return
+        advanced = leader.on_alter_partition_result(proposal, error, state, self.clock.monotonic_ms())
+        self.touched(tp, advanced)
+        self.propose(tp, leader)
+
+    def check_isrs(self) -> None:
+        """The periodic look for followers that fell behind (ISR-5), only in partitions where one lacks records."""
+        now_ms = self.clock.monotonic_ms()
+        for tp in tuple(self._not_level):
+            hosted = self.hosted.get(tp)
+            if hosted is None or hosted.leader is None or hosted.leader.all_level:
+                del self._not_level[tp]
+                continue
+            if hosted.leader.check_isr(now_ms):
+                self.touched(tp, high_watermark_advanced=True)
+            self.propose(tp, hosted.leader)
+
+    def resign_where_unheard(self) -> None:
+        """A leader asks to resign if no broker that could lead instead reaches it (ISR-20)."""
+        now_ms = self.clock.monotonic_ms()
+        for_ms = silence_ms(self.config.replica_lag_time_max_ms, self.config.replica_fetch_wait_max_ms)
+        live = {b.broker_id for b in self.image.brokers.values() if b.active and b.broker_id != self.config.node_id}
+        silent = self.hearing.silent(live, for_ms, now_ms)
+        if len(silent) < LEAST_HEIRS:
+            return
+        for tp in tuple(self._not_level):
+            leader = self.hosted[tp].leader if tp in self.hosted else None
+            if leader is not None and should_resign(leader, live, silent, now_ms - for_ms):
+                leader.resign()
+                self.propose(tp, leader)
+                self.hearing.listen_anew(now_ms)  # a leader that must stay may ask again, but not at every look
+
+    def _drain(self) -> None:
+        moved, self._moved = self._moved, {}
+        advanced = [tp for tp, high_watermark_advanced in moved.items() if high_watermark_advanced]
+        self._check(advanced)
+
+    def _check(self, advanced: Collection[TopicPartition]) -> None:
+        self._complete(self.produces, advanced)
+        self._complete(self.record_deletions, advanced)
+
+    @staticmethod
+    def _complete(purgatory: DelayedOperations, moved: Collection[TopicPartition]) -> None:
+        try:
+            purgatory.check(moved)
+        except Exception:
+            log.exception("completing delayed operations failed", partitions=len(moved))
+
+    def check_record_deletions(self, partitions: Collection[TopicPartition]) -> None:
+        """The replicas that count for low watermarks have changed (FT-23)."""
+        self._complete(self.record_deletions, partitions)
+
+    def _tell(self, session: FetchSession[Any]) -> None:
+        self._marked.pop(session, None)
+        try:
+            session.on_moved(self.clock.monotonic_ms())
+        except Exception:
+            log.exception("answering a fetch failed")
+
+    def check_now(self, tp: TopicPartition) -> None:
+        """The partition is gone: answer all requests that wait on it, before a new topic of that name reuses its
+        offsets and epochs."""
+        self._check((tp,))
+        for session in tuple(self._sessions.get(tp, ())):
+            session.mark(tp)
+            self._tell(session)
+
+    def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
+        """The disk failed: answer all requests that wait on the partition. The broker stops (§1.4)."""
+        self.on_storage_error(error)
+        self.touched(tp, high_watermark_advanced=True)
+
+    def role_changed(self, tp: TopicPartition) -> None:
+        """Answer waiting requests now, not at their timeout: this broker leads no more (§2.3 step 6)."""
+        self.touched(tp, high_watermark_advanced=True)
+
+
+def _is_other_topic(hosted: HostedPartition, fetch: FetchPartition) -> bool:
+    """Whether the fetch means another topic of the same name, with other epochs."""
+    return fetch.topic_id not in (b"", hosted.topic_id)

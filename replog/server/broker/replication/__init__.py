@@ -1,0 +1,1 @@
+"""Replication on the wire: the leader's streams, and the fetchers of followers."""

@@ -1,0 +1,227 @@
+"""The follower's side of replication on the wire: one fetcher per leader broker, one stream per fetcher (FT-1..FT-5).
+
+The session decides what to ask, and what an answer means (`follower/fetch_session_handler.py`).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import structlog
+
+from follower.fetch_session_handler import FetchedReplica, FetchSessionHandler
+from follower.partition_follower import FollowerProgress
+from replog.backoff import Backoff
+from replog.config import BrokerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.offsets import EpochEndOffset
+from replog.quota import ReplicationQuota
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.transport import Channel, Stream
+from replog.rpc.v1 import replica_pb2 as pb
+from replog.rpc.v1.common_pb2 import ForgottenPartition
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.clock import Clock
+from replog.server.logging import tell_each
+from replog.server.slices import SLICE
+from replog.topic import TopicPartition
+
+log = structlog.get_logger()
+
+OnFollowed = Callable[[TopicPartition, bool], None]  # and whether consumers can see it
+
+
+class ReplicaFetcher:
+    """Copies every partition added to it from one leader, until closed."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        channel: Channel,
+        broker_epoch: int,
+        clock: Clock,
+        backoff: Backoff,
+        on_followed: OnFollowed,
+        quota: ReplicationQuota,
+    ) -> None:
+        self._timeout_ms = config.replica_socket_timeout_ms
+        self._channel = channel
+        self._clock = clock
+        self._backoff = backoff
+        self._on_followed = on_followed
+        self.session = FetchSessionHandler(config, broker_epoch, quota, self._on_progress, self._on_defect)
+        self._last_sent_ms = 0
+        self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken
+        self._wake = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
+
+    def add(self, hosted: HostedPartition) -> None:
+        """Ask for it from `go` on, at the latest."""
+        self.session.add(hosted)
+
+    def go(self) -> None:
+        self._wake.set()
+
+    def flushed(self, tp: TopicPartition) -> None:
+        """More of its records count now: report that to the leader at once."""
+        self.session.flushed(tp)
+        self._wake.set()
+
+    def remove(self, tp: TopicPartition) -> None:
+        """From here on ignore what arrives for `tp`."""
+        if self.session.remove(tp):
+            self._wake.set()
+
+    @property
+    def empty(self) -> bool:
+        return not self.session.partitions
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._channel.close()
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._stream()
+                reason = "the leader ended the stream"
+            except ReplogError as error:
+                reason = str(error)
+            except Exception as error:
+                log.exception("fetcher failed", leader=self._channel.address)
+                reason = repr(error)
+            log.info("fetch stream lost", leader=self._channel.address, reason=reason)
+            self.session.lost(self._clock.monotonic_ms())
+            await asyncio.sleep(self._backoff.next_s())
+
+    async def _stream(self) -> None:
+        """One stream, from its first request to its failure."""
+        stream = self._channel.open(methods.Replica["fetch"])
+        reader = asyncio.create_task(self._read(stream))
+        reader.add_done_callback(lambda _: self._wake.set())
+        try:
+            self._wake.set()
+            while True:
+                await self._wait(reader)
+                now_ms = self._clock.monotonic_ms()
+                request = self.session.next_request(now_ms)
+                if request is not None:
+                    self._last_sent_ms = now_ms
+                    await stream.send(_wire_request(request))
+        finally:
+            stream.cancel()
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _wait(self, reader: "asyncio.Task[None]") -> None:
+        """Wait until something changed, there may be more to ask, or the leader was silent for too long."""
+        wake_ms, delay_ms = self.session.next_wake_ms, self._timeout_ms
+        if wake_ms is not None:
+            delay_ms = max(0, min(delay_ms, wake_ms - self._clock.monotonic_ms()))
+        try:
+            async with asyncio.timeout(delay_ms / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+        if reader.done():
+            reader.result()  # raises what ended it
+            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self._channel.address} ended the stream")
+        if self.session.outstanding and self._clock.monotonic_ms() - self._last_sent_ms > self._timeout_ms:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} did not answer within {self._timeout_ms} ms"
+            )
+
+    async def _read(self, stream: Stream) -> None:
+        while (response := await stream.receive()) is not None:
+            self._backoff.reset()
+            async for part in _parts(_session_response(response)):
+                self.session.on_response(part, self._clock.monotonic_ms())
+            for event, rows in self._happened.items():
+                tell_each(log.info, event, rows)
+            self._happened.clear()
+            if not response.head.pushed:
+                self._wake.set()
+
+    def _on_progress(self, replica: FetchedReplica, progress: FollowerProgress) -> None:
+        tp, leader = replica.topic_partition, self._channel.address
+        if progress.truncated_to is not None:
+            self._note("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=leader)
+        if progress.note:
+            tell = log.error if progress.alarm else log.warning
+            tell("replication", partition=str(tp), note=progress.note)
+        elif progress.high_watermark_fell:
+            self._note("high watermark fell", partition=str(tp), leader=leader)  # HW-14
+        self._on_followed(tp, progress.bounds_moved or progress.truncated_to is not None)
+
+    def _note(self, event: str, **row: object) -> None:
+        self._happened.setdefault(event, []).append(row)
+
+    def _on_defect(self, replica: FetchedReplica, error: Exception) -> None:
+        log.exception(
+            "replication failed", partition=str(replica.topic_partition), leader=self._channel.address, exc_info=error
+        )
+
+
+def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
+    return pb.ReplicaFetchRequest(
+        replica_id=request.replica_id,
+        broker_epoch=request.broker_epoch,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        partitions=[_wire_partition(tp, fetch) for tp, fetch in request.named.items()],
+        forgotten=[ForgottenPartition(topic=tp.topic, partition=tp.partition) for tp in request.forgotten],
+    )
+
+
+def _wire_partition(tp: TopicPartition, fetch: FetchPartition) -> pb.ReplicaFetchPartition:
+    return pb.ReplicaFetchPartition(
+        topic=tp.topic,
+        partition=tp.partition,
+        topic_id=fetch.topic_id,
+        current_leader_epoch=fetch.current_leader_epoch if fetch.current_leader_epoch is not None else -1,
+        fetch_offset=fetch.fetch_offset,
+        last_fetched_epoch=fetch.last_fetched_epoch if fetch.last_fetched_epoch is not None else -1,
+        log_start_offset=fetch.log_start_offset,
+        partition_max_bytes=fetch.max_bytes,
+        unflushed=fetch.unflushed,
+    )
+
+
+def _session_response(response: WithRecords[pb.ReplicaFetchResponse]) -> SessionResponse:
+    payload = memoryview(response.records[0]) if response.records else memoryview(b"")
+    rows, position = [], 0
+    for result in response.head.partitions:
+        records = payload[position : position + result.records_size]
+        position += result.records_size
+        tp = TopicPartition(result.topic, result.partition)
+        asked = FetchPartition(result.fetch_offset, 0, result.leader_epoch, topic_id=result.topic_id)
+        rows.append(SessionRow(tp, asked, _answer(result, records)))
+    return SessionResponse(rows, pushed=response.head.pushed)
+
+
+async def _parts(response: SessionResponse) -> AsyncIterator[SessionResponse]:
+    """The response in pieces, with other work of the loop between two of them: each row may be an append."""
+    rows = response.rows
+    for first in range(0, len(rows) or 1, SLICE):
+        more = first + SLICE < len(rows)
+        yield response._replace(rows=rows[first : first + SLICE], more=more)
+        if more:
+            await asyncio.sleep(0)
+
+
+def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:
+    diverging = None
+    if result.HasField("diverging_epoch"):
+        diverging = EpochEndOffset(result.diverging_epoch.epoch, result.diverging_epoch.end_offset)
+    return FetchAnswer(
+        error=ErrorCode(result.error_code),
+        high_watermark=result.high_watermark,
+        log_start_offset=result.log_start_offset,
+        log_end_offset=result.log_end_offset,
+        diverging=diverging,
+        records=records,
+    )

@@ -1,0 +1,138 @@
+"""The leader's side of replication on the wire: each follower's stream is its fetch session (§4, divergence 11)."""
+
+import asyncio
+
+from leader.follower_session import FollowerSession
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.rpc.codec import WithRecords
+from replog.rpc.status import wire_code
+from replog.rpc.transport import ServerStream
+from replog.rpc.v1 import replica_pb2 as pb
+from replog.server.broker.outbox import Outbox
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.topic import TopicPartition
+
+MAX_UNSENT_ANSWERS = 2
+
+
+class ReplicaStream:
+    """A session on the event loop: from the wire, to the wire, and with a timer."""
+
+    def __init__(self, manager: ReplicaManager, outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]]) -> None:
+        self._manager = manager
+        self._outbox = outbox
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for_ms = 0
+        self.session = FollowerSession(
+            manager,
+            lambda response: outbox.put(_wire_response(response)),
+            self._arm,
+            max_bytes=manager.config.fetch_max_bytes,
+            max_wait_ms=manager.config.request_timeout_ms,
+        )
+
+    def on_request(self, request: pb.ReplicaFetchRequest) -> None:
+        now_ms = self._manager.clock.monotonic_ms()
+        self._manager.hearing.heard(request.replica_id, now_ms)
+        self.session.on_request(_session_request(request, now_ms), now_ms)
+
+    def _arm(self) -> None:
+        wake_ms = self.session.next_wake_ms
+        if wake_ms is None or (self._timer is not None and self._armed_for_ms <= wake_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed_for_ms = wake_ms
+        delay_ms = max(0, wake_ms - self._manager.clock.monotonic_ms())
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self.session.on_time(self._manager.clock.monotonic_ms())
+        self._arm()
+
+    def close(self) -> None:
+        self.session.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionRequest:
+    return SessionRequest(
+        replica_id=request.replica_id,
+        broker_epoch=request.broker_epoch,
+        max_wait_ms=_common_wait_ms(request.max_wait_ms, now_ms),
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        named={TopicPartition(named.topic, named.partition): _fetch_partition(named) for named in request.partitions},
+        forgotten=[TopicPartition(forgotten.topic, forgotten.partition) for forgotten in request.forgotten],
+    )
+
+
+def _common_wait_ms(max_wait_ms: int, now_ms: int) -> int:
+    """Up to a whole multiple of it: waits that end without data share one wake-up (divergence 35)."""
+    return max_wait_ms - now_ms % max_wait_ms if max_wait_ms > 0 else 0
+
+
+def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:
+    if min(named.fetch_offset, named.partition_max_bytes) < 0 or not 0 <= named.unflushed <= named.fetch_offset:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{named.topic}-{named.partition}: fetch offset {named.fetch_offset}, {named.unflushed} before it not "
+            f"flushed, {named.partition_max_bytes} bytes; none may be negative, nor more unflushed than there are",
+        )
+    return FetchPartition(
+        fetch_offset=named.fetch_offset,
+        max_bytes=named.partition_max_bytes,
+        current_leader_epoch=named.current_leader_epoch,
+        last_fetched_epoch=named.last_fetched_epoch if named.last_fetched_epoch >= 0 else None,
+        log_start_offset=named.log_start_offset,
+        topic_id=named.topic_id,
+        unflushed=named.unflushed,
+    )
+
+
+def _wire_response(response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
+    head = pb.ReplicaFetchResponse(pushed=response.pushed, partitions=[_wire_result(row) for row in response.rows])
+    return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
+
+
+def _wire_result(row: SessionRow) -> pb.ReplicaFetchPartitionResult:
+    tp, request, answer = row
+    result = pb.ReplicaFetchPartitionResult(
+        topic=tp.topic,
+        partition=tp.partition,
+        error_code=wire_code(answer.error),
+        fetch_offset=request.fetch_offset,
+        leader_epoch=request.current_leader_epoch,
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        log_end_offset=answer.log_end_offset,
+        records_size=len(answer.records),
+        topic_id=request.topic_id,
+    )
+    if answer.diverging is not None:
+        result.diverging_epoch.epoch = answer.diverging.epoch
+        result.diverging_epoch.end_offset = answer.diverging.end_offset
+    return result
+
+
+class ReplicaService:
+    """The Replica service."""
+
+    def __init__(self, manager: ReplicaManager) -> None:
+        self._manager = manager
+
+    async def fetch(self, stream: ServerStream) -> None:
+        outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]] = Outbox(stream, list, MAX_UNSENT_ANSWERS)
+        session = ReplicaStream(self._manager, outbox)
+        sender = asyncio.create_task(outbox.run())
+        try:
+            while (request := await stream.receive()) is not None:
+                await outbox.room()
+                session.on_request(request)
+        finally:
+            session.close()
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)

@@ -1,0 +1,10 @@
+"""The controller process: it makes the decisions of `replog.controller` durable and sends them out.
+
+| Looking for | File |
+|---|---|
+| the process, its server, its service | `process.py`, `server.py`, `service.py` |
+| decide, make durable, apply, send, answer | `active_controller.py` |
+| who follows the metadata, and what to send to each | `watchers.py`, `current_records.py` |
+| asking whether a broker is gone (CT-21), or there (CT-22) | `inquiries.py` |
+| the store of metadata records | `store.py`, `sqlite_store.py` |
+"""

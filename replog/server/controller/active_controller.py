@@ -1,0 +1,262 @@
+"""The active controller: decides, makes durable, applies, sends, answers; in that order, one at a time."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import structlog
+
+from replog.config import ControllerConfig
+from replog.controller.alter_partition import Proposal
+from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
+from replog.controller.cluster_state import ClusterState
+from replog.controller.decision import Decision, numbered
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.records import change_of, record_of
+from replog.metadata.values import BrokerRegistration
+from replog.rpc.transport import Transport
+from replog.rpc.v1 import controller_pb2
+from replog.server.clock import Clock
+from replog.server.controller.current_records import CurrentRecords
+from replog.server.controller.inquiries import Inquiries
+from replog.server.controller.store import MetadataStore
+from replog.server.controller.watchers import Watchers
+from replog.server.slices import in_slices
+
+log = structlog.get_logger()
+
+A = TypeVar("A")
+
+COLLECT_INTERVAL_S = 3.0
+LOGGED_KEYS = 4  # of one decision
+
+
+class ActiveController:
+    """Owns the store from `start` to `stop`. `failure` is set when it must not go on: the process should end."""
+
+    def __init__(
+        self, config: ControllerConfig, store: MetadataStore, transport: Transport, clock: Clock, chance: random.Random
+    ) -> None:
+        self.state = ClusterState(config, chance)
+        self.records = CurrentRecords()
+        self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._deciding = asyncio.Lock()
+        self._executor = ThreadPoolExecutor(1, "metadata-store")
+        self._watchers = Watchers(self.state, self.records, self._on_lost)
+        self._inquiries = Inquiries(transport, self._is_missing, self._fence_gone)
+        self._active = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._check_s = self.state.sessions.check_ms / 1000
+
+    async def start(self) -> None:
+        """Take in the store and become active; a new store becomes a new cluster.
+
+        Raises KAFKA_STORAGE_ERROR when the store cannot be read or written.
+        """
+        records = await self._in_store(self._store.load)
+        self.state.load(map(change_of, records), self._clock.monotonic_ms())
+        self.records.put(records)
+        self._active = self._watchers.open = True
+        if not self.state.image.cluster_id:
+            await self.decide(lambda _: self.state.found_cluster())
+        log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
+        self._note_running()
+        self._tasks = [
+            asyncio.create_task(self._keep_running(), name="keep running"),
+            asyncio.create_task(self._expire_sessions(), name="expire sessions"),
+            asyncio.create_task(
+                self._in_rounds(
+                    self._config.unclean_leader_election_interval_ms / 1000,
+                    self.state.retry_unclean_elections,
+                    "unclean leader elections held again",
+                ),
+                name="unclean elections",
+            ),
+            asyncio.create_task(
+                self._in_rounds(COLLECT_INTERVAL_S, self.state.collect_tombstones, "deletions forgotten"),
+                name="collect tombstones",
+            ),
+        ]
+        if self._config.auto_leader_rebalance_enable:
+            rebalance = self._in_rounds(
+                self._config.leader_imbalance_check_interval_seconds,
+                self.state.rebalance_leaders,
+                "leadership given back to preferred replicas",
+            )
+            self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
+
+    async def stop(self) -> None:
+        """Finish the decision under way, end every watch, close the store."""
+        self._active = self._watchers.open = False
+        await self._inquiries.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        async with self._deciding:
+            self._watchers.wake()
+            await self._in_store(self._store.close)
+        self._executor.shutdown()
+
+    async def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
+        """A broker is heard of before anything is waited for: no commit under way, however slow, can end its session.
+
+        A heartbeat that changes nothing, as most, is answered from what is applied; others wait for their turn.
+        Raises as `ClusterState.heartbeat` and `decide`.
+        """
+        self._check_active()
+        heard = self.state.heartbeat(request, self._clock.monotonic_ms())
+        answer = heard.answer
+        if heard.changes:
+            answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms))
+        if answer.should_shutdown:
+            self.state.let_go(request.broker_id)
+        return answer
+
+    async def present_heirs(self, broker_id: int, broker_epoch: int, proposals: Iterable[Proposal]) -> frozenset[int]:
+        """Of those who could lead what a leader gives away by these, who answers now (CT-22).
+
+        Raises as `ClusterState.heirs`, and NOT_CONTROLLER when this controller is not active.
+        """
+        self._check_active()
+        return await self._inquiries.present(self.state.heirs(broker_id, broker_epoch, proposals))
+
+    async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
+        """Make one decision, given the time in monotonic milliseconds.
+
+        A decision that has begun is completed even if its caller is gone.
+
+        What it makes of thousands of partitions is made in slices, and heartbeats are answered between them; the lock
+        keeps the metadata as they are until then. Raises what `decision` raises; KAFKA_STORAGE_ERROR, with nothing
+        changed, when it cannot be made durable; NOT_CONTROLLER when this controller is not active.
+        """
+        await self._deciding.acquire()
+        carried_through: asyncio.Future[None] | None = None
+        try:
+            self._check_active()
+            decided = decision(self._clock.monotonic_ms())
+            if decided.changes:
+                carried_through = asyncio.ensure_future(self._carry_through(decided.changes))
+        finally:
+            if carried_through is None:
+                self._deciding.release()
+        if carried_through is not None:
+            await asyncio.shield(carried_through)
+        return decided.answer
+
+    async def _carry_through(self, wanted: Iterable[Change | None]) -> None:
+        try:
+            await self._commit(wanted)
+        finally:
+            self._deciding.release()
+
+    async def _commit(self, wanted: Iterable[Change | None]) -> None:
+        version = self.state.image.version
+        made = [
+            (change, record_of(change)) async for change in in_slices(numbered(wanted, version)) if change is not None
+        ]
+        if not made:
+            return
+        changes, records = zip(*made, strict=True)
+        unclean, forgotten = self.state.unclean_elections(changes), self.state.forgotten_by(changes)
+        try:
+            await self._in_store(self._store.commit, version, records, forgotten)
+            self.state.apply(changes, self._clock.monotonic_ms())
+            await asyncio.sleep(0)  # of 10,000 partitions this is 40 ms, and what comes next 20
+            self.records.put(records, forgotten)
+        except ReplogError:
+            raise  # nothing was written
+        except Exception as error:
+            self._fail(error)
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
+        log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])
+        if unclean:
+            log.warning(
+                "unclean leader elections: committed records may be lost",
+                count=len(unclean),
+                partitions=[f"{tp} led by {leader}" for tp, leader in unclean[:LOGGED_KEYS]],
+            )
+        self._watchers.wake()
+
+    async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:
+        """Disk work waits in a thread, so that heartbeats and signs of life do not wait for the disk."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call, *arguments)
+
+    def _check_active(self) -> None:
+        if not self._active:
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, "this controller is starting or stopping; try again")
+
+    def _fail(self, error: BaseException) -> None:
+        """Somebody else decides, or this controller is broken: decide nothing more."""
+        log.error("controller failed", error=str(error))
+        self._active = self._watchers.open = False
+        if not self.failure.done():
+            self.failure.set_result(error)
+        self._watchers.wake()
+
+    def watch(self, request: controller_pb2.WatchMetadataRequest) -> AsyncGenerator[controller_pb2.MetadataDelta, None]:
+        """As `Watchers.watch`."""
+        self._check_active()
+        return self._watchers.watch(request)
+
+    def _on_lost(self, broker: BrokerRegistration) -> None:
+        if not broker.fenced:
+            self._inquiries.begin(broker)
+
+    def _is_missing(self, broker: BrokerRegistration) -> bool:
+        return self._active and self.state.is_unfenced(broker) and not self._watchers.listens(broker)
+
+    async def _fence_gone(self, broker: BrokerRegistration) -> None:
+        async def fence() -> None:
+            if await self.decide(lambda _: self.state.fence_gone(broker)):
+                log.warning("broker fenced: its process is gone", broker=broker.broker_id)
+
+        await self._retried(fence)
+
+    async def _keep_running(self) -> None:
+        """Notices when this process was paused or starved, also while a commit is waited for."""
+        while self._active:
+            await asyncio.sleep(self._check_s)
+            self._note_running()
+
+    def _note_running(self) -> None:
+        if late_ms := self.state.sessions.note_running(self._clock.monotonic_ms()):
+            log.warning("controller did not run, sessions extended", late_ms=late_ms)
+
+    async def _expire_sessions(self) -> None:
+        while self._active:
+            await asyncio.sleep(self._check_s)
+            await self._retried(self._fence_expired)
+
+    async def _fence_expired(self) -> None:
+        while (broker_id := await self.decide(self._fence_next_expired)) is not None:
+            log.warning("broker fenced: its session expired", broker=broker_id)
+
+    def _fence_next_expired(self, now_ms: int) -> Decision[int | None]:
+        self._note_running()  # a commit was waited for before, maybe through a pause
+        return self.state.fence_next_expired(now_ms)
+
+    async def _in_rounds(self, interval_s: float, work: Callable[[], Decision[int]], what: str) -> None:
+        """What the controller does of its own accord, as its elections (CT-12): round after round, some at a time."""
+
+        async def a_round() -> None:
+            while count := await self.decide(lambda _: work()):
+                log.info(what, count=count)
+
+        while self._active:
+            await asyncio.sleep(interval_s)
+            await self._retried(a_round)
+
+    async def _retried(self, work: Callable[[], Awaitable[None]]) -> None:
+        """One round of background work. What the store refuses is tried again next time; a defect is the end."""
+        try:
+            await work()
+        except ReplogError as error:
+            log.warning("background work put off", reason=str(error))
+        except Exception as error:  # noqa: BLE001 (a controller that cannot fence must not stay)
+            self._fail(error)

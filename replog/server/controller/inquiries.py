@@ -1,0 +1,87 @@
+"""Is a broker's process gone? Asked when its metadata stream is lost, because a dead process loses its connections.
+
+Only two answers count: its address refuses connections, or another process answers there. Silence, an
+unreachable network or a wrong answer mean nothing; then the session decides (CT-6, CT-21, divergence 25).
+
+Is it there? Asked before it gets the leadership of another broker (CT-22): its session may outlive it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+
+import structlog
+
+from replog.errors import ReplogError
+from replog.metadata.values import BrokerRegistration
+from replog.rpc import methods
+from replog.rpc.transport import Transport
+from replog.rpc.v1 import presence_pb2 as pb
+
+log = structlog.get_logger()
+
+PATIENCE_S = 2.0  # of one question
+PRESENT_S = 1.0  # for an answer of who is there
+ASKED_AFTER_S = (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)  # a process that ends may still be closing what it had open
+
+
+class Inquiries:
+    """One at a time of each broker."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        missing: Callable[[BrokerRegistration], bool],
+        gone: Callable[[BrokerRegistration], Awaitable[None]],
+    ) -> None:
+        """`missing`: whether it is still worth asking; `gone` is called with a broker whose process is gone."""
+        self._transport = transport
+        self._missing = missing
+        self._gone = gone
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    def begin(self, broker: BrokerRegistration) -> None:
+        running = self._running.get(broker.broker_id)
+        if running is None or running.done():
+            self._running[broker.broker_id] = asyncio.create_task(self._inquire(broker), name="inquire")
+
+    async def present(self, brokers: Collection[BrokerRegistration]) -> frozenset[int]:
+        """The ids of those whose process answers now."""
+        answers = await asyncio.gather(*(self._is_there(broker, PRESENT_S) for broker in brokers))
+        return frozenset(broker.broker_id for broker, is_there in zip(brokers, answers, strict=True) if is_there)
+
+    async def close(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def _inquire(self, broker: BrokerRegistration) -> None:
+        for wait_s in ASKED_AFTER_S:
+            await asyncio.sleep(wait_s)
+            if not self._missing(broker):
+                return
+            is_gone = await self._is_gone(broker)
+            if is_gone is False:
+                return
+            if is_gone:
+                await self._gone(broker)
+                return
+        log.info("a broker's metadata stream is lost, and nobody answers for it", broker=broker.broker_id)
+
+    async def _is_gone(self, broker: BrokerRegistration) -> bool | None:
+        """None: nobody says."""
+        if await self._transport.is_refused(broker.address, PATIENCE_S):
+            return True
+        is_there = await self._is_there(broker, PATIENCE_S)
+        return None if is_there is None else not is_there
+
+    async def _is_there(self, broker: BrokerRegistration, patience_s: float) -> bool | None:
+        """None: nobody says."""
+        request = pb.AreYouRequest(broker_id=broker.broker_id, incarnation_id=broker.incarnation_id)
+        channel = self._transport.connect(broker.address)
+        try:
+            answer = await channel.call(methods.Presence["are_you"], request, patience_s)
+        except ReplogError:
+            return None
+        finally:
+            await channel.close()
+        return bool(answer.yes)

@@ -1,0 +1,58 @@
+"""Work that is not urgent gives way to clients.
+
+Creating or deleting thousands of replicas takes seconds of CPU, which every producer and consumer of the machine would
+miss. So while records move, such work is done in slices, each followed by a rest of several times its length. A broker
+without clients does not rest.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
+
+from replog.server.clock import Clock
+from replog.server.slices import SLICE
+
+T = TypeVar("T")
+
+SERVED_MS = 1000  # so long after the last record somebody counts as being served
+SLICE_S = 0.002  # of work, then a rest
+RESTS = 4  # times as long as the slice
+LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
+
+
+class Pace:
+    """One for all such work of a broker. What `is_urgent` is not rested from."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.is_urgent: Callable[[], bool] = lambda: False
+        self._clock = clock
+        self._served_ms: int | None = None
+
+    def served(self) -> None:
+        """Records came or went, a client's or a leader's."""
+        self._served_ms = self._clock.monotonic_ms()
+
+    @property
+    def serves(self) -> bool:
+        return self._served_ms is not None and self._clock.monotonic_ms() - self._served_ms < SERVED_MS
+
+    @property
+    def gives_way(self) -> bool:
+        return self.serves and not self.is_urgent()
+
+    async def rest(self, begun_s: float) -> None:
+        """After a slice that was begun then, in the loop's time."""
+        took_s = asyncio.get_running_loop().time() - begun_s
+        rest_s = max(LEAST_REST_S, min(RESTS * took_s, LONGEST_REST_S)) if self.gives_way else 0.0
+        await asyncio.sleep(rest_s)
+
+    async def in_slices(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """As `replog.server.slices.in_slices`, with rests between shorter slices."""
+        loop = asyncio.get_running_loop()
+        begun_s, count = loop.time(), 0
+        for item in items:
+            yield item
+            count += 1
+            if count == SLICE or (loop.time() - begun_s >= SLICE_S and self.gives_way):
+                await self.rest(begun_s)
+                begun_s, count = loop.time(), 0

@@ -1,0 +1,383 @@
+"""What no client may see: the anomaly catalogue of published consistency analyses, over a `History` (INV-17, INV-18).
+
+Pure. Every consumer here is assigned its partitions by hand, so gaps and steps back between its polls are faults.
+
+| Anomaly | Is | Tolerated |
+|---|---|---|
+| lost-write | acknowledged at an offset below one that was read, and never read | acks 0 and 1; below a deletion |
+| unseen | acknowledged, and not there in the end | acks 0 and 1; below a deletion |
+| stale-key | the latest record that is known of a key is not there in the end | tombstones; below a deletion |
+| aborted-read | READ_COMMITTED showed a record before its transaction was committed (LG-9, PS-5) | never |
+| duplicate | one value at two offsets | producers without idempotence |
+| inconsistent-offsets | two values at one offset | never among reads and acks=all (INV-17) |
+| int-poll-skip, poll-skip | a record between two that one consumer read in turn was passed over | compacted topics |
+| int-nonmonotonic-poll, nonmonotonic-poll | an offset was read after a higher one | behind a seek |
+| int-nonmonotonic-send, nonmonotonic-send | a later record has a lower offset | without idempotence |
+| nonmonotonic-latest | an end offset that a client was told went back (INV-18) | never |
+| bad-offset | a success with an offset that cannot be | -1 of acks=0, or of an idempotent producer |
+| made-up | a value was read that nobody sent, or one that certainly failed | never |
+
+int-send-skip is no fault: other producers come in between. After an unclean election acknowledged records may be gone,
+and offsets come again: nothing of that partition is a fault then but made-up values and steps inside of one poll.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from replog.simulator.history import Deletion, Drained, History, Latest, Outcome, Poll, ProducerSend, Read, Seek
+from replog.topic import TopicPartition
+
+SHOWN = 48  # bytes of a value
+
+
+class Anomaly(NamedTuple):
+    """One contradiction in a history."""
+
+    name: str
+    partition: TopicPartition
+    text: str
+
+    @property
+    def invariant(self) -> str:
+        return _INVARIANTS.get(self.name, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name} in {self.partition}: {self.text}"
+
+
+_INVARIANTS = {"inconsistent-offsets": "INV-17", "nonmonotonic-latest": "INV-18", "lost-write": "INV-11"}
+
+
+def find_anomalies(history: History) -> list[Anomaly]:
+    """Every contradiction; none in an honest history."""
+    facts = _Facts(history)
+    return [
+        *_bad_offsets(history),
+        *_made_up(facts),
+        *_inconsistent(facts),
+        *_duplicates(facts),
+        *_lost(facts),
+        *_unseen(facts),
+        *_stale_keys(facts),
+        *_aborted_reads(facts),
+        *_polls(facts),
+        *_sends(history),
+        *_latest(history),
+    ]
+
+
+class _Facts:
+    """A history, by partition and offset."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.sent: dict[tuple[TopicPartition, bytes], ProducerSend] = {(s.partition, s.value): s for s in history.sends}
+        self.read: dict[TopicPartition, dict[int, dict[bytes, str]]] = {}  # offset to values, and who read them
+        for operation in history.reads:
+            if isinstance(operation, Poll):
+                for record in operation.records:
+                    self._note(record.partition, record.offset, record.value, operation.client)
+        for drained in history.drained.values():
+            for offset, value in drained.records:
+                self._note(drained.partition, offset, value, "the last reader")
+        self.log_starts = {tp: drained.start_offset for tp, drained in history.drained.items()}
+        for tp, drained in history.drained_committed.items():  # later, and retention goes on
+            self.log_starts[tp] = max(self.log_starts[tp], drained.start_offset)
+        self.held: dict[tuple[TopicPartition, int], ProducerSend] = {
+            (s.partition, offset): s for offset, s in self.known()
+        }
+
+    def _note(self, partition: TopicPartition, offset: int, value: bytes, reader: str) -> None:
+        self.read.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, reader)
+
+    def may_be_gone(self, partition: TopicPartition, offset: int) -> bool:
+        """Whether the record may have been removed on purpose: by a deletion, retention, or for its key."""
+        return partition.topic in self.history.compacted or self.may_be_removed(partition, offset)
+
+    def may_be_removed(self, partition: TopicPartition, offset: int) -> bool:
+        """The same without regard to keys."""
+        history = self.history
+        if partition.topic in history.deleted or partition in history.unclean:
+            return True
+        if partition.topic in history.retained:
+            return offset < self.log_starts.get(partition, 1 << 62)
+        if offset < history.committed_deleted.get(partition, -1):
+            return True
+        return any(_covers(deletion, partition, offset) for deletion in history.deletions)
+
+    def known(self) -> Iterator[tuple[int, ProducerSend]]:
+        """Records that were committed, with their offsets; some come twice."""
+        for partition, offsets in self.read.items():
+            for offset, values in offsets.items():
+                for value in values:
+                    if (send := self.sent.get((partition, value))) is not None:
+                        yield offset, send
+        yield from ((send.offset, send) for send in self.promised() if send.offset >= 0)
+
+    def promised(self) -> Iterator[ProducerSend]:
+        """Acknowledged with acks=all: not to be lost."""
+        return (send for send in self.history.acknowledgements if send.acks == -1)
+
+
+def _covers(deletion: Deletion, partition: TopicPartition, offset: int) -> bool:
+    """Of -1 the answer says too little: that of a retry is not about the first try, which another leader
+    may have done, with a higher high watermark; and a copy of the request may come after the answer."""
+    return deletion.partition == partition and deletion.outcome is not Outcome.FAILED and offset < deletion.offset
+
+
+def _bad_offsets(history: History) -> Iterator[Anomaly]:
+    for send in history.acknowledgements:
+        untold = send.offset == -1 and (send.acks == 0 or send.idempotent)
+        if send.offset < 0 and not untold:
+            yield Anomaly("bad-offset", send.partition, f"{_shown(send)} succeeded at offset {send.offset}")
+    for latest in history.latest:
+        if latest.offset < 0:
+            yield Anomaly("bad-offset", latest.partition, f"{latest.client} was told the end offset {latest.offset}")
+    for done in history.deletions:
+        if done.outcome is Outcome.OK and done.low_watermark < max(0, done.offset):
+            text = f"{done.client} deleted up to {done.offset}, and was told the low watermark {done.low_watermark}"
+            yield Anomaly("bad-offset", done.partition, text)
+    for operation in history.reads:
+        if isinstance(operation, Poll):
+            for record in operation.records:
+                if record.offset < 0:
+                    yield Anomaly("bad-offset", record.partition, f"{operation.client} read offset {record.offset}")
+
+
+def _made_up(facts: _Facts) -> Iterator[Anomaly]:
+    """A record that certainly failed was not appended (PR-12)."""
+    for partition, offsets in facts.read.items():
+        for offset, values in offsets.items():
+            for value, reader in values.items():
+                send = facts.sent.get((partition, value))
+                if send is None:
+                    yield Anomaly(
+                        "made-up", partition, f"{reader} read {_text(value)} at {offset}; nobody sent it there"
+                    )
+                elif send.outcome is Outcome.FAILED:
+                    yield Anomaly(
+                        "made-up", partition, f"{reader} read {_shown(send)} at {offset}; it failed: {send.error}"
+                    )
+
+
+def _inconsistent(facts: _Facts) -> Iterator[Anomaly]:
+    """INV-17."""
+    claims: dict[tuple[TopicPartition, int], dict[bytes, str]] = {}
+    for partition, offsets in facts.read.items():
+        for offset, values in offsets.items():
+            claims[partition, offset] = {value: f"{reader} read it" for value, reader in values.items()}
+    for send in facts.promised():
+        if send.offset >= 0:
+            claims.setdefault((send.partition, send.offset), {}).setdefault(send.value, f"{send.client} was told so")
+    for (partition, offset), values in claims.items():
+        if len(values) > 1 and partition not in facts.history.unclean:
+            versions = ", ".join(f"{_text(value)} ({who})" for value, who in values.items())
+            yield Anomaly("inconsistent-offsets", partition, f"offset {offset} is {versions}")
+
+
+def _duplicates(facts: _Facts) -> Iterator[Anomaly]:
+    places: dict[tuple[TopicPartition, bytes], dict[int, None]] = {}
+    for partition, offsets in facts.read.items():
+        for offset, values in offsets.items():
+            for value in values:
+                places.setdefault((partition, value), {})[offset] = None
+    for send in facts.promised():
+        if send.offset >= 0:
+            places.setdefault((send.partition, send.value), {})[send.offset] = None
+    for (partition, value), held_at in places.items():
+        send_or_none = facts.sent.get((partition, value))
+        excused = send_or_none is not None and not send_or_none.idempotent
+        if len(held_at) > 1 and not excused and partition not in facts.history.unclean:
+            yield Anomaly("duplicate", partition, f"{_text(value)} is at offsets {sorted(held_at)}")
+
+
+def _lost(facts: _Facts) -> Iterator[Anomaly]:
+    highest = {partition: max(offsets) for partition, offsets in facts.read.items()}
+    for send in facts.promised():
+        read = facts.read.get(send.partition, {})
+        if not 0 <= send.offset <= highest.get(send.partition, -1) or send.offset in read:
+            continue  # another value there is an inconsistent offset
+        if not facts.may_be_gone(send.partition, send.offset):
+            yield Anomaly(
+                "lost-write",
+                send.partition,
+                f"{_shown(send)} was acknowledged at offset {send.offset}, nobody read it, and "
+                f"{highest[send.partition]} was read",
+            )
+
+
+def _unseen(facts: _Facts) -> Iterator[Anomaly]:
+    """Of what the last reader did not find. An offset that was not told must be found by its value."""
+    for last in (facts.history.drained, facts.history.drained_committed):
+        yield from _unseen_by(facts, last)
+
+
+def _unseen_by(facts: _Facts, last: Mapping[TopicPartition, Drained]) -> Iterator[Anomaly]:
+    there = {tp: dict.fromkeys(value for _, value in drained.records) for tp, drained in last.items()}
+    for send in facts.promised():
+        values = there.get(send.partition)
+        if values is None or send.value in values:
+            continue
+        if send.offset < 0 and _anything_gone(facts, send.partition):
+            continue
+        if not facts.may_be_gone(send.partition, send.offset):
+            drained = last[send.partition]
+            yield Anomaly(
+                "unseen",
+                send.partition,
+                f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, from "
+                f"{drained.start_offset} to {drained.end_offset}",
+            )
+
+
+def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
+    """CL-5: of a compacted topic the last reader finds the latest record of each key that anybody knows of, unless a
+    tombstone may have come behind it."""
+    latest: dict[tuple[TopicPartition, bytes | None], tuple[int, ProducerSend]] = {}
+    deleted = {
+        (send.partition, send.key)
+        for send in facts.history.sends
+        if send.tombstone and send.offset < 0 and send.outcome is not Outcome.FAILED
+    }
+    for offset, send in facts.known():
+        if send.partition.topic in facts.history.compacted and _counts(send):
+            of_key = send.partition, send.key
+            latest[of_key] = max(latest.get(of_key, (-1, send)), (offset, send), key=lambda known: known[0])
+    for (partition, key), (offset, send) in latest.items():
+        drained = facts.history.drained.get(partition)
+        if drained is None or send.tombstone or (partition, key) in deleted or facts.may_be_removed(partition, offset):
+            continue
+        if (offset, send.value) not in drained.records:
+            yield Anomaly("stale-key", partition, f"{_shown(send)} at {offset} is the latest of {key!r}, and is gone")
+
+
+def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
+    for poll in facts.history.reads:
+        if not isinstance(poll, Poll) or not poll.committed:
+            continue
+        for record in poll.records:
+            send = facts.sent.get((record.partition, record.value))
+            transaction = send.transaction if send is not None else None
+            if transaction is not None and not (transaction.committed and transaction.decided_s <= poll.completed_s):
+                text = f"{poll.client} read {_text(record.value)} at {record.offset}, of {transaction}"
+                yield Anomaly("aborted-read", record.partition, text)
+
+
+def _counts(send: ProducerSend) -> bool:
+    """For READ_COMMITTED."""
+    return send.transaction is None or bool(send.transaction.committed)
+
+
+def _anything_gone(facts: _Facts, partition: TopicPartition) -> bool:
+    return facts.log_starts.get(partition, 0) > 0
+
+
+def _polls(facts: _Facts) -> Iterator[Anomaly]:
+    """Each consumer's records of a partition, in the order in which it got them."""
+    last: dict[tuple[str, TopicPartition], int] = {}
+    for operation in facts.history.reads:
+        if isinstance(operation, Seek):
+            last.pop((operation.client, operation.partition), None)
+            continue
+        inside: dict[TopicPartition, int] = {}
+        for record in operation.records:
+            key = operation.client, record.partition
+            before = last.get(key)
+            prefix = "int-" if record.partition in inside else ""
+            last[key] = inside[record.partition] = record.offset
+            if before is not None and record.offset != before + 1:
+                yield from _step(facts, operation, record, before, prefix)
+    for drained in facts.history.drained.values():
+        yield from _holes(facts, drained)
+
+
+def _step(facts: _Facts, poll: Poll, record: Read, before: int, prefix: str) -> Iterator[Anomaly]:
+    text = f"{poll.client} read offset {record.offset} after {before}"
+    unclean = record.partition in facts.history.unclean
+    if record.offset <= before:
+        if prefix or not unclean:
+            yield Anomaly(f"{prefix}nonmonotonic-poll", record.partition, text)
+        return
+    passed = range(before + 1, record.offset)
+    if (prefix or not unclean) and not _all_gone(facts, record.partition, passed, committed=poll.committed):
+        yield Anomaly(f"{prefix}poll-skip", record.partition, text)
+
+
+def _all_gone(facts: _Facts, partition: TopicPartition, offsets: range, *, committed: bool = False) -> bool:
+    """Logs have no holes except what was removed, and that goes from the start on. Markers of transactions no reader
+    gets to see, nor READ_COMMITTED ones what was aborted."""
+    if partition.topic in facts.history.compacted or facts.may_be_gone(partition, offsets[-1]):
+        return True
+    held = [facts.held.get((partition, offset)) for offset in offsets]
+    return partition.topic in facts.history.transactional and not any(
+        send is not None and (_counts(send) or not committed) for send in held
+    )
+
+
+def _holes(facts: _Facts, drained: Drained) -> Iterator[Anomaly]:
+    if drained.partition.topic in facts.history.compacted:
+        return
+    offsets = [offset for offset, _ in drained.records]
+    whole = range(drained.start_offset, drained.end_offset)
+    missing = sorted(set(whole).difference(offsets))
+    if offsets != [offset for offset in whole if offset not in missing] or not all(
+        _all_gone(facts, drained.partition, range(offset, offset + 1)) for offset in missing
+    ):
+        yield Anomaly(
+            "poll-skip",
+            drained.partition,
+            f"the last reader found {len(offsets)} records, {offsets[:1]} to {offsets[-1:]}, from "
+            f"{drained.start_offset} to {drained.end_offset}",
+        )
+
+
+def _sends(history: History) -> Iterator[Anomaly]:
+    """An idempotent producer's records keep their order (PS-2). The others' may not, for a retry may overtake."""
+    last: dict[tuple[str, TopicPartition], ProducerSend] = {}
+    for send in history.sends:
+        if send.outcome is not Outcome.OK or send.offset < 0 or not send.idempotent:
+            continue
+        before = last.get((send.client, send.partition))
+        if before is not None and send.offset <= before.offset and send.partition not in history.unclean:
+            together = before.completed_s == send.completed_s
+            yield Anomaly(
+                "int-nonmonotonic-send" if together else "nonmonotonic-send",
+                send.partition,
+                f"{_shown(send)} is at {send.offset}, {_shown(before)} before it at {before.offset}",
+            )
+        last[send.client, send.partition] = send
+
+
+def _latest(history: History) -> Iterator[Anomaly]:
+    """INV-18: of two questions of one client, the one asked after the other was answered is not told less."""
+    answered: dict[tuple[str, TopicPartition], list[Latest]] = {}  # each with the most that was told by then
+    for latest in sorted(history.latest, key=_completed):
+        most_by_then = answered.setdefault((latest.client, latest.partition), [])
+        slot = bisect_right(most_by_then, latest.invoked_s, key=_completed)
+        most = most_by_then[slot - 1] if slot else latest
+        if latest.offset < most.offset and latest.partition not in history.unclean:
+            yield Anomaly(
+                "nonmonotonic-latest",
+                latest.partition,
+                f"{latest.client} was told the end offset {latest.offset} at {latest.completed_s:.3f} s, and "
+                f"{most.offset} by {most.completed_s:.3f} s",
+            )
+        before = most_by_then[-1] if most_by_then else latest
+        most_by_then.append(
+            latest if latest.offset >= before.offset else replace(before, completed_s=latest.completed_s)
+        )
+
+
+def _completed(latest: Latest) -> float:
+    return latest.completed_s
+
+
+def _shown(send: ProducerSend) -> str:
+    acks = "all" if send.acks == -1 else send.acks
+    return f"{_text(send.value)} ({send.client}, acks={acks})"
+
+
+def _text(value: bytes) -> str:
+    return repr(value[:SHOWN]) + ("…" if len(value) > SHOWN else "")

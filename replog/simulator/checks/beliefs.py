@@ -1,0 +1,74 @@
+"""What a leader acts on: it knows of its followers what is so, and exposes no more than that.
+
+These are the rules that INV-5 to INV-8 rest on. Broken, they show at once and here; what comes of it shows only when
+the wrong broker dies at the wrong time.
+"""
+
+from leader.isr import PendingExpand
+from replog.simulator.checks.partition_ledger import PartitionLedger
+from replog.simulator.checks.seen_replica import SeenReplica
+
+
+def check_beliefs(partition: PartitionLedger, leader: SeenReplica) -> None:
+    """ST-7: where a follower was when it last fetched, it holds what the leader holds.
+
+    Asked only of a follower in the leader's own epoch, in the incarnation that fetched: in a later epoch it may have
+    truncated what this leader did not commit, and another incarnation may have another disk. Inside of an epoch a
+    follower that was accepted once only ever appends.
+    """
+    role = leader.leader
+    if role is None or leader.compacted or leader.failed:
+        return
+    for follower_id, known in role.replicas.items():
+        replica = partition.replicas.get(follower_id)
+        if (
+            replica is not None
+            and not replica.failed
+            and replica.leader is None
+            and replica.epoch == leader.epoch
+            and replica.broker_epoch == known.broker_epoch
+            and known.log_end_offset > leader.start  # below it the leader has nothing to compare with
+            and partition.lacks(replica, known.log_end_offset, leader.chain)
+        ):
+            partition.fail(
+                "ST-7",
+                f"leader {leader.broker_id} takes broker {follower_id}, in its epoch {leader.epoch}, to hold its log "
+                f"up to {known.log_end_offset}",
+            )
+
+
+def check_exposure(partition: PartitionLedger, leader: SeenReplica) -> None:
+    """The high watermark has just risen: enough replicas are in sync (HW-2), and all that may be have it (HW-3)."""
+    role = leader.leader
+    assert role is not None
+    needed = min(role.log.config.min_insync_replicas, len(role.replicas) + 1)  # PR-2
+    if len(role.isr) < needed:
+        partition.fail(
+            "HW-2",
+            f"leader {leader.broker_id} exposes up to {leader.high_watermark} with {sorted(role.isr)} in sync; "
+            f"{needed} have to be",
+        )
+    for member in leader.maximal_isr:
+        known = role.replicas.get(member)
+        if known is not None and known.log_end_offset < leader.high_watermark:
+            partition.fail(
+                "HW-3",
+                f"leader {leader.broker_id} exposes up to {leader.high_watermark}, and it knows broker {member}, which "
+                f"may be in sync, to hold {known.log_end_offset}",
+            )
+
+
+def check_expansion(partition: PartitionLedger, leader: SeenReplica) -> None:
+    """ISR-3: a proposed replica has what is exposed, and what the leader began its epoch with."""
+    role = leader.leader
+    if role is None or not isinstance(role.state, PendingExpand):
+        return
+    known = role.replicas.get(role.state.new)
+    needed = max(leader.high_watermark, role.leader_epoch_start_offset)
+    if known is None or known.log_end_offset < needed:
+        partition.fail(
+            "ISR-3",
+            f"leader {leader.broker_id} proposes broker {role.state.new} for the ISR, which it knows to hold "
+            f"{known and known.log_end_offset}; it needs {needed}, with the epoch's start at "
+            f"{role.leader_epoch_start_offset}",
+        )

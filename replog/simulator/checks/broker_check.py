@@ -1,0 +1,229 @@
+"""One broker's incarnation, looked at after each of its steps: only what the step touched costs anything."""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from leader.isr import IsrState
+from replog.log.offsets import NO_EPOCH
+from replog.metadata.values import NO_BROKER_EPOCH
+from replog.simulator.checks.beliefs import check_beliefs, check_expansion, check_exposure
+from replog.simulator.checks.commitment import follow_high_watermark, take_leadership
+from replog.simulator.checks.compaction import check_cleaning
+from replog.simulator.checks.fetch_sessions import FetchSessionChecks
+from replog.simulator.checks.flushed import Unsynced, check_flushed
+from replog.simulator.checks.in_sync import check_in_sync
+from replog.simulator.checks.log_checks import follow_log
+from replog.simulator.checks.log_starts import check_log_start
+from replog.simulator.checks.moves import follow_move
+from replog.simulator.checks.partition_ledger import PartitionLedger
+from replog.simulator.checks.purgatories import Purgatories
+from replog.simulator.checks.roles import check_log_epochs, check_zombies, follow_role
+from replog.simulator.checks.seen_replica import Registrations, SeenReplica
+from replog.simulator.checks.stable import follow_stable
+from replog.simulator.checks.violation import Violation
+from replog.simulator.checks.world import WatchedBroker
+from replog.simulator.history import History
+from replog.simulator.runtime.process import DEAD, SimulatedProcess
+from replog.topic import TopicPartition
+
+PURGATORY_STEPS = 16  # at least, between two looks at the delayed operations
+ROWS_A_STEP = 4  # of these, at most, on average
+UNTOUCHED_STEPS = 500  # between two looks at what no step is known to have touched
+
+PartitionOf = dict[tuple[TopicPartition, bytes], PartitionLedger]
+
+
+class BrokerCheck:
+    """`after_step` is called after each step of `process`."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker: WatchedBroker,
+        process: SimulatedProcess,
+        partitions: PartitionOf,
+        losses: Mapping[int, int],
+        history: History,
+        unsynced: Unsynced,
+    ) -> None:
+        self._broker_id = broker_id
+        self._manager = broker.manager
+        self._process = process
+        self._partitions = partitions
+        self._losses = losses
+        self._history = history
+        self._unsynced = unsynced
+        self._hosted = broker.manager.hosted
+        self._replicas: dict[TopicPartition, SeenReplica] = {}
+        self._by_directory: dict[Path, SeenReplica] = {}
+        self._image = broker.manager.image
+        self._version = -1  # of the image
+        self._registered: Registrations = {}
+        self._purgatories = Purgatories(broker_id, broker.manager, process)
+        self._sessions = FetchSessionChecks(broker_id, broker.manager, process)
+        self._steps = self._until_purgatories = 0
+
+    def after_step(self, touched: Collection[Path] | None = None) -> None:
+        """`touched` has the directories of the replicas that the step may have changed; None: any of them.
+
+        Now and then all are looked at, so that nothing changes unnoticed.
+        """
+        self._steps += 1
+        self._until_purgatories -= 1
+        if self._until_purgatories <= 0 and self._process.state is not DEAD:  # a killed one stopped in mid-step
+            rows = self._purgatories.check() + self._sessions.check()
+            self._until_purgatories = max(PURGATORY_STEPS, rows // ROWS_A_STEP)
+        if self._image.version != self._version:
+            self._note_registrations()
+        if len(self._hosted) != len(self._replicas):
+            self._take_stock()
+        if touched is None:
+            self._look_at(self._replicas.values())
+            return
+        replicas = [self._by_directory.get(directory) for directory in touched]
+        if None in replicas:
+            self._take_stock()  # it has another directory, or is new in the place of one that has gone
+            self._look_at(self._replicas.values())
+        else:
+            self._look_at(replicas)  # type: ignore[arg-type]
+        if self._steps % UNTOUCHED_STEPS == 0 and (changed := self._look_at(self._replicas.values())):
+            raise Violation("defect", f"changed, and checks/touched.py did not notice: {', '.join(map(str, changed))}")
+
+    def _look_at(self, replicas: Iterable[SeenReplica]) -> list[SeenReplica]:
+        """Check those that are not as they were; all of these."""
+        changed: list[SeenReplica] = []
+        for replica in list(replicas):
+            hosted = replica.hosted
+            if self._hosted.get(hosted.topic_partition) is not hosted:
+                self._take_stock()
+                return [*changed, *self._look_at(self._replicas.values())]
+            log, leader = replica.log, hosted.leader
+            role = leader or hosted.follower
+            if (
+                log is not hosted.log
+                or log.log_end_offset != replica.end
+                or log.high_watermark != replica.high_watermark
+                or log.log_start_offset != replica.start
+                or log.epochs.latest is not replica.latest
+                or log.generation != replica.generation
+                or role is not replica.role
+                or (role is not None and role.leader_epoch != replica.epoch)
+                or (leader is not None and leader.state is not replica.state)
+                or (replica.compacted and log.whole_segments[:-1] != replica.sealed)
+            ) and self._changed(replica):
+                changed.append(replica)
+        return changed
+
+    def _note_registrations(self) -> None:
+        """When this broker learned of each other's present incarnation (INV-20)."""
+        self._version = self._image.version
+        for broker_id, broker in self._image.brokers.items():
+            known = self._registered.get(broker_id)
+            if known is None or known[0] != broker.broker_epoch:
+                self._registered[broker_id] = broker.broker_epoch, self._manager.clock.monotonic_ms()
+
+    def _take_stock(self) -> None:
+        """Replicas have come or gone. One that is gone was deleted: the topic is, or it was moved elsewhere."""
+        known, self._replicas = self._replicas, {}
+        for tp, hosted in self._hosted.items():
+            replica = known.get(tp)
+            if replica is not None and replica.hosted is hosted:
+                self._replicas[tp] = known.pop(tp)
+            else:
+                self._replicas[tp] = self._first_seen(tp, hosted.topic_id)
+        self._by_directory = {replica.hosted.log.directory: replica for replica in self._replicas.values()}
+        for replica in known.values():
+            partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
+            if partition.replicas.get(self._broker_id) is replica:
+                del partition.replicas[self._broker_id]
+
+    def _partition(self, tp: TopicPartition, topic_id: bytes) -> PartitionLedger:
+        partition = self._partitions.get((tp, topic_id))
+        if partition is None:
+            partition = self._partitions[tp, topic_id] = PartitionLedger(tp)
+        return partition
+
+    def _first_seen(self, tp: TopicPartition, topic_id: bytes) -> SeenReplica:
+        """A replica that was just hosted, in the place of what an earlier incarnation had."""
+        partition = self._partition(tp, topic_id)
+        replica = SeenReplica(
+            self._broker_id, self._process, self._hosted[tp], self._registered, self._losses.get(self._broker_id, 0)
+        )
+        registered = self._image.broker(self._broker_id)
+        replica.broker_epoch = registered.broker_epoch if registered is not None else NO_BROKER_EPOCH
+        before = partition.replicas.get(self._broker_id)
+        partition.replicas[self._broker_id] = replica
+        if replica.log.failure is None:
+            follow_log(partition, replica)
+            if before is not None:
+                _note_losses(partition, before, replica)
+                if replica.compacted and replica.losses == before.losses and not before.failed:
+                    check_cleaning(
+                        partition, replica, before.records, replica.records, below=min(before.end, replica.end)
+                    )
+        self._changed(replica, first_seen=True)
+        return replica
+
+    def _changed(self, replica: SeenReplica, *, first_seen: bool = False) -> bool:
+        """The last step changed this replica, or the place of its bounds was found. False if it matters no more."""
+        if replica.failed or self._process.state is DEAD:
+            return False
+        if replica.log is not replica.hosted.log:
+            follow_move(self._partition(replica.hosted.topic_partition, replica.hosted.topic_id), replica)
+        partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
+        check_log_start(partition, replica, self._history)
+        if replica.log.failure is not None:
+            replica.failed = True
+            return True
+        state, high_watermark, epoch = replica.state, replica.high_watermark, replica.epoch
+        led_in = epoch if replica.leader is not None else NO_EPOCH
+        rewritten = follow_log(partition, replica)
+        leads_on, leads_anew = follow_role(partition, replica)
+        check_log_epochs(partition, replica)
+        check_zombies(partition, replica)
+        if replica.leader is None and led_in == NO_EPOCH:
+            led_in = _led_meanwhile(replica, epoch)
+        if leads_anew:
+            take_leadership(partition, replica)
+        if replica.log.high_watermark != high_watermark or leads_anew:
+            follow_high_watermark(partition, replica, leads_on=leads_on, led_in=led_in, first_seen=first_seen)
+        follow_stable(partition, replica, leads_on=leads_on)
+        if replica.leader is not None:
+            _check_leader(partition, replica, state, high_watermark)
+            if replica.high_watermark > high_watermark:
+                check_flushed(partition, replica, high_watermark, self._unsynced)
+        exposed = replica.high_watermark != high_watermark and (replica.leader is not None or led_in != NO_EPOCH)
+        if rewritten or first_seen or leads_anew or exposed or replica.state is not state:
+            check_in_sync(partition)
+        return True
+
+
+def _led_meanwhile(replica: SeenReplica, since: int) -> int:
+    """The epoch in which it began to lead and ceased to within one step; NO_EPOCH if it did not. Only leaders note an
+    epoch of which they have no batch (ST-13)."""
+    latest = replica.log.epochs.latest
+    if latest is None or since == NO_EPOCH:
+        return NO_EPOCH
+    epoch, start = latest
+    return epoch if since < epoch < replica.epoch and start == replica.log.log_end_offset else NO_EPOCH
+
+
+def _check_leader(
+    partition: PartitionLedger, replica: SeenReplica, state: IsrState | None, high_watermark: int
+) -> None:
+    """`state` and `high_watermark` as they were. Where the ISR changed in the step too, nobody can tell from outside
+    with which one the high watermark moved."""
+    if replica.state is not state:
+        check_expansion(partition, replica)
+    elif replica.high_watermark > high_watermark:
+        check_exposure(partition, replica)
+    check_beliefs(partition, replica)
+
+
+def _note_losses(partition: PartitionLedger, before: SeenReplica, replica: SeenReplica) -> None:
+    """A process that is killed loses nothing; a disk may have, or has refused the last write, and then what is missing
+    is excused until it has been copied again."""
+    if (replica.losses > before.losses or before.failed) and partition.lacks(replica, before.end, before.chain):
+        replica.lost_below = before.end
+    if before.lost_below > before.end:
+        replica.lost_below = max(replica.lost_below, before.lost_below)

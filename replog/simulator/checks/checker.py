@@ -1,0 +1,155 @@
+"""All checks of one simulation: call `after_step` after every step of a process, `at_the_end` once nothing happens.
+
+A step can only change the state of its own process, so only that is looked at; what it changed is compared with the
+ledger of what every replica of the partition has, and ever had.
+"""
+
+from collections.abc import Callable
+
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.simulator.checks.anomalies import find_anomalies
+from replog.simulator.checks.broker_check import BrokerCheck
+from replog.simulator.checks.in_sync import check_in_sync
+from replog.simulator.checks.metadata_records import check_active, follow_record
+from replog.simulator.checks.partition_ledger import PartitionLedger
+from replog.simulator.checks.quiescence import check_quiescence
+from replog.simulator.checks.touched import Touched
+from replog.simulator.checks.violation import Violation
+from replog.simulator.checks.world import CONTROLLER, WatchedWorld
+from replog.simulator.history import Outcome
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
+
+
+class Checker:
+    """Raises `Violation`. `partitions` are keyed by name and topic id, for a name may come again."""
+
+    def __init__(
+        self, world: WatchedWorld, *, eligible_leader_replicas: bool = True, touched: Touched | None = None
+    ) -> None:
+        """`touched`: what to look at; None: everything, each time."""
+        self.partitions: dict[tuple[TopicPartition, bytes], PartitionLedger] = {}
+        self._world = world
+        self._eligible_leader_replicas = eligible_leader_replicas
+        self._touched = touched
+        self._looks: dict[SimulatedProcess, Callable[[], None]] = {}
+        self._current: dict[TopicPartition, PartitionLedger] = {}  # of the controller's topics
+        self._recorded: dict[TopicPartition, PartitionState] = {}
+        self._topics: tuple[dict[str, Topic], int] = {}, 0  # as last seen, and how many partitions there were
+        self._registered: dict[int, BrokerRegistration] = {}
+        self._version = 0  # of the controller's metadata
+        self._acknowledged = 0  # of the history's, so many are checked
+
+    def after_step(self, process: SimulatedProcess) -> None:
+        look = self._looks.get(process)
+        if look is None:
+            look = self._look_at(process)
+        look()
+        if self._touched is not None:
+            self._touched.clear()
+
+    def _after_broker_step(self, check: BrokerCheck) -> Callable[[], None]:
+        touched = self._touched
+        return check.after_step if touched is None else lambda: check.after_step(touched.directories)
+
+    def at_the_end(self) -> None:
+        """Every fault is over, every broker is back and nobody sends any longer (INV-21)."""
+        self._after_client_step()
+        check_quiescence(self._world, self.partitions.values())
+        self.check_history()
+
+    def check_history(self) -> None:
+        """INV-17, INV-18 and the rest of what clients may not see."""
+        for partition in self.partitions.values():
+            if partition.unclean:
+                self._world.history.unclean[partition.topic_partition] = None
+        anomalies = find_anomalies(self._world.history)
+        if anomalies:
+            raise Violation(anomalies[0].invariant, "\n    ".join(map(str, anomalies[:10])))
+
+    def _look_at(self, process: SimulatedProcess) -> Callable[[], None]:
+        """What to look at after this and all further steps of the process."""
+        look: Callable[[], None] | None = None
+        if process.name == CONTROLLER:
+            look = self._after_controller_step
+        else:
+            for broker_id, broker in self._world.brokers.items():
+                if broker is not None and self._world.process_of(broker_id) is process:
+                    check = BrokerCheck(
+                        broker_id,
+                        broker,
+                        process,
+                        self.partitions,
+                        self._world.losses,
+                        self._world.history,
+                        self._world.unsynced,
+                    )
+                    look = self._after_broker_step(check)
+        if look is None and process.name.startswith("broker"):
+            return lambda: None  # its broker is not made yet
+        self._looks[process] = look or self._after_client_step
+        return self._looks[process]
+
+    # the controller
+
+    def _after_controller_step(self) -> None:
+        image = self._world.image
+        if image is None or image.version == self._version:
+            return
+        if image.version < self._version:
+            if image.version == 0:
+                return  # it has not loaded its store yet
+            raise Violation("INV-4", f"the controller had metadata up to {self._version}, and now {image.version}")
+        self._version = image.version
+        topics, registered = (dict(image.topics), len(image.partitions)), dict(image.brokers)
+        if topics != self._topics:
+            self._topics = topics
+            self._follow_topics(image)
+        everybody, self._registered = registered != self._registered, registered
+        for tp, state in image.partitions.items():
+            known = self._recorded.get(tp)
+            changed = state is not known and state != known
+            if changed:
+                self._recorded[tp] = state
+                follow_record(self._current[tp], state, image)
+                check_in_sync(self._current[tp])
+            if changed or everybody:
+                check_active(self._current[tp], image, last_stays=not self._eligible_leader_replicas)
+
+    def _follow_topics(self, image: MetadataImage) -> None:
+        for tp in [tp for tp in self._current if tp not in image.partitions]:
+            self._current.pop(tp).deleted = True
+            del self._recorded[tp]
+        for tp in image.partitions:
+            key = tp, image.topics[tp.topic].topic_id
+            if key not in self.partitions:
+                self.partitions[key] = PartitionLedger(tp)
+            partition = self.partitions[key]
+            if self._current.get(tp) is not partition:
+                self._recorded.pop(tp, None)
+                if tp in self._current:
+                    self._current[tp].deleted = True
+                self._current[tp] = partition
+
+    # clients
+
+    def _after_client_step(self) -> None:
+        """INV-12: whatever acks=all was answered for lies below a high watermark that a leader has had by now.
+
+        Stricter than asking the leader that answered, which may be gone: the answer was on its way, and high
+        watermarks that were exposed stay so. Which record lies there, the history tells in the end (INV-17).
+        """
+        acknowledgements = self._world.history.acknowledgements
+        while self._acknowledged < len(acknowledgements):
+            send = acknowledgements[self._acknowledged]
+            self._acknowledged += 1
+            if send.acks != -1 or send.outcome is not Outcome.OK:
+                continue
+            partition = self._current.get(send.partition)
+            if partition is not None and send.offset >= partition.highest:
+                partition.fail(
+                    "INV-12",
+                    f"{send.client} was told that {send.value[:60]!r} is committed at offset {send.offset}, and no "
+                    f"leader's high watermark was ever above {partition.highest}",
+                )

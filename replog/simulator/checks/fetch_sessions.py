@@ -1,0 +1,103 @@
+"""Fetch sessions of a live broker: none forgets what its reader lacks, none sleeps on (INV-19)."""
+
+from typing import Any
+
+from leader.delayed_fetch import Reader, available_bytes
+from leader.fetch_session import FetchSession
+from replog.errors import ErrorCode
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.simulator.checks.purgatories import SLACK_MS, WAKING_MS
+from replog.simulator.checks.violation import Violation
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
+
+Session = FetchSession[Any]
+
+
+class FetchSessionChecks:
+    """Those of one broker."""
+
+    def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
+        self._broker_id = broker_id
+        self._manager = manager
+        self._process = process
+        self._late: dict[Session, tuple[int, int]] = {}  # the deadline, and when it was first seen to have passed
+        self._ready: dict[Session, tuple[object, int]] = {}  # what could be answered at the last look, since when
+
+    def check(self) -> int:
+        """How many of their partitions were looked at."""
+        now_ms = self._manager.clock.monotonic_ms() - int(self._process.waited_s * 1000)
+        sessions: dict[Session, None] = {}
+        for tp, watching in self._manager.sessions.items():
+            hosted = self._manager.hosted.get(tp)
+            works = hosted is not None and hosted.log.failure is None
+            for session in watching:
+                sessions[session] = None
+                if works and tp not in session.due:
+                    reader = session.reader(tp, session.named[tp].request)
+                    if not isinstance(reader, ErrorCode):
+                        self._check_none_forgotten(tp, session, reader)
+        self._late = {session: late for session, late in self._late.items() if session in sessions}
+        self._ready = {session: ready for session, ready in self._ready.items() if session in sessions}
+        for session in sessions:
+            self._check_deadline(session, now_ms)
+            self._check_awake(session, now_ms)
+        return sum(map(len, self._manager.sessions.values()))
+
+    def _check_none_forgotten(self, tp: TopicPartition, session: Session, reader: Reader) -> None:
+        """What is not due has nothing to say: its reader has all, and knows the high watermark (FE-17)."""
+        named = session.named[tp]
+        has, all_there = named.request.fetch_offset, reader.log.limit(session.isolation)
+        known, now = named.told and named.told[0], reader.log.high_watermark
+        epoch = named.request.current_leader_epoch
+        if has < all_there or known != now or epoch not in (None, reader.leader_epoch):
+            raise Violation(
+                "INV-19",
+                f"broker {self._broker_id}: nothing of {tp} is due to a reader at {has} in epoch {epoch} that "
+                f"knows the high watermark {known}; the replica in epoch {reader.leader_epoch} has {all_there} for it, "
+                f"its high watermark is {now}",
+            )
+
+    def _check_deadline(self, session: Session, now_ms: int) -> None:
+        deadline_ms = None if session.parked is None else session.parked.deadline_ms
+        if deadline_ms is None or deadline_ms >= now_ms:
+            self._late.pop(session, None)
+        elif session not in self._late or self._late[session][0] != deadline_ms:
+            self._late[session] = deadline_ms, now_ms
+        elif now_ms - self._late[session][1] > SLACK_MS:
+            raise Violation(
+                "INV-19",
+                f"broker {self._broker_id}: a fetch due at {deadline_ms} ms is not answered at {now_ms}",
+            )
+
+    def _check_awake(self, session: Session, now_ms: int) -> None:
+        """Between two looks the loop gets round to telling a session what has come."""
+        if session.parked is None or not self._could_be_answered(session):
+            self._ready.pop(session, None)
+            return
+        if session not in self._ready or self._ready[session][0] is not session.parked:
+            self._ready[session] = session.parked, now_ms
+        _, since_ms = self._ready[session]
+        if now_ms - since_ms > WAKING_MS:
+            raise Violation(
+                "INV-19",
+                f"broker {self._broker_id}: what a fetch waits for came {now_ms - since_ms} ms ago, and "
+                "nobody has told it",
+            )
+
+    def _could_be_answered(self, session: Session) -> bool:
+        """Not of what a throttle holds back: that it lets something through again nobody tells (FE-23). Nor of what is
+        being brought from the disk, which a look from here need not wait for (divergence 34)."""
+        total = 0
+        for tp in session.due:
+            named, hosted = session.named[tp], self._manager.hosted.get(tp)
+            if hosted is not None and (hosted.log.failure is not None or hosted.leader_throttled):
+                return False
+            if named.lacks is not None:
+                continue
+            reader = session.reader(tp, named.request)
+            available = available_bytes(reader, named.request, named.place, session.isolation)
+            if available is None:
+                return True
+            total += available
+        return session.parked is not None and total >= session.parked.awaited.min_bytes

@@ -1,0 +1,98 @@
+"""In-sync replicas and eligible leaders hold all that is committed (INV-5, INV-6, INV-7, INV-8, INV-11, INV-22)."""
+
+from replog.metadata.values import PartitionState
+from replog.simulator.checks.partition_ledger import PartitionLedger
+from replog.simulator.checks.seen_replica import SeenReplica
+
+
+def check_in_sync(partition: PartitionLedger) -> None:
+    """Cheap: for each pair two look-ups, because two logs with the same batch are the same up to there.
+
+    A broker that died, and is not back yet, holds what it held: after a loss of power that is more than is true, but
+    it is told to the controller before the broker hosts anything again, which takes it out of ISR and ELR (ISR-18).
+    """
+    if partition.deleted:
+        return
+    leaders = [replica for replica in partition.replicas.values() if replica.presumes_to_lead]
+    _check_recorded(partition, leaders)
+    for leader in leaders:
+        _check_own_view(partition, leader)
+
+
+def _check_recorded(partition: PartitionLedger, leaders: list[SeenReplica]) -> None:
+    """Every member of the controller's ISR, and every eligible leader, holds all that was ever committed.
+
+    That is INV-8 and INV-6 for each leader there is, also a deposed one, INV-22 for each high watermark ever exposed,
+    and INV-11 for whomever the controller elects next.
+    """
+    state = partition.state
+    if state is None:
+        return
+    end, committed = partition.committed_end, partition.committed
+    for member in state.isr:
+        replica = partition.replicas.get(member)
+        if partition.lacks(replica, end, committed):
+            _fail_member(partition, member, leaders)
+    for member in state.elr:
+        if partition.lacks(partition.replicas.get(member), end, committed):
+            partition.fail("INV-22", f"eligible leader {member} lacks a record below {end}, which was exposed")
+    for leader in leaders:
+        if leader.epoch == state.leader_epoch and not leader.maximal_isr.issuperset(state.isr):
+            partition.fail(
+                "INV-7",
+                f"leader {leader.broker_id} of epoch {leader.epoch} thinks that {sorted(leader.maximal_isr)} may be "
+                f"in sync, and the controller has {sorted(state.isr)}",
+            )
+
+
+def _fail_member(partition: PartitionLedger, member: int, leaders: list[SeenReplica]) -> None:
+    """Under the narrowest rule that says so."""
+    state, replica = partition.state, partition.replicas.get(member)
+    for leader in leaders:
+        exposed = partition.bounded(leader.high_watermark, leader.epoch)
+        if not partition.lacks(replica, exposed, leader.chain):
+            continue
+        short = state is not None and leader.epoch == state.leader_epoch
+        partition.fail(
+            "INV-8" if short and (replica is None or replica.end < exposed) else "INV-6",
+            f"broker {member}, in the controller's ISR, lacks a record below the high watermark {exposed} of leader "
+            f"{leader.broker_id} in epoch {leader.epoch}",
+        )
+    partition.fail(
+        "INV-11",
+        f"broker {member}, in the controller's ISR, lacks a record below {partition.committed_end}, which a leader "
+        "has exposed",
+    )
+
+
+def _check_own_view(partition: PartitionLedger, leader: SeenReplica) -> None:
+    """INV-5: a replica that a presumed leader believes in sync agrees with it below its high watermark.
+
+    Outside of the controller's ISR, which was checked, less is asked, and only of a view that is out of date: of
+    a replica whose disk lost what it had no more than what is left, until it has copied again as much; nothing of one
+    that was taken from the assignment, because it deletes its log, not even when it is being added again.
+    """
+    state = partition.state
+    recorded = state.isr if state is not None else ()
+    high_watermark = partition.bounded(leader.high_watermark, leader.epoch)
+    for member in leader.maximal_isr:
+        if (
+            member == leader.broker_id
+            or member in recorded
+            or (state is not None and _was_removed(state, member, leader))
+        ):
+            continue
+        replica, end = partition.replicas.get(member), high_watermark
+        if replica is not None and replica.lost_below > replica.end:
+            end = min(end, replica.end)
+        if end > leader.start and partition.lacks(replica, end, leader.chain):
+            partition.fail(
+                "INV-5",
+                f"broker {member}, in the ISR as leader {leader.broker_id} of epoch {leader.epoch} knows it, lacks a "
+                f"record below the leader's high watermark {high_watermark}, or has another",
+            )
+
+
+def _was_removed(state: PartitionState, member: int, leader: SeenReplica) -> bool:
+    """Whether the assignment went on without it since this leader last heard (CT-9)."""
+    return member not in state.replicas or (member in state.adding and leader.epoch < state.leader_epoch)

@@ -1,0 +1,141 @@
+"""One replica's log by itself: its bounds, its batches or records, and its epoch cache (INV-1, INV-13 to INV-16)."""
+
+from collections.abc import Iterable
+
+from replog.log.epochs import EpochEntry
+from replog.log.formats.batch import BatchHeader
+from replog.simulator.checks.chain import Chain, cache_text
+from replog.simulator.checks.compaction import follow_records
+from replog.simulator.checks.headers import all_headers, headers_from
+from replog.simulator.checks.partition_ledger import PartitionLedger
+from replog.simulator.checks.seen_replica import SeenReplica
+
+
+def follow_log(partition: PartitionLedger, replica: SeenReplica) -> bool:
+    """Bring `replica` up to date with its log, and check what is new there. True if batches may have gone."""
+    log = replica.log
+    end, start, generation = log.log_end_offset, log.log_start_offset, log.generation
+    rewritten = generation != replica.generation
+    runs = len(replica.chain.runs)
+    if not replica.compacted:
+        if rewritten:
+            _compare(partition, replica, all_headers(log))
+        elif end != replica.end:
+            _append(partition, replica, headers_from(log, replica.end))
+        last = replica.chain.last
+        if last is not None and last.next != end:
+            partition.fail("INV-16", f"broker {replica.broker_id}'s log ends at {end}, and its last batch is {last}")
+    else:
+        follow_records(partition, replica, rewritten=rewritten)
+    latest = log.epochs.latest
+    changed = rewritten or latest is not replica.latest or start != replica.start or runs != len(replica.chain.runs)
+    replica.end, replica.start, replica.generation, replica.latest = end, start, generation, latest
+    _check_bounds(partition, replica)
+    if changed and not replica.compacted:
+        _check_cache(partition, replica)
+    return rewritten
+
+
+def _compare(partition: PartitionLedger, replica: SeenReplica, headers: Iterable[BatchHeader]) -> None:
+    """The log was truncated, and perhaps appended to since: keep what is there still, take in what is new.
+
+    Batches below the log start may have been removed with their segments.
+    """
+    chain, headers = replica.chain, iter(headers)
+    first = next(headers, None)
+    if first is None:
+        chain.cut(0)
+        return
+    slot = chain.slot_from(first.base_offset)
+    if slot > 0:
+        kept = chain.batches[slot:]
+        chain.cut(0)
+        for batch in kept:
+            chain.append(batch)
+    count = 0
+    new = [first]
+    for header in (first, *headers):
+        if len(new) == 1 and count < len(chain.batches) and _is(chain, count, header):
+            count += 1
+        else:
+            new.append(header)
+    chain.cut(count)
+    _append(partition, replica, new[1:])
+
+
+def _is(chain: Chain, slot: int, header: BatchHeader) -> bool:
+    batch = chain.batches[slot]
+    return (batch.base, batch.next, batch.epoch, batch.crc) == (
+        header.base_offset,
+        header.next_offset,
+        header.leader_epoch,
+        header.crc,
+    )
+
+
+def _append(partition: PartitionLedger, replica: SeenReplica, headers: list[BatchHeader]) -> None:
+    chain = replica.chain
+    previous = chain.last
+    for header in headers:
+        if previous is not None:
+            if header.base_offset != previous.next:
+                partition.fail(
+                    "INV-16",
+                    f"broker {replica.broker_id}'s log goes on with offset {header.base_offset} after {previous}",
+                )
+            if header.leader_epoch < previous.epoch:
+                partition.fail(
+                    "INV-14",
+                    f"broker {replica.broker_id}'s log goes on at offset {header.base_offset} with epoch "
+                    f"{header.leader_epoch}, after {previous}",
+                )
+            if previous.next <= replica.log.log_start_offset:
+                previous = None  # a follower may keep another tail below its leader's log start, which nobody can read
+        previous = partition.intern(header, previous, replica)
+        chain.append(previous)
+
+
+def _check_bounds(partition: PartitionLedger, replica: SeenReplica) -> None:
+    high_watermark = replica.log.high_watermark
+    if not 0 <= replica.start <= high_watermark <= replica.end:
+        partition.fail(
+            "INV-1",
+            f"broker {replica.broker_id}: not 0 <= log start {replica.start} <= high watermark {high_watermark} "
+            f"<= log end {replica.end}",
+        )
+
+
+def _check_cache(partition: PartitionLedger, replica: SeenReplica) -> None:
+    """INV-15. Nothing is asked of what lies below the log start: neither batches nor entries need be there.
+
+    An entry at the log end is that of an epoch without a record yet; a leader that was deposed may have it still.
+    """
+    entries = replica.log.epochs.entries
+    before = (-1, -1)
+    for entry in entries:
+        if entry[0] <= before[0] or entry[1] <= before[1]:
+            _wrong_cache(partition, replica, f"entry {entry} does not rise above {before}")
+        before = entry
+    if before[1] > replica.end:
+        _wrong_cache(partition, replica, f"entry {before} begins behind the log end {replica.end}")
+    cached = [entry for entry in entries if entry[1] < replica.end]
+    expected = _expected(replica)
+    if [epoch for epoch, _ in cached] != [epoch for epoch, _ in expected]:
+        _wrong_cache(partition, replica, f"the batches say {cache_text(expected)}")
+    if cached and cached[0][1] > max(expected[0][1], replica.start):
+        _wrong_cache(partition, replica, f"the batches say {cache_text(expected)}")
+    if cached[1:] != expected[1:]:
+        _wrong_cache(partition, replica, f"the batches say {cache_text(expected)}")
+
+
+def _expected(replica: SeenReplica) -> list[EpochEntry]:
+    """The starts of the epochs of the batches at and above the log start."""
+    if replica.start == replica.end:
+        return []
+    runs = replica.chain.runs
+    return [run for slot, run in enumerate(runs) if slot + 1 == len(runs) or runs[slot + 1][1] > replica.start]
+
+
+def _wrong_cache(partition: PartitionLedger, replica: SeenReplica, why: str) -> None:
+    entries = cache_text(replica.log.epochs.entries)
+    partition.fail("INV-15", f"broker {replica.broker_id}'s epoch cache is {entries}: {why}")

@@ -1,0 +1,108 @@
+"""One replica as it was last seen: what its next state is compared with."""
+
+from collections.abc import Mapping, Sequence
+
+from follower.partition_follower import PartitionFollower
+from leader.follower_state import FollowerState
+from leader.isr import IsrState
+from leader.partition_leader import PartitionLeader
+from replog.log.epochs import EpochEntry
+from replog.log.log import Log
+from replog.log.offsets import NO_EPOCH
+from replog.log.segment import Segment
+from replog.metadata.values import NO_BROKER_EPOCH
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.simulator.checks.chain import Chain, cache_text
+from replog.simulator.checks.kept import Kept
+from replog.simulator.runtime.process import DEAD, SimulatedProcess
+
+Registrations = dict[int, tuple[int, int]]
+"""By broker, its epoch and since when the looking broker knows it, in ms of that one's clock."""
+
+
+class SeenReplica:
+    """It stays when its process dies: what a dead process wrote is on its disk still, unless `losses` says otherwise.
+
+    `failed`: its disk refused something. The broker stops then, and what it holds is seen when it is started again;
+    the state in memory may lie halfway between two, so it is looked at no more.
+    """
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "chain",
+        "compacted",
+        "elected_with",
+        "end",
+        "epoch",
+        "failed",
+        "generation",
+        "high_watermark",
+        "hosted",
+        "latest",
+        "leader",
+        "log",
+        "losses",
+        "lost_below",
+        "process",
+        "records",
+        "registered",
+        "role",
+        "sealed",
+        "stable",
+        "start",
+        "state",
+    )
+
+    def __init__(
+        self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, registered: Registrations, losses: int
+    ) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = NO_BROKER_EPOCH  # of this incarnation
+        self.process = process
+        self.hosted = hosted
+        self.registered = registered
+        self.take_log(hosted.log)
+        self.compacted = hosted.log.config.compacted
+        self.chain = Chain()  # stays empty for a compacted log, whose replicas hold different batches (CL-10)
+        self.records: dict[int, Kept] = {}  # of a compacted log instead, by offset
+        self.sealed: Sequence[Segment] = []  # of a compacted log, as last seen
+        self.failed = False
+        self.losses = losses  # of its disk, when it was first seen
+        self.lost_below = 0  # its disk lost something, and it has not copied again what it had up to here
+        self.end = -1
+        self.high_watermark = -1
+        self.stable = -1  # its last stable offset
+        self.start = -1
+        self.latest: EpochEntry | None = (-1, -1)
+        self.leader: PartitionLeader | None = None
+        self.role: PartitionLeader | PartitionFollower | None = None
+        self.elected_with: Mapping[int, FollowerState] = {}  # what it knew of its followers then, as a leader
+        self.epoch = NO_EPOCH
+        self.state: IsrState | None = None  # the leader's
+
+    def take_log(self, log: Log) -> None:
+        """Nothing is known of its files yet."""
+        self.log = log
+        self.generation = -1  # of the log's truncations
+
+    @property
+    def presumes_to_lead(self) -> bool:
+        """Whether it may act as a leader now or once it is resumed, whatever others do (INV-5, INV-6)."""
+        return self.leader is not None and self.epoch != NO_EPOCH and not self.failed and self.process.state is not DEAD
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        return self.state.maximal_isr if self.state is not None else frozenset()
+
+    def __str__(self) -> str:
+        role = "leads" if self.leader is not None else "follows in"
+        state = "" if self.state is None else f", {type(self.state).__name__} {sorted(self.maximal_isr)}"
+        notes = [self.process.state.value] if self.process.state is DEAD else []
+        notes += ["failed"] if self.failed else []
+        notes += [f"lost up to {self.lost_below}"] if self.lost_below > self.end else []
+        return (
+            f"broker {self.broker_id} {role} epoch {self.epoch}{state}: log {self.chain}, start {self.start}, "
+            f"HW {self.high_watermark}, end {self.end}, cache {cache_text(self.log.epochs.entries)}"
+            + (f" ({', '.join(notes)})" if notes else "")
+        )

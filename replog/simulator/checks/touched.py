@@ -1,0 +1,64 @@
+"""Which replicas a step has touched, noted as it assigns what the checks look at: they look at no others then."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from follower.partition_follower import PartitionFollower
+from leader.partition_leader import PartitionLeader
+from replog.log.epochs import LeaderEpochCache
+from replog.log.log import Log
+from replog.log.segment import Segment
+from replog.log.segments import Segments
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+
+
+class Watched(Protocol):
+    WATCHED: ClassVar[frozenset[str]]
+
+
+def _of_log(owner: Any) -> Path | None:
+    log = getattr(owner, "log", None)  # None: it is being made, and is assigned to something that is looked at
+    return log.directory if log is not None else None
+
+
+DIRECTORIES: dict[type[Watched], Callable[[Any], Path | None]] = {
+    HostedPartition: _of_log,
+    PartitionLeader: _of_log,
+    PartitionFollower: _of_log,
+    Log: lambda log: log.directory,
+    Segments: lambda segments: segments.directory,
+    Segment: lambda segment: segment.path.parent,
+    LeaderEpochCache: lambda cache: cache.path.parent,
+}
+
+
+class Touched:
+    """While it stands in for their assignments, `directories` has those of the replicas touched since `clear`."""
+
+    def __init__(self) -> None:
+        self.directories: dict[Path, None] = {}
+
+    def clear(self) -> None:
+        self.directories.clear()
+
+    def __enter__(self) -> "Touched":
+        for kind, directory_of in DIRECTORIES.items():
+            kind.__setattr__ = self._assigning(kind.WATCHED, directory_of)  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for kind in DIRECTORIES:
+            del kind.__setattr__
+
+    def _assigning(
+        self, names: frozenset[str], directory_of: Callable[[Any], Path | None]
+    ) -> Callable[[Any, str, Any], None]:
+        assign, directories = object.__setattr__, self.directories
+
+        def assigned(owner: Any, name: str, value: Any) -> None:
+            assign(owner, name, value)
+            if name in names and (directory := directory_of(owner)) is not None:
+                directories[directory] = None
+
+        return assigned

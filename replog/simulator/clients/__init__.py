@@ -1,0 +1,1 @@
+"""What clients do during a seed, with transactions."""

@@ -1,0 +1,166 @@
+"""Transactions in the simulated logs, which follow them though brokers take none from clients (divergence 19).
+
+There is no coordinator: what one and its producers would write is appended at whichever broker leads, by its own log
+and as far as its role allows (PR-3), in a step of its process. An answer is there once the high watermark has passed;
+it may be missing, and then the transaction is aborted under the producer's next epoch, by markers that are tried again
+until one is known to be committed.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from random import Random
+
+from replog.client.producing.accumulator import RecordMetadata
+from replog.client.records import encode_batch
+from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, parse_header, with_crc
+from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
+from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.cluster.members import BrokerMember
+from replog.simulator.history import History, ProducerSend, Transaction
+from replog.simulator.runtime.clocks import WALL_START_MS
+from replog.simulator.runtime.process import Killed
+from replog.topic import TopicPartition
+
+KEYS = tuple(b"key %d" % number for number in range(6))  # of records in compacted topics
+FIRST_PRODUCER_ID = 1 << 40  # the controller gives none of these away
+PATIENCE_S = 2.0  # with an append; session, lag and a new leader are there by then
+POLL_S = 0.02
+
+
+class Transactor:
+    """One producer, and the coordinator of its transactions."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        members: Mapping[int, BrokerMember],
+        history: History,
+        partitions: Sequence[TopicPartition],
+        producer_id: int,
+        stop: asyncio.Event,
+    ) -> None:
+        self._kernel = kernel
+        self._members = members
+        self._history = history
+        self._partitions = partitions
+        self._producer_id = FIRST_PRODUCER_ID + producer_id
+        self._stop = stop
+        self._epoch = 0
+        self._sequences: dict[TopicPartition, int] = {}
+
+    async def run(self, name: str, chance: Random) -> None:
+        """Transaction after transaction; when this returns none is open."""
+        number = 0
+        while not self._stop.is_set():
+            transaction = Transaction()
+            sent: dict[ProducerSend, int | None] = {}
+            for _ in range(chance.randint(1, 4)):
+                number += 1
+                value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(120))
+                send = ProducerSend(
+                    name, chance.choice(self._partitions), value, -1, True, self._now, transaction=transaction
+                )
+                send.key = chance.choice(KEYS) if send.partition.topic in self._history.compacted else None
+                self._history.sends.append(send)
+                sent[send] = await self._append(send.partition, self._batch(send), AppendOrigin.CLIENT, chance)
+                if sent[send] is None:
+                    break
+                self._sequences[send.partition] = self._sequences.get(send.partition, 0) + 1
+                await asyncio.sleep(chance.expovariate(4.0))
+            commit = None not in sent.values() and chance.random() < 0.6
+            await self._end(transaction, [send.partition for send in sent], chance, commit=commit)
+            for send, offset in sent.items():
+                if commit and offset is not None:
+                    where = RecordMetadata(send.partition.topic, send.partition.partition, offset, NO_TIMESTAMP)
+                    self._history.acknowledged(send, where, self._now)
+            await asyncio.sleep(chance.expovariate(2.0))
+        await self._end(Transaction(), self._partitions, chance, commit=False)  # what lost its marker uncleanly, too
+
+    @property
+    def _now(self) -> float:
+        return self._kernel.loop.time()
+
+    def _wall_ms(self) -> int:
+        return WALL_START_MS + int(self._now * 1000)
+
+    def _batch(self, record: ProducerSend) -> bytes:
+        data = encode_batch([(self._wall_ms(), record.key, record.value, ())])
+        header = parse_header(data)._replace(
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            base_sequence=self._sequences.get(record.partition, 0),
+        )
+        payload = bytes(data[HEADER_SIZE:])
+        return HEADER.pack(*with_crc(header._replace(attributes=header.attributes | TRANSACTIONAL), payload)) + payload
+
+    async def _end(
+        self, transaction: Transaction, partitions: Sequence[TopicPartition], chance: Random, *, commit: bool
+    ) -> None:
+        if not commit:  # what is under way still comes too late then (PS-3)
+            self._epoch += 1
+            self._sequences.clear()
+        transaction.committed, transaction.decided_s = commit, self._now
+        self._kernel.trace.add("transaction ends", commit=commit, partitions=list(dict.fromkeys(map(str, partitions))))
+        for tp in dict.fromkeys(partitions):
+            marker = build_end_transaction_marker(
+                EndTransactionMarker(commit, 0),
+                producer_id=self._producer_id,
+                producer_epoch=self._epoch,
+                timestamp=self._wall_ms(),
+            )
+            while await self._append(tp, marker, AppendOrigin.COORDINATOR, chance) is None:
+                await asyncio.sleep(chance.uniform(0.05, 0.5))
+
+    async def _append(self, tp: TopicPartition, records: bytes, origin: AppendOrigin, chance: Random) -> int | None:
+        """The offset at which it is committed; None: not known to be."""
+        leaders = [member for member in self._members.values() if member.running and _leads(member, tp)]
+        if not leaders:
+            return None
+        request = _Request(tp, records, origin)
+        member = chance.choice(leaders)
+        task = self._kernel.loop.spawn(member.process, request.carried_out(member))
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        request.withdrawn = True  # a marker that came later would end another transaction
+        return task.result() if task.done() and not isinstance(task.exception(), Killed) else None
+
+
+def _leads(member: BrokerMember, tp: TopicPartition) -> bool:
+    """As it knows itself."""
+    hosted = member.broker.manager.hosted.get(tp) if member.broker is not None else None
+    return hosted is not None and hosted.leader is not None
+
+
+class _Request:
+    """An append that waits to be committed, in the process of the leader."""
+
+    def __init__(self, tp: TopicPartition, records: bytes, origin: AppendOrigin) -> None:
+        self.withdrawn = False
+        self._tp = tp
+        self._records = records
+        self._origin = origin
+
+    async def carried_out(self, member: BrokerMember) -> int | None:
+        """The first offset; None if the leader refuses it, or leads no longer before it is committed."""
+        if self.withdrawn or member.broker is None:
+            return None
+        manager = member.broker.manager
+        leader = manager.leader(self._tp)
+        if isinstance(leader, ErrorCode) or len(leader.isr) < leader.min_insync_replicas:
+            return None
+        epoch, log = leader.leader_epoch, leader.log
+        if (log.latest_epoch or 0) > epoch or not log.settled:
+            return None
+        try:
+            now_ms, wall_ms = manager.clock.monotonic_ms(), manager.clock.wall_ms()
+            info = log.append_as_leader(self._records, leader_epoch=epoch, now_ms=wall_ms, origin=self._origin)
+            manager.touched(self._tp, leader.advance_high_watermark(now_ms))
+        except ReplogError:
+            return None
+        while log.high_watermark <= info.last_offset:
+            if self.withdrawn or manager.leader(self._tp) is not leader or leader.leader_epoch != epoch:
+                return None
+            await asyncio.sleep(POLL_S)
+        stays = manager.leader(self._tp) is leader and leader.leader_epoch == epoch
+        return info.first_offset if stays else None

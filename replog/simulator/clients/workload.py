@@ -1,0 +1,391 @@
+"""What clients do meanwhile: the shipped producers, consumers and admin client, with every operation in the history."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from random import Random
+from typing import Any, Literal
+
+from replog.client.admin import Admin
+from replog.client.consuming.consumer import Consumer, LogTruncated
+from replog.client.producing.accumulator import Delivery
+from replog.client.producing.producer import Producer
+from replog.client.records import Record
+from replog.errors import ErrorCode, ReplogError
+from replog.simulator.clients.transactor import KEYS, Transactor
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
+from replog.simulator.history import Deletion, Drained, Latest, Outcome, Poll, ProducerSend, Read, Seek
+from replog.simulator.plan import Plan
+from replog.simulator.runtime.clocks import WALL_START_MS
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
+
+Acks = Literal["all", 1, 0]
+
+DELIVERY_TIMEOUT_MS = 4000
+REQUEST_TIMEOUT_MS = 1000
+DRAIN_TIMEOUT_S = 30.0
+DELETED_KEYS = KEYS[:3]  # those that tombstones come for
+IDENTITY = "is"  # the header by which a tombstone is known
+PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
+    ("all", True, 8.0),
+    ("all", True, 4.0),
+    ("all", False, 3.0),
+    (1, False, 2.0),
+    (0, False, 1.0),
+)
+
+
+class Workload:
+    """Clients of one cluster. Each life of a client is a simulated process of its own."""
+
+    def __init__(self, kernel: Kernel, plan: Plan, cluster: SimulatedCluster) -> None:
+        self.history = cluster.history
+        self.history.retained = {topic.name: None for topic in plan.topics if topic.retained}
+        self.history.compacted = {topic.name: None for topic in plan.topics if topic.compacted}
+        self.history.transactional = {topic.name: None for topic in plan.topics if topic.transactional}
+        self.partitions = [
+            TopicPartition(topic.name, number) for topic in plan.topics for number in range(len(topic.assignment))
+        ]
+        self.truncations: list[LogTruncated] = []  # committed records that a consumer saw vanish
+        self._kernel = kernel
+        self._members = cluster.members
+        self._bootstrap = cluster.bootstrap
+        self._producers: list[asyncio.Task[None]] = []
+        self._readers: list[asyncio.Task[None]] = []
+        self.clients: list[str] = []
+        self.producers: list[str] = []
+        self._stop = asyncio.Event()
+        self._scratch = 0
+        self._scratch_partitions = plan.scratch_partitions
+        self._racks = (
+            ("", *dict.fromkeys(plan.racks.values())) if plan.broker_settings["replica.selector.class"] else ("",)
+        )
+
+    # -- life cycles
+
+    def start(self) -> None:
+        chance = self._kernel.stream("workload")
+        for number, (acks, idempotent, rate) in enumerate(PRODUCERS[: chance.randint(2, len(PRODUCERS))], 1):
+            self.producers.append(f"producer-{number}")
+            self._producers.append(self._run(self.producers[-1], self._produce, acks, idempotent, rate))
+        for number in range(1, chance.randint(1, 2) + 1):
+            self._readers.append(self._run(f"consumer-{number}", self._consume))
+        self._readers.append(self._run("poller-1", self._poll_ends))
+        self._producers.append(self._run("admin-1", self._administer))
+        if partitions := self._transactional():
+            for number in (1, 2):
+                transactor = Transactor(self._kernel, self._members, self.history, partitions, number, self._stop)
+                self._producers.append(self._run(f"transactor-{number}", transactor.run))
+
+    def _transactional(self) -> list[TopicPartition]:
+        return [tp for tp in self.partitions if tp.topic in self.history.transactional]
+
+    async def stop_producers(self) -> None:
+        """Every record has its outcome when this returns."""
+        self._stop.set()
+        await _all(self._producers)
+
+    async def stop_readers(self) -> None:
+        for task in self._readers:
+            task.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+
+    def _run(self, name: str, client: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> asyncio.Task[None]:
+        if name not in self.clients:
+            self.clients.append(name)
+        return self._kernel.loop.spawn(SimulatedProcess(name), client(name, self._kernel.stream(name), *arguments))
+
+    async def _rest(self, seconds: float) -> None:
+        """No longer than until it is time to stop."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            pass
+
+    @property
+    def _now(self) -> float:
+        return self._kernel.loop.time()
+
+    def _wall_ms(self) -> int:
+        return WALL_START_MS + int(self._now * 1000)
+
+    # -- producers
+
+    async def _produce(self, name: str, chance: Random, acks: Acks, idempotent: bool, rate: float) -> None:
+        number = life = 0
+        while not self._stop.is_set():
+            life += 1
+            ends = self._now + chance.uniform(3.0, 40.0)
+            producer = Producer(
+                self._bootstrap,
+                acks=acks,
+                enable_idempotence=idempotent,
+                linger_ms=chance.choice((0, 5, 50)),
+                batch_size=chance.choice((200, 16_384)),
+                compression=chance.choice(("none", "none", "zstd", "gzip")),
+                max_block_ms=3000,
+                delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                transport=self._kernel.transport(),
+                rng=chance,
+                wall_clock_ms=self._wall_ms,
+            )
+            longest = chance.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
+            waiting: list[asyncio.Task[None]] = []
+            while not self._stop.is_set() and self._now < ends:
+                partition = chance.choice(self.partitions)
+                sent: list[tuple[ProducerSend, Delivery]] = []
+                for _ in range(chance.choice((1, 1, 2, 6))):
+                    number += 1
+                    value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(longest))
+                    send = ProducerSend(
+                        f"{name}.{life}", partition, value, -1 if acks == "all" else acks, idempotent, self._now
+                    )
+                    if partition.topic in self.history.compacted:
+                        send.key = chance.choice(KEYS)
+                        send.tombstone = send.key in DELETED_KEYS and chance.random() < 0.3
+                    self.history.sends.append(send)
+                    try:
+                        delivery = await _send(producer, send)
+                    except ReplogError as error:
+                        self.history.failed(send, error, self._now)
+                        self._told(send)
+                    else:
+                        sent.append((send, delivery))
+                if sent:
+                    waiting.append(asyncio.create_task(self._settle(sent)))
+                await self._rest(chance.expovariate(rate / 2.5))
+            await producer.close()
+            await _all(waiting)
+
+    async def _settle(self, sent: list[tuple[ProducerSend, Delivery]]) -> None:
+        """Records of one partition: their outcomes come in this order."""
+        for send, delivery in sent:
+            try:
+                self.history.acknowledged(send, await delivery, self._now)
+            except ReplogError as error:
+                self.history.failed(send, error, self._now)
+            self._told(send)
+
+    def _told(self, send: ProducerSend) -> None:
+        value = send.value.rstrip(b".").decode()
+        if send.outcome is Outcome.OK:
+            self._kernel.trace.add("acknowledged", partition=send.partition, offset=send.offset, value=value)
+        else:
+            self._kernel.trace.add(
+                f"send {send.outcome.value}", partition=send.partition, value=value, error=send.error
+            )
+
+    # -- consumers
+
+    def _consumer(self, chance: Random, *, committed: bool = False) -> Consumer:
+        return Consumer(
+            self._bootstrap,
+            isolation_level="read_committed" if committed else "read_uncommitted",
+            auto_offset_reset="error",  # so that each reset is ours, and in the history
+            fetch_max_wait_ms=500,
+            max_partition_fetch_bytes=chance.choice((200, 2000, 1 << 20)),
+            client_rack=chance.choice(self._racks),
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            transport=self._kernel.transport(),
+            rng=chance,
+        )
+
+    async def _consume(self, name: str, chance: Random) -> None:
+        """One life after the other, each from the beginning."""
+        life = 0
+        while True:
+            life += 1
+            committed = bool(self.history.transactional) and chance.random() < 0.7
+            consumer = self._consumer(chance, committed=committed)
+            consumer.assign(self.partitions)
+            client = f"{name}.{life}"
+            ends = self._now + chance.uniform(3.0, 30.0)
+            self._from_the_beginning(consumer, client)
+            while self._now < ends:
+                await self._read(consumer, client, chance.choice((None, 1, 7)), committed=committed)
+            await consumer.close()
+
+    def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
+        for partition in consumer.assignment:
+            self.history.reads.append(Seek(client, partition, self._now))
+        consumer.seek_to_beginning()
+
+    async def _read(self, consumer: Consumer, client: str, max_records: int | None, *, committed: bool) -> Poll | None:
+        invoked_s = self._now
+        try:
+            records = await consumer.fetch(1.0, max_records)
+        except ReplogError as error:
+            self._kernel.trace.add("poll failed", error=str(error))
+            if isinstance(error, LogTruncated):
+                self.truncations.append(error)
+            await asyncio.sleep(0.2)
+            self._from_the_beginning(consumer, client)
+            return None
+        if not records:
+            return None
+        poll = Poll(
+            client,
+            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
+            invoked_s,
+            self._now,
+            committed,
+        )
+        self.history.reads.append(poll)
+        return poll
+
+    async def _poll_ends(self, name: str, chance: Random) -> None:
+        """One client for the whole time: it presents the newest epoch that it has seen."""
+        consumer = self._consumer(chance)
+        while True:
+            partition, invoked_s = chance.choice(self.partitions), self._now
+            try:
+                offset = (await consumer.end_offsets([partition], 5.0))[partition]
+            except ReplogError as error:
+                self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
+            else:
+                self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
+            if chance.random() < 0.2:
+                await self._look_up_time(consumer, partition, self._wall_ms() - chance.randrange(10_000))
+            await asyncio.sleep(chance.expovariate(1.5))
+
+    async def _look_up_time(self, consumer: Consumer, partition: TopicPartition, asked_ms: int) -> None:
+        """FE-22: what is found is as late as was asked for."""
+        try:
+            answer = (await consumer.offsets_for_times({partition: asked_ms}, 5.0))[partition]
+        except ReplogError as error:
+            self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
+        else:
+            if answer is not None and not (answer.offset >= 0 and answer.timestamp >= asked_ms):
+                self._kernel.trace.defect("found for a time", {"partition": partition, "asked_ms": asked_ms}, None)
+
+    # -- administration
+
+    async def _administer(self, name: str, chance: Random) -> None:
+        admin = self._admin(chance)
+        while not self._stop.is_set():
+            await self._rest(chance.expovariate(0.3))
+            if self._stop.is_set():
+                break
+            if chance.random() < 0.6:
+                partition = chance.choice(self.partitions)
+                known = [s.offset for s in self.history.sends if s.partition == partition and s.outcome is Outcome.OK]
+                offset = -1 if chance.random() < 0.2 else chance.randint(0, max(known, default=0) + 1)
+                await self._delete_records(admin, name, partition, offset)
+            else:
+                await self._scratch_topic(admin, chance)
+        await admin.close()
+
+    async def administer_once(self, what: str, ask: Callable[[Admin], Awaitable[object]]) -> None:
+        """By a client of its own; what it is refused matters to nobody."""
+
+        async def call(name: str, chance: Random) -> None:
+            admin = self._admin(chance)
+            try:
+                self._kernel.trace.add(what, answer=str(await ask(admin)))
+            except ReplogError as error:
+                self._kernel.trace.add(f"{what} failed", error=str(error))
+            await admin.close()
+
+        await self._run("admin-2", call)
+
+    def _admin(self, chance: Random) -> Admin:
+        return Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
+
+    async def delete_committed(self, partition: TopicPartition, offset: int = -1) -> None:
+        """Up to there, or all of it."""
+        await self.administer_once("delete", lambda admin: self._delete_records(admin, "admin-2", partition, offset))
+
+    async def _delete_records(self, admin: Admin, name: str, partition: TopicPartition, offset: int) -> None:
+        deletion = Deletion(name, partition, offset, self._now)
+        self.history.deletions.append(deletion)
+        try:
+            deletion.low_watermark = (await admin.delete_records({partition: offset}))[partition]
+            deletion.outcome = Outcome.OK
+        except ReplogError as error:
+            deletion.outcome = Outcome.UNKNOWN
+            self._kernel.trace.add("DeleteRecords failed", partition=partition, offset=offset, error=str(error))
+        else:
+            self._kernel.trace.add("records deleted", partition=partition, low_watermark=deletion.low_watermark)
+        deletion.completed_s = self._now
+
+    async def _scratch_topic(self, admin: Admin, chance: Random) -> None:
+        """A topic that comes and goes; nothing is written to it."""
+        self._scratch += 1
+        topic = f"scratch{self._scratch}"
+        self.history.deleted[topic] = None
+        replicas = chance.choice((2, 3))
+        steps: dict[str, Callable[[], Awaitable[None]]] = {
+            "create": lambda: admin.create_topic(topic, self._scratch_partitions, replicas),
+            "delete": lambda: admin.delete_topic(topic),
+        }
+        for step, call in steps.items():
+            try:
+                await call()
+            except ReplogError as error:
+                self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
+            else:
+                self._kernel.trace.add(f"topic {step}d", topic=topic)
+            await self._rest(chance.expovariate(1.0))
+
+    # -- the end
+
+    async def drain(self) -> None:
+        """Read everything once more, by one fresh consumer; and by another what is committed, of transactions too.
+        Raises REQUEST_TIMED_OUT when that takes too long."""
+        self.history.drained = await self._drain("drain", self.partitions)
+        if partitions := self._transactional():
+            self.history.drained_committed = await self._drain("committed drain", partitions, committed=True)
+
+    async def _drain(
+        self, client: str, partitions: list[TopicPartition], *, committed: bool = False
+    ) -> dict[TopicPartition, Drained]:
+        consumer = self._consumer(self._kernel.stream("drain"), committed=committed)
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions, DRAIN_TIMEOUT_S)
+        first = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)
+        self._from_the_beginning(consumer, client)
+        drained: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in partitions}
+        until = self._now + DRAIN_TIMEOUT_S
+        while behind := [tp for tp in partitions if await _position(consumer, tp) < ends[tp]]:
+            if self._now > until:
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"not read to the end: {', '.join(map(str, behind))}")
+            poll = await self._read(consumer, client, None, committed=committed)
+            if isinstance(self.history.reads[-1], Seek):  # retention overtook it in one partition: all begin again
+                drained = {partition: [] for partition in partitions}
+            for record in poll.records if poll is not None else ():
+                drained[record.partition].append((record.offset, record.value))
+        last = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)
+        await consumer.close()
+        # Retention goes on meanwhile; and another leader's log may begin earlier, where this reader never was.
+        starts = {tp: max(first[tp], last[tp]) for tp in partitions}
+        return {
+            tp: Drained(tp, starts[tp], ends[tp], tuple(record for record in records if record[0] >= starts[tp]))
+            for tp, records in drained.items()
+        }
+
+
+async def _position(consumer: Consumer, partition: TopicPartition) -> int:
+    """-1: not known; what is wrong, the next fetch says. There need be no record: some are passed over, or cleaned."""
+    try:
+        return await consumer.position(partition, 1.0)
+    except ReplogError:
+        return -1
+
+
+def _send(producer: Producer, send: ProducerSend) -> Coroutine[Any, Any, Delivery]:
+    tp = send.partition
+    if send.tombstone:
+        return producer.send(tp.topic, None, send.key, tp.partition, headers=((IDENTITY, send.value),))
+    return producer.send(tp.topic, send.value, send.key, tp.partition)
+
+
+def _value(record: Record) -> bytes:
+    """What identifies it."""
+    return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""
+
+
+async def _all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks)

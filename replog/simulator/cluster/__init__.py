@@ -1,0 +1,1 @@
+"""The hosts, what runs on them, and the cluster that they make up."""

@@ -1,0 +1,240 @@
+"""One simulated host: what runs on it is started, dies, and is started again; its directory stays."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from replog.config import BrokerConfig, ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.v1 import metadata_pb2
+from replog.server.broker.broker import Broker
+from replog.server.controller.server import ControllerServer
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.store import MetadataStore
+from replog.simulator.checks.violation import Violation
+from replog.simulator.cluster.cleanings import SimulatedCleaning
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.runtime.clocks import ProcessClock
+from replog.simulator.runtime.process import DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
+from replog.topic import TopicPartition
+
+CONTROLLER = "controller"
+
+
+class Member(ABC):
+    """A host with one process on it, or none."""
+
+    def __init__(self, kernel: Kernel, name: str, clock: ProcessClock) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.clock = clock
+        self.process = SimulatedProcess(name)
+        self.process.state = DEAD
+        self.held = False  # not to be started again yet: somebody works on its disk
+        self.on_end: Callable[[Member], None] = lambda _: None
+        self._told_to_stop = asyncio.Event()
+
+    @property
+    def up(self) -> bool:
+        """Whether it has a process, running or paused."""
+        return self.process.state is not DEAD
+
+    @property
+    def running(self) -> bool:
+        return self.process.state is RUNNING
+
+    @property
+    def paused(self) -> bool:
+        return self.process.state is PAUSED
+
+    def start(self) -> None:
+        assert not self.up, f"{self.name} runs already"
+        self.process = SimulatedProcess(self.name)
+        self._told_to_stop = asyncio.Event()
+        self.kernel.trace.add_for(self.name, "starting")
+        self.kernel.loop.spawn(self.process, self._live(self.process))
+
+    async def _live(self, process: SimulatedProcess) -> None:
+        try:
+            await self._run()
+            how = "ended"
+        except ReplogError as error:
+            how = f"failed: {error}"
+            self._judge_failure(error)
+        except Exception as error:  # noqa: BLE001 (what would end a real process with a traceback)
+            how = f"crashed: {error!r}"
+            self.kernel.trace.defect("the process crashed", {}, error)
+        self.kernel.outside(self._exit, process, how)
+
+    def _exit(self, process: SimulatedProcess, how: str) -> None:
+        if process.state is not DEAD:
+            self.kernel.trace.add_for(self.name, "exit", how=how)
+            self.kernel.loop.kill(process)
+
+    def kill(self) -> None:
+        """As `kill -9`."""
+        if self.up:
+            self.kernel.trace.add_for(self.name, "killed")
+            self.kernel.loop.kill(self.process)
+
+    def pause(self) -> None:
+        self.kernel.trace.add_for(self.name, "paused")
+        self.kernel.loop.pause(self.process)
+
+    def resume(self) -> None:
+        if self.paused:
+            self.kernel.trace.add_for(self.name, "resumed")
+            self.kernel.loop.resume(self.process)
+
+    def stop(self) -> None:
+        """As SIGTERM."""
+        if self.up:
+            self.kernel.trace.add_for(self.name, "told to stop")
+            self._told_to_stop.set()
+
+    def ended(self, process: SimulatedProcess) -> None:
+        """Called once a process is dead, however it died."""
+        if process is self.process:
+            self._release()
+            self.on_end(self)
+
+    async def _first_of(self, serving: asyncio.Future[None]) -> None:
+        """Until told to stop, or until the server fails; raises nothing."""
+        stopping = asyncio.create_task(self._told_to_stop.wait())
+        either: list[asyncio.Future[Any]] = [serving, stopping]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+
+    @abstractmethod
+    async def _run(self) -> None: ...
+
+    @abstractmethod
+    def _release(self) -> None: ...
+
+    def _judge_failure(self, error: ReplogError) -> None:  # noqa: B027 (most have every reason)
+        """Whether the process had a reason to end like this."""
+
+
+class BrokerMember(Member):
+    """A broker, and what its disk has been through."""
+
+    def __init__(self, kernel: Kernel, config: BrokerConfig, clock: ProcessClock) -> None:
+        super().__init__(kernel, f"broker-{config.node_id}", clock)
+        self.disks: tuple[Path, ...] = config.log_dirs
+        self.broker_id = config.node_id
+        self.config = config
+        self.broker: Broker | None = None
+        self.disk_trouble = False  # since its start its disk has given it a reason to stop
+
+    def replica(self, tp: TopicPartition) -> Path:
+        """Where it keeps that partition's log, and nowhere else."""
+        paths = [path for disk in self.disks if (path := disk / tp.directory_name).exists()]
+        if len(paths) != 1:
+            raise Violation("7.7", f"{self.name} has {tp} in {len(paths)} directories: {', '.join(map(str, paths))}")
+        return paths[0]
+
+    def start(self) -> None:
+        self.disk_trouble = self.kernel.disk.failing(self.name)
+        super().start()
+
+    async def _run(self) -> None:
+        kernel = self.kernel
+        chance = kernel.stream(f"{self.name} itself")
+        broker = Broker(self.config, kernel.transport(), self.clock, chance, SimulatedCleaning())
+        self.broker = broker
+        starting = asyncio.create_task(broker.start())
+        await self._first_of(starting)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return
+        starting.result()
+        failing = asyncio.create_task(broker.wait())
+        await self._first_of(failing)
+        await broker.stop()
+        if failing.done():
+            failing.result()
+        failing.cancel()
+
+    def _release(self) -> None:
+        self.broker = None
+
+    def _judge_failure(self, error: ReplogError) -> None:
+        if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not self.disk_trouble:
+            self.kernel.trace.defect("stopped because of a disk that is sound", {}, error)
+
+    def power_loss(self) -> None:
+        """The host goes dark: peers hear nothing, and what was not flushed may be gone."""
+        self.kernel.trace.add_for(self.name, "power lost")
+        self.kernel.loop.kill(self.process, power_loss=True)
+        self.kernel.disk.power_loss(self.disks[0], self.kernel.stream(f"{self.name} power loss"))
+
+
+class ControllerMember(Member):
+    """The controller and its store, which can be told to fail."""
+
+    def __init__(self, kernel: Kernel, config: ControllerConfig, clock: ProcessClock) -> None:
+        super().__init__(kernel, CONTROLLER, clock)
+        self.config = config
+        self.server: ControllerServer | None = None
+        self.store_fails = False
+        self.die_at_commit: str = ""  # "before", "after"
+        self._store: SqliteStore | None = None
+
+    async def _run(self) -> None:
+        kernel = self.kernel
+        self._store = SqliteStore(self.config.metadata_log_dir)
+        store = FailingStore(self._store, self)
+        server = ControllerServer(
+            self.config, store, kernel.transport(), self.clock, kernel.stream("controller itself")
+        )
+        try:
+            await server.start()
+            self.server = server
+            failing = asyncio.create_task(server.wait())
+            await self._first_of(failing)
+            if failing.done():
+                failing.result()
+            failing.cancel()
+        finally:
+            await server.stop()
+
+    def _release(self) -> None:
+        self.server = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+
+class FailingStore:
+    """The real store, with moments at which it fails or its process dies."""
+
+    def __init__(self, store: MetadataStore, member: ControllerMember) -> None:
+        self._store = store
+        self._member = member
+
+    def load(self) -> list[metadata_pb2.MetadataRecord]:
+        return self._store.load()
+
+    def commit(
+        self, expected_version: int, records: Sequence[metadata_pb2.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int:
+        if self._member.store_fails:
+            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata store refuses to write for a while")
+        self._die_if("before")
+        self._member.kernel.disk.times.take(self._member.process, "fsync")  # SQLite's own are not seen
+        version = self._store.commit(expected_version, records, forgotten)
+        self._die_if("after")
+        return version
+
+    def _die_if(self, moment: str) -> None:
+        if self._member.die_at_commit == moment:
+            self._member.die_at_commit = ""
+            self._member.kernel.trace.add("killed", moment=f"{moment} a commit")
+            self._member.kernel.loop.kill(self._member.process)
+            raise Killed
+
+    def close(self) -> None:
+        self._store.close()

@@ -1,0 +1,216 @@
+"""The simulated cluster: its hosts, what the checks may look at, and whether it has come to rest."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from replog.config import BrokerConfig, ControllerConfig
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import PartitionState
+from replog.server.broker.broker import Broker
+from replog.server.controller.active_controller import ActiveController
+from replog.simulator.cluster.durability_budget import DurabilityBudget
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.cluster.members import CONTROLLER, BrokerMember, ControllerMember, Member
+from replog.simulator.history import History
+from replog.simulator.network.links import Calm
+from replog.simulator.plan import Plan
+from replog.simulator.profiles import FaultKind
+from replog.simulator.runtime.clocks import ProcessClock
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
+
+CONTROLLER_ADDRESS = f"{CONTROLLER}:9093"
+WATCH_S = 0.1
+
+
+class SimulatedCluster:
+    """One controller and some brokers. A host whose process ended gets a new one after a while."""
+
+    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        self.kernel = kernel
+        self.plan = plan
+        self.budget = DurabilityBudget(plan.fsync, self._irreplaceable)
+        self.faults: Counter[FaultKind] = Counter()
+        self.history = History()
+        self.members: dict[int, BrokerMember] = {}
+        self.last_image = MetadataImage()  # the controller's; while none runs, the last one's
+        self.losses: Counter[int] = Counter()  # by broker: power losses, wiped disks, flipped bits
+        self._chance = kernel.stream("restarts")
+        self._restarting = True
+        for broker_id, rack in plan.racks.items():
+            self.members[broker_id] = self._broker(broker_id, rack)
+        controller = ControllerConfig.parse(
+            {
+                "listeners": CONTROLLER_ADDRESS,
+                "metadata.log.dir": str(kernel.directory / CONTROLLER),
+                **plan.controller_settings,
+            },
+            "simulated controller",
+        )
+        self.controller_member = ControllerMember(kernel, controller, self._clock(CONTROLLER))
+        for member in self.everyone():
+            member.on_end = self._ended
+        kernel.loop.on_kill.append(self._on_kill)
+        kernel.outside(self._watch, after_s=WATCH_S)
+
+    def _broker(self, broker_id: int, rack: str) -> BrokerMember:
+        name = f"broker-{broker_id}"
+        config = BrokerConfig.parse(
+            {
+                "node.id": broker_id,
+                "listeners": f"{name}:9092",
+                "controller.listener": CONTROLLER_ADDRESS,
+                "log.dirs": ",".join(str(self.kernel.directory / name / disk) for disk in self.plan.disks),
+                "broker.rack": rack,
+                **self.plan.broker_settings,
+            },
+            name,
+        )
+        return BrokerMember(self.kernel, config, self._clock(name))
+
+    def _clock(self, name: str) -> ProcessClock:
+        chance = self.kernel.stream(f"clock of {name}")
+        return ProcessClock(
+            self.kernel.loop,
+            offset_ms=chance.randrange(1 << 40),
+            rate=chance.uniform(0.995, 1.005),
+            skew_ms=chance.randint(-1000, 1000),
+        )
+
+    # -- what the checks look at
+
+    @property
+    def brokers(self) -> dict[int, Broker]:
+        """Live incarnations, whatever their state."""
+        return {broker_id: member.broker for broker_id, member in self.members.items() if member.broker is not None}
+
+    @property
+    def controller(self) -> ActiveController | None:
+        server = self.controller_member.server
+        return server.controller if server is not None else None
+
+    @property
+    def image(self) -> MetadataImage | None:
+        controller = self.controller
+        return controller.state.image if controller is not None else None
+
+    def process_of(self, broker_id: int) -> SimulatedProcess:
+        return self.members[broker_id].process
+
+    def unsynced(self, path: Path) -> int | None:
+        return self.kernel.disk.unsynced(path)
+
+    # -- life and death
+
+    def everyone(self) -> Iterator[Member]:
+        yield self.controller_member
+        yield from self.members.values()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(member.config.listeners for member in self.members.values())
+
+    def start(self) -> None:
+        for member in self.everyone():
+            member.start()
+
+    def _on_kill(self, process: SimulatedProcess) -> None:
+        for member in self.everyone():
+            member.ended(process)
+
+    def _ended(self, member: Member) -> None:
+        if self._restarting:
+            self.kernel.outside(self._start_again, member, after_s=self._downtime_s())
+
+    def _downtime_s(self) -> float:
+        return self._chance.choice((0.05, 0.5, 2.0, 6.0)) * self._chance.random()
+
+    def _start_again(self, member: Member) -> None:
+        if self._restarting and not member.up and not member.held:
+            member.start()
+
+    def harm(self, member: BrokerMember, *, by_power_loss: bool = False) -> None:
+        """Its disk is about to lose something; the budget allows it."""
+        self.budget.harm(member.broker_id, self.last_image, by_power_loss=by_power_loss)
+        self.losses[member.broker_id] += 1
+
+    def _irreplaceable(self, broker_id: int) -> bool:
+        """Whether it alone may have what was acknowledged, or may come to lead whatever its disk lost."""
+        if not self.plan.eligible_leader_replicas:
+            return True
+        image = self.image
+        states = [image and image.partitions.get(tp) for tp in self.plan.acknowledged_by_one]
+        return not all(state and set(state.isr) - {broker_id} for state in states)
+
+    def release(self, member: Member) -> None:
+        """Nothing works on its disk any more."""
+        member.held = False
+        if not member.up:
+            self._ended(member)
+
+    def heal(self) -> None:
+        """No more faults: everything that is cut, slow, full, paused or down is repaired now."""
+        self.kernel.network.weather = Calm()
+        self.kernel.network.heal_all()
+        self.controller_member.store_fails = False
+        self.controller_member.die_at_commit = ""
+        self.kernel.disk.heal(CONTROLLER)
+        for member in self.members.values():
+            self.kernel.disk.heal(member.name)
+            self.kernel.disk.spare(member.process)
+            member.held = False
+        for host in self.everyone():
+            host.resume()
+            self._start_again(host)
+
+    def stop_brokers(self) -> None:
+        """As SIGTERM to each; none is started again."""
+        self._restarting = False
+        for member in self.members.values():
+            member.stop()
+
+    # -- what it is like
+
+    def _watch(self) -> None:
+        """What the budget must know in time."""
+        if (image := self.image) is not None:
+            self.last_image = image
+            self.budget.observe(self.last_image)
+        self.kernel.outside(self._watch, after_s=WATCH_S)
+
+    def leader_of(self, tp: TopicPartition) -> int:
+        """-1: none."""
+        state = self.last_image.partitions.get(tp)
+        return state.leader if state is not None else -1
+
+    def unsettled(self) -> list[str]:
+        """Why the cluster is not at rest: in every partition all replicas in the ISR, logs equal, all committed."""
+        if self.controller is None:
+            return ["the controller is down"]
+        reasons = [] if self.image is self.last_image else ["metadata has just changed"]
+        for broker_id, member in self.members.items():
+            registered = self.last_image.broker(broker_id)
+            if member.broker is None or registered is None or not registered.active:
+                reasons.append(f"{member.name} is {'fenced' if member.up else 'down'}")
+            elif member.broker.logs is not None:
+                reasons += [f"{member.name} still moves {tp}" for tp in member.broker.logs.futures]
+        for tp, state in self.last_image.partitions.items():
+            reasons += self._unsettled(tp, state)
+        return reasons
+
+    def _unsettled(self, tp: TopicPartition, state: PartitionState) -> Iterator[str]:
+        if state.leader < 0 or set(state.isr) != set(state.replicas) or state.recovering:
+            yield f"{tp}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}, ELR {list(state.elr)}"
+            return
+        ends = {}
+        for broker_id in state.replicas:
+            broker = self.members[broker_id].broker
+            hosted = broker.manager.hosted.get(tp) if broker is not None else None
+            if hosted is None or hosted.leader_epoch != state.leader_epoch:
+                yield f"{tp}: broker-{broker_id} has not taken up epoch {state.leader_epoch}"
+                return
+            log = hosted.log
+            ends[broker_id] = (log.high_watermark, log.log_end_offset)
+        if len(set(ends.values())) > 1 or any(high_watermark != end for high_watermark, end in ends.values()):
+            yield f"{tp}: (HW, LEO) by broker: {ends}"

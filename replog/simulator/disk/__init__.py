@@ -1,0 +1,1 @@
+"""Files: full disks, failures, power losses, and how long each operation takes."""

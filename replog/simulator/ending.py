@@ -1,0 +1,134 @@
+"""How a simulation ends: everything is repaired, the cluster comes to rest, and its disks are compared."""
+
+import asyncio
+from pathlib import Path
+
+from replog.errors import ReplogError
+from replog.log.files.names import LOG_SUFFIX
+from replog.log.formats.batch import iterate_batches
+from replog.log.formats.records import LogRecord
+from replog.log.tools.verify.findings import Finding, Kind, Severity
+from replog.log.tools.verify.partition import Options
+from replog.log.tools.verify.paths import verify
+from replog.log.tools.verify.segment import VerifiedTotals
+from replog.metadata.values import PartitionState
+from replog.simulator.checks.kept import latest_values, records_of
+from replog.simulator.checks.violation import Violation
+from replog.simulator.clients.workload import DELETED_KEYS, Workload
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
+from replog.topic import TopicPartition, parse_directory_name
+
+QUIESCENCE_S = 180.0  # virtual, and far more than it takes, even where a throttle lets 2,000 bytes a second pass
+STOP_S = 40.0
+POLL_S = 0.1
+
+
+class Ending:
+    """The last acts; each raises Violation."""
+
+    def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
+        self._kernel = kernel
+        self._cluster = cluster
+        self._workload = workload
+
+    async def quiescence(self, when: str) -> None:
+        """INV-21, within a bound."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + QUIESCENCE_S
+        while reasons := self._cluster.unsettled():
+            if loop.time() > until:
+                raise Violation(
+                    "INV-21",
+                    f"{when} the cluster is not at rest within {QUIESCENCE_S:g} s:\n    " + "\n    ".join(reasons),
+                )
+            await asyncio.sleep(POLL_S)
+        self._kernel.trace.add("at rest", when=when)
+
+    async def drain(self) -> None:
+        try:
+            await self._workload.drain()
+        except ReplogError as error:
+            raise Violation("INV-21", f"at rest, and yet a consumer cannot read everything: {error}") from error
+
+    def check_truncations(self) -> None:
+        """Once the checks have told where unclean elections were."""
+        for truncation in self._workload.truncations:
+            if truncation.partition not in self._workload.history.unclean:
+                raise Violation("INV-11", f"a consumer saw committed records go: {truncation}")
+
+    async def stop_and_compare(self) -> None:
+        """After clean stops the replicas' files are equal where both have them, and none has a fault."""
+        loop = asyncio.get_running_loop()
+        starts = {tp: self._log_start(tp, state) for tp, state in self._cluster.last_image.partitions.items()}
+        replicas = {tp: state.replicas for tp, state in self._cluster.last_image.partitions.items()}
+        self._cluster.stop_brokers()
+        until = loop.time() + STOP_S
+        while up := [member.name for member in self._cluster.members.values() if member.up]:
+            if loop.time() > until:
+                raise Violation("INV-21", f"not stopped {STOP_S:g} s after they were told to: {', '.join(up)}")
+            await asyncio.sleep(POLL_S)
+        for tp, start in starts.items():
+            directories = [self._cluster.members[broker].replica(tp) for broker in replicas[tp]]
+            if tp.topic in self._workload.history.compacted:
+                self._compare_latest(tp, start, directories)
+            else:
+                self._compare(tp, start, directories)
+        faults = [
+            f"{finding.kind.name} {finding.file} at {finding.position}, offset {finding.offset}: {finding.found}"
+            for member in self._cluster.members.values()
+            for finding in verify(member.disks, Options(deep=True), VerifiedTotals())
+            if finding.severity is Severity.FAULT and not self._was_copied_clean(finding)
+        ]
+        if faults:
+            raise Violation("INV-21", "stopped cleanly, and their files have faults:\n    " + "\n    ".join(faults))
+
+    def _was_copied_clean(self, finding: Finding) -> bool:
+        """What a leader's cleaner took is missing in a follower too, whose own cleaner was never there (CL-8)."""
+        if finding.kind not in (Kind.HOLE, Kind.BATCH_COUNT, Kind.RECORDS):
+            return False
+        return parse_directory_name(finding.file.parent.name).topic in self._workload.history.compacted
+
+    def _log_start(self, tp: TopicPartition, state: PartitionState) -> int:
+        """The latest of the replicas'."""
+        brokers = [self._cluster.brokers[broker] for broker in state.replicas]
+        return max(broker.manager.hosted[tp].log.log_start_offset for broker in brokers)
+
+    @staticmethod
+    def _compare(tp: TopicPartition, start: int, directories: list[Path]) -> None:
+        """Their bytes from the batch at `start` on (INV-13); segments may begin at different offsets, and retention may
+        have taken some meanwhile."""
+        logs = {directory: sorted(directory.glob(f"*{LOG_SUFFIX}")) for directory in directories}
+        start = max([start, *(int(files[0].stem) for files in logs.values() if files)])
+        contents = {directory: _bytes_from(files, start) for directory, files in logs.items()}
+        if len(set(contents.values())) > 1:
+            sizes = ", ".join(f"{directory.parts[-3]}: {len(data)}" for directory, data in contents.items())
+            raise Violation("INV-21", f"{tp}: replicas differ from offset {start} on (bytes by broker: {sizes})")
+
+    def _compare_latest(self, tp: TopicPartition, start: int, directories: list[Path]) -> None:
+        """CL-10: what readers come to. A reader away for longer than tombstones stay may miss one."""
+        forgotten = () if self._cluster.plan.topic(tp).keeps_tombstones else DELETED_KEYS
+        by_directory: dict[Path, dict[bytes | None, LogRecord]] = {}
+        for directory in directories:
+            files = [(path, path.stat().st_size) for path in sorted(directory.glob(f"*{LOG_SUFFIX}"))]
+            latest = latest_values(records_of(files), start)
+            by_directory[directory] = {key: record for key, record in latest.items() if key not in forgotten}
+        first, *others = by_directory
+        for other in others:
+            for key in by_directory[first].keys() | by_directory[other].keys():
+                if by_directory[first].get(key) != by_directory[other].get(key):
+                    raise Violation(
+                        "CL-10",
+                        f"{tp}: the latest of {key!r} is {by_directory[first].get(key)} for {first.parts[-3]}, and "
+                        f"{by_directory[other].get(key)} for {other.parts[-3]}",
+                    )
+
+
+def _bytes_from(files: list[Path], start: int) -> bytes:
+    """From the batch that holds offset `start` to the end."""
+    pieces = []
+    for path in files:
+        data = path.read_bytes()
+        begin = next((at for at, header in iterate_batches(data) if header.next_offset > start), len(data))
+        pieces.append(data[begin:])
+    return b"".join(pieces)

@@ -1,0 +1,139 @@
+"""Faults of disks, and what an operator does about them: mends the disk, moves damaged replicas away."""
+
+import errno
+import shutil
+from pathlib import Path
+
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.errors import CorruptRecord
+from replog.log.formats.batch import iterate_batches
+from replog.log.tools.verify.findings import Severity
+from replog.log.tools.verify.partition import Options
+from replog.log.tools.verify.paths import verify
+from replog.log.tools.verify.segment import VerifiedTotals
+from replog.simulator.cluster.members import BrokerMember, Member
+from replog.simulator.faults.crashes import down
+from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.simulator.profiles import FaultKind
+
+
+async def _failing(n: Nemesis, kind: FaultKind, number: int) -> None:
+    """Every write fails for a while: the broker stops, and stops again until the disk is repaired."""
+    member = n.running_broker()
+    n.begin(kind, broker=member.name)
+    member.disk_trouble = True
+    n.kernel.disk.fail(member.name, number)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=kind.value, broker=member.name)
+    n.kernel.disk.heal(member.name)
+
+
+@deed(FaultKind.DISK_FULL)
+async def disk_full(n: Nemesis) -> None:
+    await _failing(n, FaultKind.DISK_FULL, errno.ENOSPC)
+
+
+@deed(FaultKind.DISK_ERROR)
+async def disk_error(n: Nemesis) -> None:
+    await _failing(n, FaultKind.DISK_ERROR, errno.EIO)
+
+
+@deed(FaultKind.NO_DESCRIPTORS)
+async def no_descriptors(n: Nemesis) -> None:
+    """Nobody stops for that: what needs a file is refused, and tried again."""
+    member = n.running_broker()
+    n.begin(FaultKind.NO_DESCRIPTORS, broker=member.name)
+    n.kernel.disk.fail(member.name, errno.EMFILE)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=FaultKind.NO_DESCRIPTORS.value, broker=member.name)
+    n.kernel.disk.heal(member.name)
+
+
+def _any_running(n: Nemesis) -> Member:
+    """A broker, or now and then the controller."""
+    controller = n.cluster.controller_member
+    return controller if controller.running and n.chance.random() < 0.25 else n.running_broker()
+
+
+@deed(FaultKind.SLOW_DISK)
+async def slow_disk(n: Nemesis) -> None:
+    member = _any_running(n)
+    factor = n.chance.choice((10, 30, 100))
+    n.begin(FaultKind.SLOW_DISK, of=member.name, factor=factor)
+    n.kernel.disk.times.slow(member.name, factor)
+    await n.for_a_while()
+    n.kernel.trace.add("mended", kind=FaultKind.SLOW_DISK.value, of=member.name)
+    n.kernel.disk.times.heal(member.name)
+
+
+@deed(FaultKind.STALL_DISK)
+async def stall_disk(n: Nemesis) -> None:
+    """Whatever waits for the device comes back only then; what goes to memory does at once."""
+    member, seconds = _any_running(n), n.a_while_s()
+    n.begin(FaultKind.STALL_DISK, of=member.name, seconds=round(seconds, 3))
+    n.kernel.disk.times.stall(member.name, n.kernel.loop.time() + seconds)
+
+
+def _expendable(n: Nemesis) -> BrokerMember:
+    """A broker that the budget allows to be harmed, the budget charged."""
+    budget = n.cluster.budget
+    member = n.one_of(
+        [m for m in n.cluster.members.values() if not m.held and not m.paused and budget.may_harm(m.broker_id)]
+    )
+    n.cluster.harm(member)
+    return member
+
+
+@deed(FaultKind.WIPE_DISK)
+async def wipe_disk(n: Nemesis) -> None:
+    """The broker comes back under its id with nothing, sometimes before anybody noticed that it was away (ISR-14)."""
+    member = _expendable(n)
+    n.begin(FaultKind.WIPE_DISK, broker=member.name)
+    await down(member)
+    for disk in member.disks:
+        shutil.rmtree(disk, ignore_errors=True)
+    await n.for_a_while()
+    n.cluster.release(member)
+
+
+@deed(FaultKind.FLIP_BIT)
+async def flip_bit(n: Nemesis) -> None:
+    """One bit of one replica's log while its broker is down.
+
+    In a log's newest segment the recovery at the broker's start finds it (a flipped leader epoch it cannot find: no
+    CRC covers it, RB-2), in another one somebody who verifies the files, and so moves the damaged replica away.
+    """
+    member = _expendable(n)
+    logs = sorted(path for disk in member.disks for path in disk.glob("*-*/*.log") if path.stat().st_size)
+    if not logs:
+        raise NotNow
+    path = n.chance.choice(logs)
+    n.begin(FaultKind.FLIP_BIT, broker=member.name, file=str(path))
+    await down(member)
+    position = n.kernel.disk.flip_bit(path, n.kernel.stream("flipped bits"))
+    read_at_start = path == max(path.parent.glob("*.log")) and not (path.parent.parent / CLEAN_SHUTDOWN).exists()
+    in_an_epoch = position is not None and _in_an_epoch(path, position)
+    if not read_at_start or position is None or in_an_epoch or n.chance.random() < 0.3:
+        # Where the epoch checkpoint may lag (divergence 31), nobody can tell an epoch that was raised from a later one.
+        _repair(n, member, [path.parent] if in_an_epoch else [])
+    n.cluster.release(member)
+
+
+def _in_an_epoch(path: Path, flipped: int) -> bool:
+    """Whether the byte belongs to a batch's leader epoch; also when the flip left no batch to see there."""
+    try:
+        return any(position + 12 <= flipped < position + 16 for position, _ in iterate_batches(path.read_bytes()))
+    except CorruptRecord:
+        return False
+
+
+def _repair(n: Nemesis, member: BrokerMember, known: list[Path]) -> None:
+    """As the verification's findings say: while the broker is down, move what is damaged away; and what is `known`."""
+    faults = [
+        finding
+        for finding in verify([disk for disk in member.disks if disk.exists()], Options(), VerifiedTotals())
+        if finding.severity is Severity.FAULT and finding.file.parent not in member.disks
+    ]
+    for damaged in dict.fromkeys([*known, *(finding.file.parent for finding in faults)]):
+        n.kernel.trace.add("damaged replica removed", broker=member.name, replica=damaged.name)
+        shutil.rmtree(damaged)

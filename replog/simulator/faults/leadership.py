@@ -1,0 +1,122 @@
+"""What administrators do at the wrong moment: elections, and replicas that move to other brokers."""
+
+import asyncio
+
+from replog.client.admin import Admin
+from replog.client.leadership import ElectionType
+from replog.simulator.cluster.members import CONTROLLER, BrokerMember
+from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.simulator.plan import LAG_MS
+from replog.simulator.profiles import FaultKind
+from replog.topic import TopicPartition
+
+
+@deed(FaultKind.ELECT_PREFERRED)
+async def elect_preferred(n: Nemesis) -> None:
+    n.begin(FaultKind.ELECT_PREFERRED)
+
+    async def ask(admin: Admin) -> object:
+        return await admin.elect_leaders(ElectionType.PREFERRED)
+
+    await n.workload.administer_once("elect leaders", ask)
+
+
+@deed(FaultKind.REASSIGN)
+async def reassign(n: Nemesis) -> None:
+    """To as many brokers as before, chosen again; every other time it is taken back a while later (CT-14 to CT-16)."""
+    tp = n.partition()
+    brokers = list(n.cluster.members)
+    replicas = len(n.cluster.plan.replicas(tp))
+    target = n.chance.sample(brokers, replicas)
+    n.begin(FaultKind.REASSIGN, partition=tp, target=target)
+    await _move(n, tp, target)
+    if n.chance.random() < 0.5:
+        await n.for_a_while()
+        n.kernel.trace.add("reassignment taken back", partition=tp)
+        await _move(n, tp, None)
+
+
+@deed(FaultKind.HAND_ROUND)
+async def hand_round(n: Nemesis) -> None:
+    """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs.
+    Some that lead again have not heard that another led meanwhile (ST-11)."""
+    tp = n.partition()
+    n.begin(FaultKind.HAND_ROUND, partition=tp)
+    for _ in range(n.chance.randint(2, 10)):
+        state = n.cluster.last_image.partitions.get(tp)
+        if state is None or state.reassigning:
+            return
+        leader = n.cluster.members.get(state.leader)
+        if leader is not None and n.chance.random() < 0.3:
+            await _lead_behind_back(n, tp, leader, n.chance.sample(state.replicas, len(state.replicas)))
+        else:
+            await _prefer(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
+        await asyncio.sleep(n.chance.random() * n.chance.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
+
+
+async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember, replicas: list[int]) -> None:
+    """One that lags a little leads while the leader does not hear the controller, and then the leader again."""
+    others = [replica for replica in replicas if replica != leader.broker_id]
+    if not others:
+        return
+    heir = n.cluster.members[others[0]].name
+    n.kernel.network.slow(heir, leader.name, (100.0, 500.0))
+    await asyncio.sleep(n.chance.random() * 0.5)
+    n.kernel.network.block(CONTROLLER, leader.name)
+    await _prefer(n, tp, [*others, leader.broker_id])
+    await asyncio.sleep(n.chance.random() * 0.3)
+    await _prefer(n, tp, [leader.broker_id, *others])
+    n.kernel.network.break_connections(leader.name, CONTROLLER)
+    n.kernel.network.heal(CONTROLLER, leader.name)
+    n.kernel.network.slow(heir, leader.name, (0.0, 0.0))
+
+
+@deed(FaultKind.LEAD_ALONE)
+async def lead_alone(n: Nemesis) -> None:
+    """One that lacks the newest records leads, and no broker hears of it; then one that has them. They are committed,
+    some are deleted, and the first comes back in an epoch of which the log start's side knows nothing (R-W-T13)."""
+    tp = n.partition()
+    leader, laggard = n.leader(tp), n.follower(tp)
+    others = [replica for replica in n.cluster.last_image.partitions[tp].replicas if replica != laggard.broker_id]
+    if len(others) < 2:
+        raise NotNow  # nothing could be committed without it
+    peers = [member.name for member in n.cluster.members.values() if member is not laggard]
+    n.begin(FaultKind.LEAD_ALONE, partition=tp, leader=leader.name, laggard=laggard.name)
+    for peer in peers:
+        n.kernel.network.block(laggard.name, peer)
+        n.kernel.network.block(peer, laggard.name)
+    try:
+        await asyncio.sleep(n.chance.uniform(0.2, 0.6))
+        await _prefer(n, tp, [laggard.broker_id, *others])
+        end = _log_end(laggard, tp)
+        await _prefer(n, tp, [*others, laggard.broker_id])
+        await asyncio.sleep(n.chance.uniform(1.5, 2.0) * LAG_MS / 1000)  # until it is waited for no longer
+        await n.workload.delete_committed(tp, end + n.chance.randint(1, 3))
+    finally:
+        for peer in peers:
+            n.kernel.network.heal(laggard.name, peer)
+            n.kernel.network.heal(peer, laggard.name)
+
+
+def _log_end(member: BrokerMember, tp: TopicPartition) -> int:
+    hosted = member.broker.manager.hosted.get(tp) if member.broker is not None else None
+    if hosted is None:
+        raise NotNow
+    return hosted.log.log_end_offset
+
+
+async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:
+    """These replicas in this order, and the first that may leads."""
+
+    async def elect(admin: Admin) -> object:
+        return await admin.elect_leaders(ElectionType.PREFERRED, [tp])
+
+    await _move(n, tp, replicas)
+    await n.workload.administer_once("elect leaders", elect)
+
+
+async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None) -> None:
+    async def ask(admin: Admin) -> object:
+        return await admin.alter_partition_reassignments({tp: target})
+
+    await n.workload.administer_once("reassign", ask)

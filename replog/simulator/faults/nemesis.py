@@ -1,0 +1,126 @@
+"""What goes wrong, when and to whom: faults of the profile's kinds, begun at random, often several at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+
+from replog.simulator.clients.workload import Workload
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.cluster.members import BrokerMember
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
+from replog.simulator.profiles import SESSION_MS, FaultKind
+from replog.topic import TopicPartition
+
+
+class NotNow(Exception):
+    """The fault cannot be begun: nobody it could hit is there, or the budget does not allow it."""
+
+
+class Nemesis:
+    """Begins faults for a while; what they leave behind, `SimulatedCluster.heal` and `repair` mend."""
+
+    def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
+        self.kernel = kernel
+        self.cluster = cluster
+        self.workload = workload
+        self.chance: Random = kernel.stream("nemesis")
+        self._faults: Mapping[FaultKind, float] = cluster.plan.faults
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self, seconds: float) -> None:
+        """Then no fault goes on; what is broken stays broken."""
+        beginning = asyncio.create_task(self._begin_faults())
+        await asyncio.sleep(seconds)
+        self._tasks.append(beginning)
+        for task in self._tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def _begin_faults(self) -> None:
+        kinds = list(self._faults)
+        rates = [self._faults[kind] for kind in kinds]
+        while kinds:
+            await asyncio.sleep(self.chance.expovariate(sum(rates) / 60))
+            kind = self.chance.choices(kinds, rates)[0]
+            self._tasks.append(asyncio.create_task(self._do(kind)))
+
+    async def _do(self, kind: FaultKind) -> None:
+        try:
+            await DEEDS[kind](self)
+        except NotNow:
+            pass
+
+    def begin(self, kind: FaultKind, **details: object) -> None:
+        """The fault happens from now on."""
+        self.cluster.faults[kind] += 1
+        self.kernel.trace.add("FAULT", kind=kind.value, **details)
+
+    # -- choices
+
+    def a_while_s(self) -> float:
+        """A blink, about a session, or long."""
+        return self.chance.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.long_s)) * self.chance.random()
+
+    async def for_a_while(self) -> None:
+        await asyncio.sleep(self.a_while_s())
+
+    def running_broker(self) -> BrokerMember:
+        return self.one_of([member for member in self.cluster.members.values() if member.running])
+
+    def one_of(self, members: list[BrokerMember]) -> BrokerMember:
+        if not members:
+            raise NotNow
+        return self.chance.choice(members)
+
+    def partition(self) -> TopicPartition:
+        return self.chance.choice(self.workload.partitions)
+
+    def in_sync(self, tp: TopicPartition) -> set[BrokerMember]:
+        state = self.cluster.last_image.partitions.get(tp)
+        return {self.cluster.members[broker] for broker in state.isr} if state is not None else set()
+
+    def leader(self, tp: TopicPartition) -> BrokerMember:
+        """Raises NotNow when the partition has none that runs."""
+        member = self.cluster.members.get(self.cluster.leader_of(tp))
+        if member is None or not member.running:
+            raise NotNow
+        return member
+
+    def follower(self, tp: TopicPartition) -> BrokerMember:
+        state = self.cluster.last_image.partitions.get(tp)
+        replicas = state.replicas if state is not None else ()
+        return self.one_of(
+            [
+                self.cluster.members[replica]
+                for replica in replicas
+                if replica != self.cluster.leader_of(tp) and self.cluster.members[replica].running
+            ]
+        )
+
+
+async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> bool:
+    """Whether it came to hold within `patience_s`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
+    while not holds():
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(poll_s)
+    return True
+
+
+Deed = Callable[[Nemesis], Awaitable[None]]
+
+DEEDS: dict[FaultKind, Deed] = {}
+
+
+def deed(kind: FaultKind) -> Callable[[Deed], Deed]:
+    """Registers what is done for `kind`."""
+
+    def register(function: Deed) -> Deed:
+        DEEDS[kind] = function
+        return function
+
+    return register

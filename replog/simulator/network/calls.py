@@ -1,0 +1,102 @@
+"""Unary calls over the simulated network."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from replog.rpc.transport import answers
+from replog.simulator.network.network import Call, Connection, lost
+from replog.simulator.network.server import SimulatedServer
+
+
+def again(error: ReplogError) -> ReplogError:
+    """The same error on the other side."""
+    return ReplogError(error.code, error.message)
+
+
+def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
+    try:
+        return decode(data)
+    except ReplogError:
+        raise
+    except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}") from None
+
+
+class UnaryCall(Call):
+    """One request, one answer, a deadline; the handler runs for each copy of the request that arrives."""
+
+    def __init__(self, channel: Connection, method: Method) -> None:
+        super().__init__(channel, method)
+        self._answer: asyncio.Future[bytes] = self.loop.create_future()
+        self._request_survives = True
+        self.server_over = True  # except the tasks that run
+
+    async def run(self, request: Any, timeout_s: float) -> Any:
+        data = self.method.encode_request(request)
+        timer = self.loop.call_later(timeout_s, self._expire)
+        self.up.post(self.what, self._arrived, data, request=True)
+        try:
+            answer = await self._answer
+        except asyncio.CancelledError:
+            self.up.post(self.what, self.server_hears)
+            raise
+        finally:
+            timer.cancel()
+            self.client_over = True
+            self.forget_if_over()
+        return self.method.decode_response(answer)
+
+    def _expire(self) -> None:
+        self._give_up(ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} did not answer in time"))
+
+    def cancel(self) -> None:
+        self._give_up(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the call was cancelled"))
+
+    def _give_up(self, error: ReplogError) -> None:
+        self.client_hears(error)
+        self.up.post(self.what, self.server_hears)
+
+    def cut(self) -> None:
+        self._request_survives = self.up.chance.random() < 0.5
+
+    def client_hears(self, error: ReplogError) -> None:
+        if not self.client_over and not self._answer.done():
+            self._answer.set_exception(error)
+
+    def _arrived(self, data: bytes) -> None:
+        if not self._request_survives or (server := self.server_found()) is None:
+            return
+        task = self.loop.spawn(server.process, self._serve(server, data))
+        self.tasks.append(task)
+        server.tasks[task] = None
+
+    async def _serve(self, server: SimulatedServer, data: bytes) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            request = decoded(self.method.decode_request, data)
+            async with aclosing(answers(self.handler(server)(request))) as messages:
+                answer = self.method.encode_response(await anext(messages))
+        except asyncio.CancelledError:
+            error = lost(self.address, "the call was cancelled by the server")
+            self.down.post(self.what, self.client_hears, error)
+            raise
+        except ReplogError as error:
+            self.down.post(self.what, self.client_hears, again(error))
+        except Exception as error:  # noqa: BLE001 (the boundary)
+            self.down.post(self.what, self.client_hears, self.defect(server.process, error))
+        else:
+            self.down.post(self.what, self._answered, answer)
+        finally:
+            server.tasks.pop(task, None)
+            if task in self.tasks:
+                self.tasks.remove(task)
+            self.forget_if_over()
+
+    def _answered(self, data: bytes) -> None:
+        if not self._answer.done():
+            self._answer.set_result(data)

@@ -1,0 +1,201 @@
+"""One direction between two simulated hosts: how long what is sent takes, what gets lost, what waits while blocked."""
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
+from replog.simulator.runtime.process import DEAD, PROCESS
+
+RETRANSMITTED_S = 0.2, 1.0  # how much later a packet of a stream arrives that was lost
+REPEATED_LATE = 0.5  # how many requests, where some are
+OVERTAKEN = 10.0  # a message that others overtake takes up to so many times the longest delay
+
+
+class NetworkWeather(Protocol):
+    """The network's everyday faults; each probability is that of one message."""
+
+    @property
+    def delay_ms(self) -> tuple[float, float]: ...
+
+    @property
+    def drop(self) -> float:
+        """A unary message is lost; one of a stream is late, since TCP sends it again."""
+
+    @property
+    def duplicate(self) -> float:
+        """A unary request arrives twice."""
+
+    @property
+    def reorder(self) -> float:
+        """A unary message takes so long that others overtake it; those of a stream keep their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """Fast, and nothing goes wrong."""
+
+    delay_ms: tuple[float, float] = (0.2, 1.0)
+    drop: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+
+
+Arrival = tuple[Callable[..., None], tuple[Any, ...]]
+
+
+class Order:
+    """What keeps the messages of one direction of a stream in order, and cuts them off when the connection breaks."""
+
+    __slots__ = ("in_flight", "last", "survivors")
+
+    def __init__(self) -> None:
+        self.in_flight: deque[Arrival] = deque()  # whatever arrives first is the first of them
+        self.last = 0.0  # when the latest arrives
+        self.survivors = -1  # once broken: how many of those in flight still arrive
+
+    def cut(self, chance: random.Random) -> None:
+        if self.survivors < 0:
+            self.survivors = chance.randint(0, len(self.in_flight))
+
+
+class Air:
+    """What all links go by.
+
+    `on_event(process, event, **details)` hears of each fault, `on_message` of each message; both cost nothing unset.
+    `counts` has how many messages were dropped, duplicated, reordered, delayed (of a stream) and blocked, and how
+    many calls and streams were broken.
+    """
+
+    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: NetworkWeather) -> None:
+        self.loop = loop
+        self.chance = chance
+        self.weather = weather
+        self.counts: dict[str, int] = {}
+        self.on_event: Callable[..., None] | None = None
+        self.on_message: Callable[..., None] | None = None
+
+    def count(self, kind: str, source: str, target: str, **details: Any) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if self.on_event is not None:
+            self.on_event(source, f"network: {kind}", to=target, **details)
+
+    def tell(self, source: str, event: str, **details: Any) -> None:
+        if self.on_event is not None:
+            self.on_event(source, f"network: {event}", **details)
+
+
+class Link:
+    """From `source` to `target`, which are names of processes and outlive them."""
+
+    def __init__(self, air: Air, source: str, target: str) -> None:
+        self.source = source
+        self.target = target
+        self.chance = air.chance.stream(f"the link from {source} to {target}")
+        self.blocked = False
+        self.blocks = 0  # how often it was
+        self.slow_ms = (0.0, 0.0)  # on top of the usual
+        self.repeats_s = 0.0  # up to so much later many a request arrives again
+        self._loop = air.loop
+        self._air = air
+        self._draw = self.chance.random
+        self._held: list[Order | Arrival] = []
+
+    @property
+    def sound(self) -> bool:
+        """Whether what is sent arrives, as soon as usual."""
+        return not self.blocked and self.slow_ms == (0.0, 0.0)
+
+    def delay_s(self) -> float:
+        low, high = self._air.weather.delay_ms
+        delay_ms = low + self._draw() * (high - low)
+        low, high = self.slow_ms
+        if high:
+            delay_ms += low + self._draw() * (high - low)
+        return delay_ms / 1000
+
+    def post(self, what: str, deliver: Callable[..., None], *args: Any, request: bool = False) -> None:
+        """A unary message: it may be lost, late or, a request, arrive twice."""
+        air = self._air
+        if _dead():
+            return
+        if air.on_message is not None:
+            air.on_message(self.source, "network: message", to=self.target, what=what)
+        weather = air.weather
+        if weather.drop and self._draw() < weather.drop:
+            air.count("dropped", self.source, self.target, what=what)
+            return
+        if request and weather.duplicate and self._draw() < weather.duplicate:
+            air.count("duplicated", self.source, self.target, what=what)
+            self._arrive_in(self.delay_s() * (1 + self._draw() * OVERTAKEN), (deliver, args))
+        if request and self.repeats_s and self._draw() < REPEATED_LATE:
+            air.count("repeated late", self.source, self.target, what=what)
+            self._arrive_in(self._draw() * self.repeats_s, (deliver, args))
+        delay_s = self.delay_s()
+        if weather.reorder and self._draw() < weather.reorder:
+            air.count("reordered", self.source, self.target, what=what)
+            delay_s += self._draw() * OVERTAKEN * weather.delay_ms[1] / 1000
+        self._arrive_in(delay_s, (deliver, args))
+
+    def post_in_order(self, order: Order, what: str, deliver: Callable[..., None], *args: Any) -> None:
+        """A message of a stream: after a break it is lost, and some of those before it too."""
+        air = self._air
+        if _dead() or order.survivors >= 0:
+            return
+        if air.on_message is not None:
+            air.on_message(self.source, "network: message", to=self.target, what=what)
+        order.in_flight.append((deliver, args))
+        delay_s = self.delay_s()
+        if air.weather.drop and self._draw() < air.weather.drop:
+            air.count("delayed", self.source, self.target, what=what)
+            delay_s += self.chance.uniform(*RETRANSMITTED_S)
+        self._arrive_in(delay_s, order)
+
+    def _arrive_in(self, delay_s: float, message: Order | Arrival) -> None:
+        """One message, or the next one of a stream."""
+        when = self._loop.time() + delay_s
+        if isinstance(message, Order):
+            if when <= message.last:
+                when = message.last + (1 + self._draw()) * 1e-6
+            message.last = when
+        self._loop.call_at(when, self._arrive, message, context=KERNEL)
+
+    def _arrive(self, message: Order | Arrival) -> None:
+        if self.blocked:
+            self._air.count("blocked", self.source, self.target)
+            self._held.append(message)
+            return
+        if isinstance(message, Order):
+            deliver, args = message.in_flight.popleft()
+            if message.survivors == 0:
+                return
+            if message.survivors > 0:
+                message.survivors -= 1
+        else:
+            deliver, args = message
+        deliver(*args)
+
+    def hold(self, deliver: Callable[..., None], *args: Any) -> None:
+        """While it is blocked: this arrives once that is healed."""
+        if self.blocked:
+            self._held.append((deliver, args))
+
+    def block(self) -> None:
+        self.blocked = True
+        self.blocks += 1
+
+    def heal(self) -> None:
+        """What waited arrives, late."""
+        self.blocked = False
+        held, self._held = self._held, []
+        for message in held:
+            self._arrive_in(self.delay_s(), message)
+
+
+def _dead() -> bool:
+    """Whether it is a process that sends this, and has died within this very callback."""
+    process = PROCESS.get(None)
+    return process is not None and process.state is DEAD

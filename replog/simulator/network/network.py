@@ -1,0 +1,286 @@
+"""The network of a simulation: it delays, loses, repeats, blocks and breaks what processes send each other.
+
+What travels is bytes, by the codecs of each method, as over gRPC. Hosts go by the names of their processes, which a
+restart keeps; a connection belongs to two incarnations, and no message reaches one that it was not sent to.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from replog.simulator.network.links import Air, Calm, Link, NetworkWeather
+from replog.simulator.network.server import SimulatedServer
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
+from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
+
+NOTICED_S = 5.0, 20.0  # how long a connection lives on which nothing gets through
+KEEPALIVE_S = 5.0, 12.0  # when a client notices that its server says nothing at all any more
+GONE_S = 10.0, 30.0  # when a server notices that of its client
+
+
+def lost(address: str, why: str) -> ReplogError:
+    return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: {why}")
+
+
+class SimulatedNetwork(Air):
+    """What every process of a simulation is connected by."""
+
+    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: NetworkWeather | None = None) -> None:
+        super().__init__(loop, chance, weather or Calm())
+        self.servers: dict[str, SimulatedServer] = {}  # by address: the last one there, dead or alive
+        self.liars: set[str] = set()  # hosts that are said to refuse connections, whatever listens there
+        self.calls: dict[Call, None] = {}  # those that one side or the other believes to go on
+        self._chance = chance.stream("the network")
+        self._links: dict[tuple[str, str], Link] = {}
+        self._ports = 20_000
+        loop.on_kill.append(self._died)
+        loop.on_pause.append(self._paused)
+
+    def is_back(self, process: SimulatedProcess) -> None:
+        """This process has begun: the peers of its host's last incarnation hear that that one is no more."""
+        for call in list(self.calls):
+            if call.client.state is DEAD and call.client.name == process.name:
+                call.break_off(None, self._chance.uniform(0.01, 1.0))
+            if call.server is not None and call.server.process.state is DEAD and call.server.host == process.name:
+                call.break_off(self._chance.uniform(0.01, 1.0), None)
+
+    # faults
+
+    def block(self, source: str, target: str) -> None:
+        """Nothing gets from one to the other until `heal`: it waits there, until the connection breaks."""
+        link = self.link(source, target)
+        if not link.blocked:
+            self.tell(source, "blocked", to=target)
+            link.block()
+            self._expect_break(link)
+
+    def heal(self, source: str, target: str) -> None:
+        """What waited arrives, and so does all that follows."""
+        link = self.link(source, target)
+        if link.blocked:
+            self.tell(source, "healed", to=target)
+            link.heal()
+
+    def slow(self, source: str, target: str, delay_ms: tuple[float, float]) -> None:
+        """So much on top of the usual delay, in one direction, until `slow(…, (0, 0))`."""
+        self.tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
+        self.link(source, target).slow_ms = delay_ms
+
+    def repeat_late(self, source: str, target: str, within_s: float) -> None:
+        """Many a request arrives twice, the second time up to so much later, until `repeat_late(…, 0)`."""
+        self.tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
+        self.link(source, target).repeats_s = within_s
+
+    def heal_all(self) -> None:
+        """No link is blocked or slow, nothing is repeated late, nobody lies."""
+        self.liars.clear()
+        for link in list(self._links.values()):
+            link.slow_ms = (0.0, 0.0)
+            link.repeats_s = 0.0
+            self.heal(link.source, link.target)
+
+    def break_connections(self, one: str, other: str) -> None:
+        """Whatever runs between the two, either way, is cut off; the server may notice much later than the client."""
+        for call in self._between(one, other):
+            client_s = self._chance.random() ** 3
+            self._break(call, client_s, client_s + self._chance.random() ** 3 * 3)
+
+    def end_calls(self, client: str, method: str) -> None:
+        """Only those of one host and one method; both sides notice soon."""
+        for call in list(self.calls):
+            if not call.broken and call.client.name == client and call.what == method:
+                self._break(call, self._chance.random(), self._chance.random())
+
+    # what calls ask
+
+    def link(self, source: str, target: str) -> Link:
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[source, target] = Link(self, source, target)
+        return link
+
+    def host(self, address: str) -> str:
+        """The name of the process that listens there, or did last."""
+        server = self.servers.get(address)
+        return address if server is None else server.host
+
+    def reachable(self, address: str) -> SimulatedServer | None:
+        server = self.servers.get(address)
+        return server if server is not None and server.accepting and server.process.state is not DEAD else None
+
+    async def is_refused(self, process: SimulatedProcess, address: str, timeout_s: float) -> bool:
+        """The answer of the host's system to a connection; who is cut off, or has no power, gives none."""
+        host = self.host(address)
+        up, down = self.link(process.name, host), self.link(host, process.name)
+        server = self.servers.get(address)
+        dark = server is not None and server.process.state is DEAD and server.process.lost_power
+        trip_s = up.delay_s() + down.delay_s()
+        if up.blocked or down.blocked or dark or trip_s > timeout_s:
+            await asyncio.sleep(timeout_s)
+            return False
+        await asyncio.sleep(trip_s)
+        return host in self.liars or self.reachable(address) is None
+
+    def bind(self, server: SimulatedServer, host: str, port: int) -> str:
+        if port == 0:
+            self._ports += 1
+            port = self._ports
+        address = f"{host}:{port}"
+        if self.reachable(address) is not None:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot listen on {address}: the port is in use")
+        self.servers[address] = server
+        return address
+
+    # what becomes of connections
+
+    def _between(self, one: str, other: str) -> "list[Call]":
+        return [call for call in self.calls if not call.broken and call.between(one, other)]
+
+    def _break(self, call: "Call", client_s: float | None, server_s: float | None) -> None:
+        self.count("broken", call.up.source, call.up.target, what=call.what)
+        call.break_off(client_s, server_s)
+
+    def _expect_break(self, link: Link) -> None:
+        wait_s = self._chance.uniform(*NOTICED_S)
+        self.loop.call_later(wait_s, self._blocked_too_long, link, link.blocks, context=KERNEL)
+
+    def _blocked_too_long(self, link: Link, blocks: int) -> None:
+        if link.blocked and link.blocks == blocks:
+            for call in self._between(link.source, link.target):
+                self._break(call, self._chance.random(), self._chance.uniform(0.0, 20.0))
+            self._expect_break(link)
+
+    def _died(self, process: SimulatedProcess) -> None:
+        """Its system closes what it had open, after what it had sent; of a host without power nothing is heard."""
+        for call in list(self.calls):
+            if call.client is process:
+                call.client_died()
+                call.break_off(None, self._news_s(call.up, process, GONE_S))
+            elif call.server is not None and call.server.process is process:
+                call.server_died()
+                call.break_off(self._news_s(call.down, process, KEEPALIVE_S), None)
+                if not process.lost_power:  # its host says so again and again: a short cut does not hide it for long
+                    call.down.hold(call.client_hears, lost(call.address, "the connection was lost"))
+
+    def _news_s(self, link: Link, process: SimulatedProcess, silence_s: tuple[float, float]) -> float:
+        if process.lost_power or link.blocked:
+            return self._chance.uniform(*silence_s)
+        return link.delay_s() + self._chance.random() ** 4
+
+    def _paused(self, process: SimulatedProcess) -> None:
+        """It does not answer its clients' pings."""
+        self.loop.call_later(self._chance.uniform(*KEEPALIVE_S), self._still_paused, process, context=KERNEL)
+
+    def _still_paused(self, process: SimulatedProcess) -> None:
+        if process.state is PAUSED:
+            for call in list(self.calls):
+                if call.server is not None and call.server.process is process and not call.broken:
+                    self._break(call, self._chance.random(), self._chance.random())
+
+
+class Connection:
+    """What a channel is to its calls."""
+
+    def __init__(self, network: SimulatedNetwork, process: SimulatedProcess, address: str) -> None:
+        self.network = network
+        self.process = process
+        self.address = address
+
+
+class Call:
+    """What unary calls and streams have in common: two processes, each of which learns for itself that it is over."""
+
+    def __init__(self, channel: Connection, method: Method) -> None:
+        network = self.network = channel.network
+        self.loop = network.loop
+        self.channel = channel
+        self.client = channel.process
+        self.address = channel.address
+        self.method = method
+        self.server: SimulatedServer | None = network.reachable(channel.address)  # which it has a connection to
+        self.up: Link = network.link(channel.process.name, network.host(channel.address))
+        self.down: Link = network.link(network.host(channel.address), channel.process.name)
+        self.tasks: list[asyncio.Task[None]] = []  # the handler's
+        self.broken = False
+        self.client_over = False
+        self.server_over = False
+        network.calls[self] = None
+
+    @property
+    def what(self) -> str:
+        return self.method.handler_name
+
+    def between(self, one: str, other: str) -> bool:
+        return {self.up.source, self.up.target} == {one, other}
+
+    def server_found(self) -> SimulatedServer | None:
+        """Which server takes what has just arrived; None, with news for the client, when there is none."""
+        server = self.network.servers.get(self.address)
+        if server is not None and server.process.state is DEAD and server.process.lost_power:
+            self.break_off(self.up.chance.uniform(*NOTICED_S), None)  # silence
+            return None
+        if self.server is not None and self.server is not server:
+            server = None
+        if server is None or server.process.state is DEAD or not server.accepting:
+            why = "connection reset" if self.server is not None else "connection refused"
+            self.loop.call_later(self.down.delay_s(), self.client_hears, lost(self.address, why), context=KERNEL)
+            return None
+        self.server = server
+        return server
+
+    def break_off(self, client_s: float | None, server_s: float | None) -> None:
+        """The connection is no more; each side notices after so many seconds, if ever."""
+        if not self.broken:
+            self.broken = True
+            self.cut()
+        if client_s is not None:
+            error = lost(self.address, "the connection was lost")
+            self.loop.call_later(client_s, self.client_hears, error, context=KERNEL)
+        if server_s is not None:
+            self.loop.call_later(server_s, self.server_hears, context=KERNEL)
+
+    def cut(self) -> None:
+        """Decide what of that which is under way still arrives."""
+        raise NotImplementedError
+
+    def client_hears(self, error: ReplogError) -> None:
+        """It is over for the client."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """The client gives it up."""
+        raise NotImplementedError
+
+    def server_hears(self) -> None:
+        """The client is gone."""
+        self.server_over = True
+        for task in self.tasks:
+            task.cancel()
+        self.forget_if_over()
+
+    def client_died(self) -> None:
+        self.client_over = True
+        self.forget_if_over()
+
+    def server_died(self) -> None:
+        self.server_over = True
+        self.tasks.clear()
+        self.forget_if_over()
+
+    def forget_if_over(self) -> None:
+        if self.client_over and self.server_over and not self.tasks:
+            self.network.calls.pop(self, None)
+
+    def handler(self, server: SimulatedServer) -> Callable[..., Any]:
+        handler = server.handlers.get(self.method.path)
+        if handler is None:
+            raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{self.address}: UNIMPLEMENTED: {self.method.path}")
+        return handler
+
+    def defect(self, process: SimulatedProcess, error: Exception) -> ReplogError:
+        """What a client gets to know of an exception that no handler should raise; the simulation has failed."""
+        self.loop.failed(process, f"the handler of {self.what} failed", error)
+        return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")

@@ -1,0 +1,228 @@
+"""Streams over the simulated network: of answers to one request, and both ways."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from replog.simulator.network.calls import again, decoded
+from replog.simulator.network.links import Link, Order
+from replog.simulator.network.network import Call, Connection, lost
+from replog.simulator.network.server import SimulatedServer
+
+WINDOW_MESSAGES, WINDOW_BYTES = 32, 64 << 10  # sent and not yet read: from here on the sender waits
+
+
+class Pipe(Order):
+    """One direction: what one side has sent and the other has not read."""
+
+    __slots__ = ("_items", "_link", "_loop", "_reader", "_unread", "_what", "_writers", "ended", "error", "refused")
+
+    def __init__(self, call: Call, link: Link) -> None:
+        super().__init__()
+        self.ended = False  # nothing more arrives
+        self.error: ReplogError | None = None  # why, if it is not that all is said
+        self.refused: Exception | None = None  # why nothing more is taken
+        self._loop = call.loop
+        self._link = link
+        self._what = call.what
+        self._items: deque[bytes] = deque()
+        self._unread = [0, 0]  # messages and bytes, wherever they are
+        self._reader: asyncio.Future[None] | None = None
+        self._writers: list[asyncio.Future[None]] = []
+
+    async def send(self, data: bytes) -> None:
+        while self.refused is None and (self._unread[0] >= WINDOW_MESSAGES or self._unread[1] >= WINDOW_BYTES):
+            writer: asyncio.Future[None] = self._loop.create_future()
+            self._writers.append(writer)
+            await writer
+        if self.refused is not None:
+            raise again(self.refused) if isinstance(self.refused, ReplogError) else self.refused
+        self._unread[0] += 1
+        self._unread[1] += len(data)
+        self._link.post_in_order(self, self._what, self._arrived, data)
+
+    def _arrived(self, data: bytes) -> None:
+        if not self.ended:
+            self._items.append(data)
+            self._wake(self._reader)
+
+    async def receive(self) -> bytes | None:
+        """The next; None at the end. Raises what ended it, once all that had arrived is read."""
+        while not self._items:
+            if self.error is not None:
+                raise again(self.error)
+            if self.ended:
+                return None
+            self._reader = self._loop.create_future()
+            await self._reader
+        data = self._items.popleft()
+        self._unread[0] -= 1
+        self._unread[1] -= len(data)
+        self._wake_writers()
+        return data
+
+    def end(self, error: ReplogError | None = None) -> None:
+        """For the reader: nothing more arrives."""
+        if not self.ended:
+            self.ended = True
+            self.error = error
+            self._wake(self._reader)
+
+    def drop(self, error: ReplogError | None) -> None:
+        """For the reader: it is over, whatever had arrived."""
+        self._items.clear()
+        self.ended = True
+        self.error = error
+        self._wake(self._reader)
+
+    def refuse(self, error: Exception) -> None:
+        """For the writer: nothing more is taken."""
+        if self.refused is None:
+            self.refused = error
+            self._wake_writers()
+
+    def _wake_writers(self) -> None:
+        if self._writers:
+            for writer in self._writers:
+                self._wake(writer)
+            self._writers.clear()
+
+    @staticmethod
+    def _wake(waiter: "asyncio.Future[None] | None") -> None:
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+class StreamCall(Call):
+    """`replog.rpc.transport.Stream` for the client; the server's side is a `SimulatedServerStream`."""
+
+    def __init__(self, channel: Connection, method: Method) -> None:
+        super().__init__(channel, method)
+        self.requests = Pipe(self, self.up)
+        self.responses = Pipe(self, self.down)
+        self.up.post_in_order(self.requests, self.what, self._opened)
+
+    # the client's side
+
+    async def send(self, message: Any) -> None:
+        await self.requests.send(self.method.encode_request(message))
+
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        if timeout_s is None:
+            data = await self.responses.receive()
+        else:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    data = await self.responses.receive()
+            except TimeoutError:
+                self.cancel()
+                raise ReplogError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"{self.address} said nothing for {timeout_s:g} s"
+                ) from None
+        return None if data is None else self.method.decode_response(data)
+
+    async def finish(self) -> None:
+        if self.requests.refused is None:
+            self.up.post_in_order(self.requests, self.what, self.requests.end)
+            self.requests.refuse(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the stream has ended"))
+
+    def cancel(self) -> None:
+        if self.client_over:
+            return
+        error = ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the call was cancelled")
+        self.up.post_in_order(self.requests, self.what, self.server_hears)
+        self.responses.drop(error)
+        self._over_for_client(error)
+
+    def client_hears(self, error: ReplogError | None) -> None:
+        if not self.client_over:
+            self.responses.end(error)
+            self._over_for_client(
+                error or ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the stream has ended")
+            )
+
+    def _over_for_client(self, error: ReplogError) -> None:
+        self.client_over = True
+        self.requests.refuse(error)
+        if self.server is None:
+            self.server_over = True
+        self.forget_if_over()
+
+    # the server's side
+
+    def cut(self) -> None:
+        self.requests.cut(self.up.chance)
+        self.responses.cut(self.down.chance)
+
+    def server_hears(self) -> None:
+        self.requests.end()
+        self.responses.refuse(asyncio.InvalidStateError("the client is gone"))
+        super().server_hears()
+
+    def _opened(self) -> None:
+        if self.server_over or (server := self.server_found()) is None:
+            self.server_over = True
+            self.forget_if_over()
+            return
+        task = self.loop.spawn(server.process, self._serve(server))
+        self.tasks.append(task)
+        server.tasks[task] = None
+
+    async def _serve(self, server: SimulatedServer) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        status: ReplogError | None = lost(self.address, "the call was cancelled by the server")
+        try:
+            handler = self.handler(server)
+            stream = SimulatedServerStream(self)
+            if self.method.client_streaming:
+                await handler(stream)
+            elif (request := await stream.receive()) is not None:
+                async with aclosing(handler(request)) as answers:
+                    async for answer in answers:
+                        await stream.send(answer)
+            status = None
+        except ReplogError as error:
+            status = again(error)
+        except asyncio.InvalidStateError:
+            pass  # the client has gone; there is nobody to tell
+        except Exception as error:  # noqa: BLE001 (the boundary)
+            status = self.defect(server.process, error)
+        finally:
+            server.tasks.pop(task, None)
+            self.tasks.clear()
+            if not self.server_over:
+                self.down.post_in_order(self.responses, self.what, self.client_hears, status)
+            self.responses.refuse(asyncio.InvalidStateError("the call has ended"))
+            self.requests.drop(None)
+            self.server_over = True
+            self.forget_if_over()
+
+
+class SimulatedServerStream:
+    """`replog.rpc.transport.ServerStream`."""
+
+    def __init__(self, call: StreamCall) -> None:
+        self._call = call
+
+    async def send(self, message: Any) -> None:
+        await self._call.responses.send(self._call.method.encode_response(message))
+
+    async def receive(self) -> Any | None:
+        data = await self._call.requests.receive()
+        return None if data is None else decoded(self._call.method.decode_request, data)
+
+
+async def watch(channel: Connection, method: Method, request: Any) -> AsyncIterator[Any]:
+    call = StreamCall(channel, method)
+    try:
+        await call.send(request)
+        await call.finish()
+        while (message := await call.receive()) is not None:
+            yield message
+    finally:
+        call.cancel()

@@ -1,0 +1,59 @@
+"""What a process uses of the simulated network: its transport, and channels to servers."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from replog.rpc.methods import Method
+from replog.rpc.transport import Channel, Server, Stream
+from replog.simulator.network.calls import UnaryCall
+from replog.simulator.network.network import Connection, SimulatedNetwork
+from replog.simulator.network.server import SimulatedServer
+from replog.simulator.network.streams import StreamCall, watch
+from replog.simulator.runtime.process import SimulatedProcess
+
+
+class SimulatedTransport:
+    """`replog.rpc.transport.Transport`."""
+
+    def __init__(self, network: SimulatedNetwork, process: SimulatedProcess) -> None:
+        network.is_back(process)
+        self._network = network
+        self._process = process
+
+    def connect(self, address: str) -> Channel:
+        return SimulatedChannel(self._network, self._process, address)
+
+    def listen(self, address: str) -> Server:
+        return SimulatedServer(self._network.bind, self._process, address)
+
+    async def is_refused(self, address: str, timeout_s: float) -> bool:
+        return await self._network.is_refused(self._process, address, timeout_s)
+
+
+class SimulatedChannel(Connection):
+    """`replog.rpc.transport.Channel`."""
+
+    def __init__(self, network: SimulatedNetwork, process: SimulatedProcess, address: str) -> None:
+        super().__init__(network, process, address)
+        self._closed = False
+
+    async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
+        self._check_open()
+        return await UnaryCall(self, method).run(request, timeout_s)
+
+    def watch(self, method: Method, request: Any) -> AsyncIterator[Any]:
+        self._check_open()
+        return watch(self, method, request)
+
+    def open(self, method: Method) -> Stream:
+        self._check_open()
+        return StreamCall(self, method)
+
+    async def close(self) -> None:
+        self._closed = True
+        for call in [call for call in self.network.calls if call.channel is self]:
+            call.cancel()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"the channel to {self.address} is closed")  # as grpc does: a defect of the caller

@@ -1,0 +1,388 @@
+"""What may go wrong, and how often: named mixes of faults, from none at all to everything at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replog.errors import ErrorCode, ReplogError
+
+SESSION_MS = 1000
+STEP_LIMIT_S = 0.05
+
+
+class FaultKind(StrEnum):
+    """Everything the nemesis can do; the value is its name in tables and traces."""
+
+    CUT_LINK = "cut one link"
+    CUT_ONE_WAY = "cut one direction of a link"
+    ISOLATE_BROKER = "isolate a broker"
+    ISOLATE_FROM_CONTROLLER = "isolate a broker from the controller"
+    ISOLATE_BYSTANDER = "isolate a bystander from the controller, and kill a leader"
+    ISOLATE_FROM_BROKERS = "isolate a leader from its followers"
+    SPLIT = "split the cluster"
+    DUEL = "isolate leader after leader of two"
+    FALSE_ALARM = "lose a broker's metadata stream, and say that the broker is gone"
+    BREAK_CONNECTIONS = "break connections"
+    SLOW_LINK = "slow a link"
+    SLOW_FOLLOWER = "slow a follower to about the lag limit"
+    SLOW_METADATA = "slow what the controller tells a broker"
+
+    KILL = "kill a broker"
+    KILL_AT_FILE_OPERATION = "kill a broker at a file operation"
+    KILL_STARTING = "kill a broker that starts"
+    KILL_STOPPING = "kill a broker that stops"
+    KILL_LEADERS = "kill leader after leader"
+    POWER_LOSS = "power loss of a broker"
+    RESTART = "restart a broker cleanly"
+    ROLLING_RESTART = "restart all brokers, one after the other"
+    PAUSE = "pause a broker"
+    CLOCK_JUMP = "make a wall clock jump"
+    DELETE_RECORDS_WHILE_DOWN = "delete records while a follower is down"
+
+    KILL_CONTROLLER = "kill the controller"
+    KILL_CONTROLLER_BEFORE_COMMIT = "kill the controller before a commit"
+    KILL_CONTROLLER_AFTER_COMMIT = "kill the controller after a commit"
+    STOP_CONTROLLER = "restart the controller cleanly"
+    PAUSE_CONTROLLER = "pause the controller"
+    STORE_FAILS = "metadata store refuses commits"
+
+    ELECT_PREFERRED = "elect preferred leaders"
+    REASSIGN = "move a partition to other brokers"
+    HAND_ROUND = "hand leadership round"
+    ELECT_UNCLEAN = "elect a leader that is not in sync"
+    MOVE_LOG_DIR = "move replicas between log directories"
+    ALTER_SETTINGS = "alter settings of a topic"
+
+    DISK_FULL = "fill a disk"
+    DISK_ERROR = "make a disk fail"
+    NO_DESCRIPTORS = "let a broker open no more files"
+    SLOW_DISK = "slow a disk"
+    STALL_DISK = "stall a disk"
+    WIPE_DISK = "replace a disk by an empty one"
+    FLIP_BIT = "flip a bit of a log"
+
+    BREAK_UNDER_PROPOSAL = "break the connection that a proposal takes"
+    REPEAT_LATE = "repeat requests to the controller late"
+    RESTART_BEFORE_REQUESTS = "restart a broker before its requests arrive"
+    RESTART_UNANSWERED = "restart brokers while producers wait for answers"
+    LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
+
+
+NETWORK = (
+    FaultKind.CUT_LINK,
+    FaultKind.CUT_ONE_WAY,
+    FaultKind.ISOLATE_BROKER,
+    FaultKind.ISOLATE_FROM_CONTROLLER,
+    FaultKind.ISOLATE_BYSTANDER,
+    FaultKind.ISOLATE_FROM_BROKERS,
+    FaultKind.SPLIT,
+    FaultKind.DUEL,
+    FaultKind.FALSE_ALARM,
+    FaultKind.BREAK_CONNECTIONS,
+    FaultKind.SLOW_LINK,
+    FaultKind.SLOW_FOLLOWER,
+    FaultKind.SLOW_METADATA,
+)
+CRASHES = (
+    FaultKind.KILL,
+    FaultKind.KILL_AT_FILE_OPERATION,
+    FaultKind.KILL_STARTING,
+    FaultKind.KILL_STOPPING,
+    FaultKind.KILL_LEADERS,
+    FaultKind.POWER_LOSS,
+    FaultKind.RESTART,
+    FaultKind.ROLLING_RESTART,
+    FaultKind.PAUSE,
+    FaultKind.CLOCK_JUMP,
+    FaultKind.DELETE_RECORDS_WHILE_DOWN,
+)
+CONTROLLER = (
+    FaultKind.KILL_CONTROLLER,
+    FaultKind.KILL_CONTROLLER_BEFORE_COMMIT,
+    FaultKind.KILL_CONTROLLER_AFTER_COMMIT,
+    FaultKind.STOP_CONTROLLER,
+    FaultKind.PAUSE_CONTROLLER,
+    FaultKind.STORE_FAILS,
+)
+LEADERSHIP = (
+    FaultKind.ELECT_PREFERRED,
+    FaultKind.REASSIGN,
+    FaultKind.HAND_ROUND,
+    FaultKind.KILL_LEADERS,
+    FaultKind.ROLLING_RESTART,
+)
+DISKS = (
+    FaultKind.DISK_FULL,
+    FaultKind.DISK_ERROR,
+    FaultKind.SLOW_DISK,
+    FaultKind.STALL_DISK,
+    FaultKind.WIPE_DISK,
+    FaultKind.FLIP_BIT,
+    FaultKind.POWER_LOSS,
+)
+FAILOVER = (
+    FaultKind.SLOW_LINK,
+    FaultKind.CUT_ONE_WAY,
+    FaultKind.BREAK_CONNECTIONS,
+    FaultKind.FALSE_ALARM,
+    FaultKind.DUEL,
+    FaultKind.KILL_LEADERS,
+    FaultKind.PAUSE,
+)
+ISR = (
+    FaultKind.SLOW_LINK,
+    FaultKind.CUT_ONE_WAY,
+    FaultKind.ISOLATE_FROM_CONTROLLER,
+    FaultKind.ISOLATE_FROM_BROKERS,
+    FaultKind.RESTART,
+)
+DIRECTORIES = (
+    FaultKind.KILL,
+    FaultKind.KILL_STARTING,
+    FaultKind.KILL_LEADERS,
+    FaultKind.POWER_LOSS,
+    FaultKind.RESTART,
+    FaultKind.DELETE_RECORDS_WHILE_DOWN,
+    FaultKind.ISOLATE_FROM_BROKERS,
+    FaultKind.REASSIGN,
+    FaultKind.DISK_FULL,
+)
+COMPACTION = (
+    *CRASHES,
+    FaultKind.HAND_ROUND,
+    FaultKind.REASSIGN,
+    FaultKind.MOVE_LOG_DIR,
+    FaultKind.SLOW_FOLLOWER,
+    FaultKind.DISK_FULL,
+    FaultKind.SLOW_DISK,
+    FaultKind.FLIP_BIT,
+)
+TRANSACTIONS = (
+    *CRASHES,
+    FaultKind.HAND_ROUND,
+    FaultKind.SLOW_METADATA,
+    FaultKind.SLOW_FOLLOWER,
+    FaultKind.ISOLATE_FROM_BROKERS,
+    FaultKind.REASSIGN,
+    FaultKind.DISK_ERROR,
+)
+SETTINGS = (
+    FaultKind.KILL,
+    FaultKind.KILL_LEADERS,
+    FaultKind.ISOLATE_FROM_CONTROLLER,
+    FaultKind.ISOLATE_FROM_BROKERS,
+    FaultKind.SLOW_FOLLOWER,
+    FaultKind.PAUSE,
+)
+UNCLEAN = (
+    FaultKind.KILL,
+    FaultKind.KILL_LEADERS,
+    FaultKind.RESTART,
+    FaultKind.PAUSE,
+    FaultKind.CUT_ONE_WAY,
+    FaultKind.ISOLATE_FROM_CONTROLLER,
+    FaultKind.REASSIGN,
+    FaultKind.POWER_LOSS,
+)
+STRAGGLERS = (
+    FaultKind.BREAK_UNDER_PROPOSAL,
+    FaultKind.REPEAT_LATE,
+    FaultKind.RESTART_BEFORE_REQUESTS,
+    FaultKind.RESTART_UNANSWERED,
+)
+MANY = (
+    FaultKind.KILL,
+    FaultKind.RESTART,
+    FaultKind.POWER_LOSS,
+    FaultKind.ISOLATE_BROKER,
+    FaultKind.PAUSE,
+    FaultKind.KILL_CONTROLLER,
+    FaultKind.ELECT_PREFERRED,
+    FaultKind.SLOW_DISK,
+)
+LASTING = (
+    FaultKind.CUT_LINK,
+    FaultKind.CUT_ONE_WAY,
+    FaultKind.ISOLATE_BROKER,
+    FaultKind.ISOLATE_FROM_CONTROLLER,
+    FaultKind.ISOLATE_FROM_BROKERS,
+    FaultKind.ISOLATE_BYSTANDER,
+    FaultKind.SPLIT,
+    FaultKind.PAUSE,
+    FaultKind.SLOW_DISK,
+    FaultKind.STALL_DISK,
+)
+CONTRIVED = (*STRAGGLERS, FaultKind.LEAD_ALONE, FaultKind.NO_DESCRIPTORS)  # for what hardly ever comes by itself
+ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`faults` maps each kind to how many of it are begun per virtual minute, on average."""
+
+    name: str
+    description: str
+    faults: Mapping[FaultKind, float] = field(default_factory=dict)
+    swarm: bool = False  # each seed takes only some of the kinds, and of these more
+    rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
+    brokers: tuple[int, int] = (3, 5)
+    long_s: float = 8.0  # what a fault that is long takes at most
+    topics: tuple[int, int] = (1, 2)
+    partitions: tuple[int, int] = (1, 2)  # of each topic
+    scratch_partitions: int = 1  # of those topics that come and go
+    session_ms: int = SESSION_MS
+    trouble_s: tuple[float, float] = (8.0, 20.0)
+    unclean: float = 0.0  # how many topics may have unclean elections
+    compacted: float = 0.0  # how many topics are
+    transactions: float = 0.0  # how many topics have some
+    two_disks: float = 0.3  # how many seeds give their brokers two log directories
+    step_limit_s: float = STEP_LIMIT_S  # how long a step of a loop may wait for the disk, were it a usual one
+
+
+def _at(rate: float, *kinds: FaultKind) -> dict[FaultKind, float]:
+    return dict.fromkeys(kinds, rate)
+
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile("calm", "nothing fails; the network is fast and in order", rough_network=False, trouble_s=(8.0, 15.0)),
+        Profile("network", "partitions, slow links, broken connections", _at(3.0, *NETWORK)),
+        Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
+        Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, FaultKind.KILL)),
+        Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, FaultKind.KILL)),
+        Profile(
+            "disks",
+            "full, failing, slow and stalled disks, lost disks, flipped bits",
+            _at(3.0, *DISKS) | _at(1.0, FaultKind.KILL),
+        ),
+        Profile(
+            "failover",
+            "leader after leader, and brokers that hear of it late",
+            _at(8.0, FaultKind.HAND_ROUND, FaultKind.SLOW_METADATA) | _at(2.0, *FAILOVER),
+        ),
+        Profile(
+            "isr",
+            "followers around the lag limit, and answers about the ISR that come late",
+            _at(8.0, FaultKind.SLOW_FOLLOWER, FaultKind.SLOW_METADATA) | _at(3.0, *ISR) | _at(2.0, *CONTROLLER),
+        ),
+        Profile(
+            "unclean",
+            "leaders that are not in sync are elected",
+            _at(12.0, FaultKind.ELECT_UNCLEAN) | _at(2.0, *UNCLEAN),
+            unclean=0.8,
+        ),
+        Profile(
+            "power",
+            "power losses and kills",
+            _at(8.0, FaultKind.POWER_LOSS)
+            | _at(3.0, FaultKind.KILL, FaultKind.KILL_AT_FILE_OPERATION, FaultKind.RESTART),
+        ),
+        Profile(
+            "directories",
+            "replicas that move between log directories while brokers die",
+            _at(40.0, FaultKind.MOVE_LOG_DIR) | _at(2.0, *DIRECTORIES),
+            two_disks=1.0,
+        ),
+        Profile(
+            "compaction",
+            "topics of which the latest record of each key stays, cleaned while leaders and disks fail",
+            _at(3.0, *COMPACTION),
+            compacted=1.0,
+            transactions=0.3,
+        ),
+        Profile(
+            "transactions",
+            "transactions in the log, while leaders come and go",
+            _at(3.0, *TRANSACTIONS),
+            compacted=0.2,
+            transactions=1.0,
+        ),
+        Profile(
+            "settings",
+            "settings that are altered, and throttles, while leaders change",
+            _at(6.0, FaultKind.ALTER_SETTINGS) | _at(3.0, *SETTINGS),
+        ),
+        Profile(
+            "stragglers",
+            "requests and answers that outlive their sender, or what they were about",
+            _at(6.0, *STRAGGLERS)
+            | _at(4.0, FaultKind.SLOW_FOLLOWER, FaultKind.SLOW_METADATA, FaultKind.ISOLATE_FROM_BROKERS)
+            | _at(3.0, FaultKind.RESTART, FaultKind.HAND_ROUND, FaultKind.ELECT_PREFERRED, FaultKind.REASSIGN),
+        ),
+        Profile(
+            "laggards",
+            "replicas that lag lead, and nobody hears of it; records that they lack are deleted",
+            _at(15.0, FaultKind.LEAD_ALONE) | _at(3.0, FaultKind.DELETE_RECORDS_WHILE_DOWN, FaultKind.KILL),
+        ),
+        Profile(
+            "many",
+            "hundreds of partitions, made, deleted, and failing over together",
+            _at(2.0, *MANY),
+            partitions=(25, 150),
+            scratch_partitions=50,
+        ),
+        Profile(
+            "thousand",
+            "a thousand partitions on three brokers",
+            _at(2.0, *MANY),
+            brokers=(3, 3),
+            topics=(2, 2),
+            partitions=(500, 500),
+            scratch_partitions=200,
+            session_ms=9000,
+        ),
+        Profile(
+            "serving",
+            "few faults that last, so that a majority could go on serving",
+            _at(1.0, *LASTING) | _at(0.5, FaultKind.KILL, FaultKind.KILL_CONTROLLER, FaultKind.RESTART),
+            trouble_s=(60.0, 90.0),
+            long_s=60.0,
+        ),
+        Profile(
+            "descriptors",
+            "brokers that can open no more files for a while",
+            _at(10.0, FaultKind.NO_DESCRIPTORS)
+            | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.REASSIGN, FaultKind.HAND_ROUND),
+        ),
+        Profile(
+            "storm",
+            "everything at once",
+            _at(1.5, *ANYTHING),
+            brokers=(3, 7),
+            unclean=0.1,
+            compacted=0.1,
+            transactions=0.1,
+        ),
+        Profile(
+            "swarm",
+            "each seed its own mix of kinds",
+            _at(1.5, *ANYTHING),
+            swarm=True,
+            brokers=(3, 7),
+            unclean=0.15,
+            compacted=0.15,
+            transactions=0.1,
+        ),
+        Profile(
+            "quick",
+            "a short swarm on few brokers, for test suites",
+            _at(1.2, *ANYTHING),
+            swarm=True,
+            trouble_s=(6.0, 12.0),
+            brokers=(3, 4),
+            compacted=0.15,
+            transactions=0.1,
+        ),
+    )
+}
+
+
+def profile_named(name: str) -> Profile:
+    """Raises INVALID_CONFIG for a name that is none."""
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG, f"profile {name!r} is not known; choose one of {', '.join(PROFILES)}"
+        ) from None

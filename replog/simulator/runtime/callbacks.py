@@ -1,0 +1,113 @@
+"""What a simulated loop runs, callbacks and tasks that know their process, and what it has to tell of them."""
+
+import asyncio
+import contextvars
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, TypeVar
+
+from replog.simulator.runtime.process import PROCESS, SimulatedProcess
+
+T = TypeVar("T")
+
+SIMULATED = frozenset({"replog", "leader", "follower"})  # without the simulator
+TOLD_CALLERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception that nobody handled."""
+
+    process: str
+    message: str
+    exception: BaseException | None
+
+    def __str__(self) -> str:
+        return f"an exception nobody handled in {self.process}: {self.message}: {self.exception!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One callback on the loop of a process that waited for the disk; `seconds` are those of a usual disk."""
+
+    seconds: float
+    process: str
+    asked: dict[str, int]  # how many operations of each kind
+    at_s: float
+    callers: str  # who asked for what took it past `TOLD_S`: the outermost functions, inner ones first
+
+    def __str__(self) -> str:
+        operations = ", ".join(f"{count} {kind}" for kind, count in self.asked.items())
+        return f"{self.seconds * 1000:.0f} ms in {self.process} at {self.at_s:.6f} s: {operations}; {self.callers}"
+
+
+def callers() -> str:
+    """Which functions of what is simulated are running; the outermost ones are enough to know who."""
+    frame: FrameType | None = sys._getframe(1)
+    names: list[str] = []
+    while frame is not None and frame.f_code.co_qualname != "SimulatedLoop._run":
+        package, _, rest = frame.f_globals.get("__name__", "").partition(".")
+        if package in SIMULATED and not rest.startswith("simulator"):
+            names.append(frame.f_code.co_qualname)
+        frame = frame.f_back
+    return " < ".join(names[-TOLD_CALLERS:])
+
+
+class CountingLoop(asyncio.AbstractEventLoop):
+    """A loop that knows how many of its timers are cancelled."""
+
+    def timer_cancelled(self) -> None:
+        """One more is."""
+        raise NotImplementedError
+
+
+class Handle(asyncio.TimerHandle):
+    """A callback and the process it runs in; for `call_soon` too, whose `when` is the time of the call.
+
+    `in_thread`: it stands for work in a thread, which a busy loop does not hold up.
+    """
+
+    __slots__ = ("in_heap", "in_thread", "process")
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., Any],
+        args: tuple[Any, ...],
+        loop: CountingLoop,
+        context: contextvars.Context,
+    ) -> None:
+        self._when = when
+        self._callback: Callable[..., Any] | None = callback
+        self._args: tuple[Any, ...] = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self.process = context.get(PROCESS)
+        self.in_heap = False
+        self.in_thread = False
+
+    def __repr__(self) -> str:
+        return f"<{self._callback!r} at {self._when:.6f} in {self.process}>"
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            self._callback = None
+            self._args = ()
+            if self.in_heap:
+                self._loop.timer_cancelled()
+
+
+class Task(asyncio.Task[T]):
+    """Hashed by its number: sets of tasks, which asyncio and the shells keep, are in the same order every time."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, process: SimulatedProcess | None, **rest: Any):
+        self.number = number
+        self.process = process
+        super().__init__(coroutine, **rest)
+
+    def __hash__(self) -> int:
+        return self.number

@@ -1,0 +1,138 @@
+"""What happened, one aligned line an event: virtual time, process, event, details.
+
+While a simulation runs an event is a tuple; it becomes text only when somebody wants to read it. Two runs of a seed
+give the same text, byte for byte, so nothing of the real world is in it: no wall time, process id, temporary path or
+address of an object.
+"""
+
+import logging
+import re
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+MAX_EVENTS = 500_000  # the newest are kept
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_UNIQUE = re.compile(r"\.[0-9a-f]{32}-")  # of a directory on its way out (FN-1), by chance of the system
+_REAL_WORLD = frozenset({"pid", "exc_info"})
+
+Event = tuple[float, str, str, dict[str, Any]]
+
+
+class Trace:
+    """`directory`: where the simulation keeps its files; it is cut out of what is printed."""
+
+    def __init__(self, clock: Callable[[], float], process: Callable[[], str], directory: str) -> None:
+        self._clock = clock
+        self._process = process
+        self._directory = directory + "/"
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self._ended = False
+        self.defects: list[str] = []  # exceptions that a shell logged instead of dying of them
+
+    def add(self, event: str, /, **details: Any) -> None:
+        """An event of the process that is running."""
+        if not self._ended:
+            self._events.append((self._clock(), self._process(), event, details))
+
+    def add_for(self, process: str, event: str, /, **details: Any) -> None:
+        self._events.append((self._clock(), process, event, details))
+
+    def defect(self, event: str, details: dict[str, Any], error: BaseException | None) -> None:
+        if self._ended:
+            return
+        text = f"{event}: {type(error).__name__}: {error}" if error is not None else event
+        self._events.append((self._clock(), self._process(), "DEFECT", {"what": text, **details}))
+        stack = "".join(traceback.format_exception(error)).rstrip() if error is not None else ""
+        self.defects.append(f"{self._process()}: {text}\n{stack}".rstrip())
+
+    def end(self) -> None:
+        """What is said from now on, by coroutines that are being closed, did not happen."""
+        self._ended = True
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def lines(self, about: Iterable[str] = (), last: int | None = None) -> list[str]:
+        """The events as text; of those that name one of `about` (all, if it is empty) the `last`."""
+        names = tuple(about)
+        lines: list[str] = []
+        # a step that waits for the disk goes on in its own future, past what others do meanwhile
+        for event in sorted(self._events, key=lambda event: event[0])[::-1]:
+            if last is not None and len(lines) >= last:
+                break
+            line = self._line(event)
+            if not names or any(name in line for name in names):
+                lines.append(line)
+        return lines[::-1]
+
+    def _line(self, event: Event) -> str:
+        time_s, process, name, details = event
+        shown = dict(details)
+        partition = shown.pop("partition", "")
+        pairs = [f"{key}={_shown(value)}" for key, value in shown.items() if key not in _REAL_WORLD]
+        text = f"{time_s:12.6f}  {process:<11}  {name:<24} {' '.join(filter(None, [str(partition), *pairs]))}"
+        text = text.replace(self._directory, "").rstrip()
+        return _UNIQUE.sub(".*-", _ADDRESS.sub("", text)).replace("\n", "\\n")
+
+    @contextmanager
+    def capturing_logs(self) -> Iterator[None]:
+        """What the shells log, through structlog and `logging`, becomes events."""
+        trace = self
+
+        class Captured(structlog.BoundLoggerBase):
+            """The shells' logger; none of them binds values."""
+
+            def debug(self, event: str, **details: Any) -> None:
+                pass
+
+            def info(self, event: str, **details: Any) -> None:
+                trace.add(event, **details)
+
+            warning = error = info
+
+            def exception(self, event: str, **details: Any) -> None:
+                trace.defect(event, details, sys.exc_info()[1])
+
+        handler = _Handler(self)
+        root = logging.getLogger()
+        before, level = root.handlers[:], root.level
+        root.handlers[:] = [handler]
+        root.setLevel(logging.INFO)
+        settings = structlog.get_config()
+        structlog.configure(processors=[], wrapper_class=Captured, cache_logger_on_first_use=False)
+        try:
+            yield
+        finally:
+            structlog.configure(**settings)
+            root.handlers[:] = before
+            root.setLevel(level)
+
+
+class _Handler(logging.Handler):
+    """What the library says through `logging`."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self._trace = trace
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None and record.levelno >= logging.ERROR:
+            self._trace.defect(record.getMessage(), {}, record.exc_info[1])
+        else:
+            self._trace.add(record.getMessage())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return value if value and " " not in value else repr(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return "[" + ",".join(map(str, value)) + "]"
+    return str(value)

@@ -1,0 +1,154 @@
+"""Availability during faults: if a majority could serve, producers that reach it are acknowledged within a bound.
+
+A group of replicas could serve a partition while
+
+- they are a majority of its replicas and its `min.insync.replicas` at least, and one of them is in the ISR or the ELR;
+- each runs, has started, has a disk without faults, and reaches the others and the controller, both ways;
+- the controller runs, and its store and disk are sound;
+- one of them leads, or no broker does, or the leader is dead, paused or cut off from the controller, or it hears none
+  of those in the group who may lead in its place, so that it has to give way (ISR-20). Any other leader that has its
+  controller stays the leader, and so does one whose disk is slow, or in whose place another has just come (CT-22):
+  nothing is asked then.
+
+If one group could for `BOUND_S` without a break, and a producer that reaches all of it has waited as long for an
+acknowledgement of anything it sent there with acks=all, or a leader's word that it is too large, the cluster is stuck
+during faults (live).
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from replog.controller.broker_events import MIN_INSYNC_REPLICAS
+from replog.controller.resignations import heirs
+from replog.metadata.values import LEAST_HEIRS, PartitionState
+from replog.simulator.checks.violation import Violation
+from replog.simulator.clients.workload import Workload
+from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.cluster.members import CONTROLLER
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
+from replog.simulator.history import History
+from replog.simulator.runtime.process import RUNNING
+from replog.topic import TopicPartition
+
+BOUND_S = 20.0  # session, lag and request timeouts are a second or two; a connection dies of silence in five to twenty
+LOOK_S = 0.25
+
+Group = tuple[TopicPartition, frozenset[int], str]  # the replicas, and a producer that reaches them
+
+
+class Serving:
+    """Looks at the cluster while there is trouble, in no process."""
+
+    def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
+        self.longest_s = 0.0  # that a producer waited for a group that could serve
+        self._kernel = kernel
+        self._cluster = cluster
+        self._workload = workload
+        self._history: History = workload.history
+        self._since: dict[Group, float] = {}
+        self._waiting: dict[tuple[str, TopicPartition], float] = {}  # since the first send after the last answer
+        self._sends = self._answers = 0  # of the history's, so many are known
+        self._over = False
+
+    def begin(self) -> None:
+        if not self._over:
+            self._look()
+            self._kernel.outside(self.begin, after_s=LOOK_S)
+
+    def end(self) -> None:
+        self._over = True
+
+    def _look(self) -> None:
+        now = self._kernel.loop.time()
+        self._follow_history()
+        self._since = {group: self._since.get(group, now) for group in self._groups()}
+        for (tp, brokers, producer), since in self._since.items():
+            waiting = self._waiting.get((producer, tp))
+            if waiting is None:
+                continue
+            waited_s = now - max(waiting, since)
+            self.longest_s = max(self.longest_s, waited_s)
+            if waited_s > BOUND_S:
+                raise Violation(
+                    "live",
+                    f"{tp}: for {now - since:.1f} s brokers {sorted(brokers)} have reached each other, the controller "
+                    f"and {producer}, which has waited {waited_s:.1f} s for an acknowledgement; "
+                    f"{self._cluster.last_image.partitions.get(tp)}",
+                )
+
+    def _follow_history(self) -> None:
+        sends, answers = self._history.sends, self._history.answers
+        answered = dict.fromkeys(answers[self._answers :])
+        for send in answered:
+            self._waiting.pop((_process(send.client), send.partition), None)
+        for send in sends[self._sends :]:
+            if send.acks == -1 and send not in answered:
+                self._waiting.setdefault((_process(send.client), send.partition), send.invoked_s)
+        self._answers, self._sends = len(answers), len(sends)
+
+    def _groups(self) -> Iterator[Group]:
+        cluster = self._cluster
+        controller, member = cluster.controller, cluster.controller_member
+        if controller is None or not member.running or member.store_fails or not self._kernel.disk.sound(CONTROLLER):
+            return
+        image, resignations, now_ms = controller.state.image, controller.state.resignations, member.clock.monotonic_ms()
+        able = {broker for broker in cluster.members if self._able(broker)}
+        for tp in self._workload.partitions:
+            state = image.partitions.get(tp)
+            if state is None:
+                continue
+            minimum = int(image.topics[tp.topic].configs[MIN_INSYNC_REPLICAS])
+            needed = max(minimum, len(state.replicas) // 2 + 1)
+            following = set() if resignations.has_just(tp, now_ms) else self._following(state, minimum)
+            members = sorted(able & set(state.replicas))
+            for size in range(needed, len(members) + 1):
+                for group in combinations(members, size):
+                    if self._could_serve(state, group, following):
+                        for producer in self._workload.producers:
+                            if all(self._reach(producer, cluster.members[broker].name) for broker in group):
+                                yield tp, frozenset(group), producer
+
+    def _able(self, broker_id: int) -> bool:
+        member = self._cluster.members[broker_id]
+        return (
+            member.running
+            and member.broker is not None
+            and member.broker.manager.started
+            and self._kernel.disk.sound(member.name)
+            and self._reach(member.name, CONTROLLER)
+        )
+
+    def _could_serve(self, state: PartitionState, group: tuple[int, ...], following: set[int]) -> bool:
+        names = [self._cluster.members[broker].name for broker in group]
+        return (
+            (state.leader in group or not self._holds_on(state.leader) or bool(following and following <= set(group)))
+            and not set(group).isdisjoint((*state.isr, *state.elr))
+            and all(self._reach(one, other) for one, other in combinations(names, 2))
+        )
+
+    def _holds_on(self, leader: int) -> bool:
+        """Whether it is a leader that its controller hears."""
+        member = self._cluster.members.get(leader)
+        return member is not None and member.process.state is RUNNING and self._reach(member.name, CONTROLLER)
+
+    def _following(self, state: PartitionState, minimum: int) -> set[int]:
+        """Those to whom the leader has to give way, for it hears none of them; nobody if it may stay."""
+        candidates, leader = set(heirs(state)), self._cluster.members.get(state.leader)
+        has_to = (
+            leader is not None
+            and len(candidates) >= max(LEAST_HEIRS, minimum)
+            and self._able(leader.broker_id)
+            and not any(self._sound(self._cluster.members[heir].name, leader.name) for heir in candidates)
+        )
+        return candidates if has_to else set()
+
+    def _sound(self, one: str, other: str) -> bool:
+        return self._kernel.network.link(one, other).sound
+
+    def _reach(self, one: str, other: str) -> bool:
+        return self._sound(one, other) and self._sound(other, one)
+
+
+def _process(client: str) -> str:
+    """Of one of its lives."""
+    return client.partition(".")[0]

@@ -1,0 +1,225 @@
+"""One seed from its beginning to its end: a cluster, clients, trouble, peace, and the verdict."""
+
+import re
+import shutil
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import replog.simulator.faults  # noqa: F401 - which register what the nemesis does
+from replog.client.admin import Admin
+from replog.errors import ErrorCode, ReplogError
+from replog.simulator.checks.checker import Checker
+from replog.simulator.checks.touched import Touched
+from replog.simulator.checks.violation import Violation
+from replog.simulator.clients.workload import Workload
+from replog.simulator.cluster.kernel import WORLD, Kernel
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
+from replog.simulator.ending import Ending
+from replog.simulator.faults.nemesis import Nemesis
+from replog.simulator.invariants import INVARIANTS
+from replog.simulator.plan import draw
+from replog.simulator.profiles import Profile
+from replog.simulator.runtime.callbacks import Step
+from replog.simulator.runtime.loop import Stuck
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.serving import Serving
+
+RELEVANT_EVENTS = 60
+RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
+ADMIN_TIMEOUT_MS = 3000
+MAX_VIRTUAL_S = 600.0
+
+
+@dataclass(slots=True)
+class SeedOutcome:
+    """What became of a seed. Plain values, so that it can be sent from one process to another."""
+
+    seed: int
+    profile: str
+    invariant: str = ""  # the one violated; none: ""
+    text: str = ""
+    virtual_s: float = 0.0
+    steps: int = 0
+    events: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # that made a loop wait for the disk
+    longest_wait_s: float = 0.0  # for an acknowledgement that a majority could have given
+    cpu_s: float = 0.0  # filled in by the runner
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.invariant)
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Simulation:
+    """`run` it once. `directory` is to be empty, and on a fast disk."""
+
+    def __init__(self, seed: int, profile: Profile, directory: Path, *, messages: bool = False) -> None:
+        self.seed = seed
+        self.profile = profile
+        self.kernel = Kernel(seed, directory)
+        self.trace = self.kernel.trace
+        self.plan = draw(self.kernel.chance, profile)
+        self.kernel.network.weather = self.plan.weather
+        self.kernel.network.on_event = self.trace.add_for if messages else self._rare_network_event
+        if messages:
+            self.kernel.network.on_message = self.trace.add_for
+        self.cluster: SimulatedCluster
+        self.workload: Workload
+        self.checker: Checker
+        self.longest_wait_s = 0.0
+
+    def run(self) -> SeedOutcome:
+        outcome = SeedOutcome(self.seed, self.profile.name)
+        kernel = self.kernel
+        with self.trace.capturing_logs(), kernel.disk, Touched() as touched:
+            try:
+                self.cluster = SimulatedCluster(kernel, self.plan)
+                self.workload = Workload(kernel, self.plan, self.cluster)
+                self.checker = Checker(
+                    self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas, touched=touched
+                )
+                kernel.loop.on_step = self.checker.after_step
+                story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
+                if not kernel.loop.run_until(lambda: self._wrong() or story.done(), MAX_VIRTUAL_S):
+                    raise Violation("INV-21", f"the simulation is not over after {MAX_VIRTUAL_S:g} virtual seconds")
+                self._raise_defects()
+                story.result()
+            except Violation as violation:
+                outcome.invariant, outcome.text = violation.invariant, self._told(violation)
+            except Stuck as error:
+                outcome.invariant, outcome.text = "stuck", self._told(Violation("stuck", str(error)))
+            except Exception:  # noqa: BLE001 (a defect of the simulation or of a check: the other seeds go on)
+                outcome.invariant = "defect"
+                outcome.text = self._told(Violation("defect", traceback.format_exc()))
+            finally:
+                kernel.loop.on_step = None
+                self.trace.end()
+                kernel.loop.dispose()
+        history = self.cluster.history
+        outcome.virtual_s = round(kernel.loop.time(), 6)
+        outcome.steps, outcome.events = kernel.loop.steps, len(self.trace)
+        outcome.operations = len(history.sends) + len(history.reads) + len(history.latest) + len(history.deletions)
+        outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
+        outcome.longest_wait_s = round(self.longest_wait_s, 3)
+        outcome.longest_steps = {
+            callers: (step.seconds, str(step)) for callers, step in sorted(kernel.loop.longest.items())
+        }
+        outcome.faults = {kind.value: count for kind, count in sorted(self.cluster.faults.items())}
+        outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
+        outcome.faults |= {
+            f"files: {kind}": count for kind, count in sorted(kernel.disk.counts.items()) if kind != "fsyncs"
+        }
+        return outcome
+
+    def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
+        if event in RARE_NETWORK_EVENTS:
+            self.trace.add_for(source, event, **details)
+
+    def _too_long(self) -> Step | None:
+        """A step that made its loop wait for the disk for longer than the profile allows."""
+        limit_s = self.profile.step_limit_s
+        return next((step for step in self.kernel.loop.longest.values() if step.seconds > limit_s), None)
+
+    def _wrong(self) -> bool:
+        return bool(self.kernel.loop.failures or self.trace.defects or self._too_long())
+
+    def _raise_defects(self) -> None:
+        for failure in self.kernel.loop.failures:
+            raise Violation("defect", str(failure)) from failure.exception
+        if (step := self._too_long()) is not None:
+            raise Violation("loop", f"a step may take {self.profile.step_limit_s * 1000:g} ms; it took {step}")
+        for defect in self.trace.defects:
+            raise Violation("defect", defect)
+
+    async def _story(self) -> None:
+        cluster, workload = self.cluster, self.workload
+        ending = Ending(self.kernel, cluster, workload)
+        cluster.start()
+        await ending.quiescence("before there are topics")
+        await self._make_topics()
+        await ending.quiescence("after the start")
+        workload.start()
+        nemesis = Nemesis(self.kernel, cluster, workload)
+        serving = Serving(self.kernel, cluster, workload)
+        self.trace.add("trouble begins", seconds=round(self.plan.trouble_s, 3))
+        serving.begin()
+        await nemesis.run(self.plan.trouble_s)
+        serving.end()
+        self.longest_wait_s = serving.longest_s
+        self.trace.add("trouble ends")
+        cluster.heal()
+        await workload.stop_producers()
+        await ending.quiescence("after the trouble")
+        await ending.drain()
+        await workload.stop_readers()
+        await ending.quiescence("in the end")  # leaders may have been given back to preferred replicas meanwhile
+        self.checker.at_the_end()
+        ending.check_truncations()
+        await ending.stop_and_compare()
+
+    async def _make_topics(self) -> None:
+        async def make() -> None:
+            for topic in self.plan.topics:
+                while True:
+                    admin = Admin(
+                        self.cluster.bootstrap,
+                        timeout_ms=ADMIN_TIMEOUT_MS,
+                        transport=self.kernel.transport(),
+                        rng=self.kernel.stream("making topics"),
+                    )
+                    try:
+                        await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
+                    except ReplogError as error:  # an answer that was lost makes the second request fail
+                        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                            break
+                        self.trace.add("create topic failed", error=str(error))
+                    else:
+                        break
+                    finally:
+                        await admin.close()
+
+        await self.kernel.loop.spawn(SimulatedProcess("admin-0"), make())
+
+    def _told(self, violation: Violation) -> str:
+        """Everything a person needs: the rule, what was seen, what led to it, and how to see it again."""
+        about = dict.fromkeys(re.findall(r"\bt\d-\d\b|\bbroker-\d+\b", str(violation)))
+        events = self.trace.lines(about, RELEVANT_EVENTS)
+        return "\n".join(
+            [
+                f"{violation.invariant}: {INVARIANTS.get(violation.invariant, '')}".rstrip(": "),
+                "    " + str(violation).removeprefix(f"{violation.invariant}: "),
+                f"the last events about {', '.join(about) or 'anything'}:",
+                *events,
+                f"replay: replog sim replay --profile {self.profile.name} --seed {self.seed}",
+            ]
+        )
+
+
+def simulate(
+    seed: int,
+    profile: Profile,
+    directory: Path,
+    *,
+    messages: bool = False,
+    on_trace: Callable[[list[str]], None] | None = None,
+) -> SeedOutcome:
+    """Run one seed in `directory`, which is emptied first, and left as the simulated disks are in the end.
+
+    The same seed gives the same outcome and trace.
+    """
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    simulation = Simulation(seed, profile, directory, messages=messages)
+    outcome = simulation.run()
+    if on_trace is not None:
+        on_trace(simulation.trace.lines())
+    return outcome

@@ -1,0 +1,150 @@
+"""`replog audit explain`: a finding of an audit, and the bytes around it. Needs no Spark and no Java."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from replog.command.ending import BadUse
+from replog.properties import MAX_LONG
+from spark_jobs.audit.evidence import evidence_of
+from spark_jobs.audit.findings import MEANINGS
+from spark_jobs.audit.since import BadSaved, read_json
+from spark_jobs.command_line import command_parser, ending
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import ReplicaStore
+
+NAME = "replog audit explain"
+SUMMARY = "summary.json"
+
+DESCRIPTION = """\
+Show a finding of an audit: what its class means, which replica is most likely wrong and why, what to do, and the bytes
+around it: batch headers of every replica side by side, a hex dump from the first byte that differs, index entries and
+leader epochs. Without N, list the findings.
+
+The replicas are read again, from where the audit read them: log directories, or the brokers of a running cluster.
+Nothing is written."""
+
+EPILOG = """\
+exit codes
+  0  shown
+  2  bad use, such as a directory without a report, or brokers that do not
+     answer
+
+examples
+  replog audit run --report-dir /tmp/audit --replica 1=/data/1 \\
+      --replica 2=/data/2
+  replog audit explain --report-dir /tmp/audit
+  replog audit explain --report-dir /tmp/audit 1
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser(NAME, DESCRIPTION, EPILOG)
+    parser.add_argument("number", nargs="?", type=int, metavar="N", help="the finding's number in the list, from 1")
+    parser.add_argument(
+        "--report-dir", type=Path, required=True, metavar="DIR", help="what the audit was given as such"
+    )
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
+    return parser
+
+
+def read_report(directory: Path) -> dict[str, Any]:
+    """The summary of an audit, checked as far as an explanation leans on it. Raises BadUse."""
+    try:
+        report: dict[str, Any] = read_json(directory / SUMMARY, "summary of an audit", _checked, "audit again")
+    except BadSaved as error:
+        raise BadUse(str(error)) from None
+    except OSError as error:
+        why = f"no report there ({SUMMARY}: {error.strerror}); audit with --report-dir first"
+        raise BadUse(f"--report-dir {directory}: {why}") from None
+    return report
+
+
+def _checked(report: Any) -> dict[str, Any]:
+    """Raises ValueError, KeyError, TypeError, AttributeError."""
+    for finding in report["findings"]:
+        _check(finding)
+    where = report["where"]
+    if "bootstrap_servers" not in where:
+        {int(replica): [Path(place) for place in places] for replica, places in where["directories"].items()}
+    elif type(where["bootstrap_servers"]) is not str:
+        raise ValueError("its bootstrap_servers are no text")
+    return dict(report)
+
+
+def _check(finding: Mapping[str, Any]) -> None:
+    evidence = finding["evidence"]
+    numbers = [finding["partition"], *finding["replicas"], *(each["replica"] for each in evidence)]
+    offsets = [finding[name] for name in ("first_offset", "last_offset", "wrong_replica")]
+    offsets += [each["position"] for each in evidence]
+    texts = [finding[name] for name in ("class", "topic", "why", "remedy")]
+    texts += [each[name] for each in evidence for name in ("file", "seen")]
+    if not (
+        all(type(value) is str for value in texts)
+        and all(type(value) is int for value in numbers)
+        and all(value is None or (type(value) is int and 0 <= value <= MAX_LONG) for value in offsets)
+        and (finding["first_offset"] is None) == (finding["last_offset"] is None)
+    ):
+        raise ValueError(f"a finding has values that cannot be: {str(finding)[:100]}")
+
+
+def stores_of(where: Mapping[str, Any], topic: str) -> list[ReplicaStore]:
+    """Where the audit read the replicas. Raises OSError."""
+    if "bootstrap_servers" in where:
+        from spark_jobs.replicas.brokers import broker_stores
+
+        return list(broker_stores(where["bootstrap_servers"], frozenset({topic})))
+    return [
+        DirectoryStore(int(replica), Path(place))
+        for replica, places in sorted(where["directories"].items())
+        for place in places
+    ]
+
+
+def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Finding `number` (from 1) with its meaning and the bytes around it. Raises BadUse."""
+    findings = report["findings"]
+    if not 1 <= number <= len(findings):
+        has = f"1 to {len(findings)}" if len(findings) > 1 else "1" if findings else "none"
+        raise BadUse(f"there is no finding {number}: the report has {has}")
+    finding = findings[number - 1]
+    try:
+        stores = stores_of(report["where"], finding["topic"])
+    except OSError as error:
+        raise BadUse(f"the replicas cannot be read again: {error.strerror}") from None
+    try:
+        shown = evidence_of(finding, stores)
+    finally:
+        for store in stores:
+            store.close()
+    return {"number": number, "meaning": MEANINGS.get(finding["class"], ""), **finding, **shown}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    return ending(NAME, lambda: _run(parser().parse_args(argv)))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from spark_jobs.audit.explain_text import print_explanation, print_findings
+
+    report = read_report(arguments.report_dir)
+    findings = report["findings"]
+    if arguments.number is None:
+        shown: Any = [{"number": n, **finding} for n, finding in enumerate(findings, 1)]
+    else:
+        shown = explain(report, arguments.number)
+    if arguments.format == "json":
+        print(json.dumps(shown, indent=2))
+    elif arguments.number is None:
+        print_findings(report, shown)
+    else:
+        print_explanation(shown, len(findings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,13 @@
+"""What `pip install` puts beside the packages of others."""
+
+import zipfile
+
+from tests.spark_jobs.standalone import build_wheel
+
+
+def test_no_generic_name_is_installed(tmp_path):
+    """PyPI has a `cluster`, which would take the place of a package of ours of that name."""
+    with zipfile.ZipFile(build_wheel(tmp_path)) as wheel:
+        names = {name.partition("/")[0] for name in wheel.namelist()}
+    metadata = {name for name in names if name.startswith("replog-") and name.endswith(".dist-info")}
+    assert names - metadata == {"replog", "leader", "follower", "spark_jobs", "pyspark_replog"}

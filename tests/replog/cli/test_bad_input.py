@@ -1,0 +1,228 @@
+"""Bad input and bad surroundings: each is refused with a message that names thing, value and remedy, by the right
+status, without a traceback, and without harm to the cluster.
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.errors import ReplogError
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.local_cluster.ports import HOST, free_port
+from tests.replog.processes.commands import Replog
+
+pytestmark = pytest.mark.processes
+
+PROBLEM_FOUND, BAD_USE = 1, 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def asks_nobody() -> Iterator[subprocess.Popen[str]]:
+    """A command that takes the ten seconds until it gives up while the other tests run."""
+    with socket.socket() as silent:
+        silent.bind((HOST, 0))  # and never listens
+        address = f"{HOST}:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "replog.cli", "topic", "list", "--bootstrap-server", address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            yield process
+
+
+@pytest.fixture
+def ask(replog: Replog, cluster: LocalCluster) -> Replog:
+    """A command on the cluster; it must never print a traceback."""
+
+    def run(*arguments: object, stdin: str = "") -> object:
+        done = replog(*arguments, "--bootstrap-server", cluster.bootstrap, stdin=stdin)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def topic(ask: Replog, request: pytest.FixtureRequest) -> str:
+    name = f"t{abs(hash(request.node.name))}"
+    assert ask("topic", "create", "--topic", name, "--partitions", 1).returncode == 0
+    return name
+
+
+NO_TOPIC_NAMES = [
+    ("../x", "characters other than"),
+    ("", "is empty"),
+    (".", "reserved directory name"),
+    ("..", "reserved directory name"),
+    ("a" * 250, "has 250 characters, more than 249"),
+    ("a/b", "characters other than"),
+    ("ä", "characters other than"),
+    ("a\n", "characters other than"),
+]
+NO_TOPICS = [
+    ("--replication-factor 4", "INVALID_REPLICATION_FACTOR"),
+    ("--partitions 10000000", "INVALID_PARTITIONS"),
+    ("--config no.such.setting=1", "no.such.setting"),
+    ("--config segment.bytes=-1", "segment.bytes"),
+    ("--config segment.bytes", "not name=value"),
+    ("--partitions -1", "--partitions"),
+    ("--partitions many", "--partitions"),
+]
+REFUSED = [
+    ("topic create --topic there", PROBLEM_FOUND, "TOPIC_ALREADY_EXISTS"),
+    (
+        "consume --topic there --partition 0 --offset 1000",
+        PROBLEM_FOUND,
+        "offset 1000 of there-0 is outside of its log",
+    ),
+    ("consume --topic there --partition 0 --offset -1", BAD_USE, "--offset"),
+    ("consume --topic there --offset 0", BAD_USE, "--partition"),
+    ("consume --topic there --partition 7", PROBLEM_FOUND, "partitions 0 to 0, not 7"),
+    ("produce --topic there --partition 7", PROBLEM_FOUND, "partitions 0 to 0, not 7"),
+    ("produce --topic there --acks 2", BAD_USE, "--acks"),
+    ("produce --topic there --key-separator :", PROBLEM_FOUND, "line 2: INVALID_RECORD: no key separator ':'"),
+    ("produce --topic there --file missing.txt", PROBLEM_FOUND, "missing.txt"),
+    *((f"topic create --topic cannot-be {words}", BAD_USE, says) for words, says in NO_TOPICS),
+    *(
+        (f"{command} --topic {topic}", status, says)
+        for command in ("topic describe", "topic delete", "produce", "consume")
+        for topic, status, says in (
+            ("../x", BAD_USE, "INVALID_TOPIC_EXCEPTION"),
+            ("nobody-made-it", PROBLEM_FOUND, "UNKNOWN_TOPIC_OR_PARTITION … nobody-made-it"),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "says"), NO_TOPIC_NAMES)
+def test_a_topic_name_that_is_none_is_bad_use(ask, name, says):
+    done = ask("topic", "create", "--topic", name)
+    assert done.returncode == BAD_USE
+    assert "INVALID_TOPIC_EXCEPTION" in done.stderr
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(("words", "status", "says"), REFUSED, ids=[words for words, _, _ in REFUSED])
+def test_what_cannot_be_done_is_refused_by_name_and_status(ask, words, status, says):
+    ask("topic", "create", "--topic", "there", "--partitions", 1)
+    done = ask(*words.split(), stdin="a:1\nno separator\n")
+    assert (done.returncode, all(part in done.stderr for part in says.split(" … "))) == (status, True), done
+
+
+def test_an_oversize_record_is_refused_by_line_and_the_others_go_through(ask, topic):
+    done = ask("produce", "--topic", topic, stdin="small\n" + "x" * (2 << 20) + "\nsmall too\n")
+    assert done.returncode == PROBLEM_FOUND
+    assert "error: line 2: MESSAGE_TOO_LARGE" in done.stderr
+    assert "2 acknowledged, 1 failed" in done.stderr
+    back = ask("consume", "--topic", topic, "--from-beginning", "--max-messages", 2)
+    assert back.stdout == "small\nsmall too\n"
+
+
+def test_a_record_that_is_too_large_for_the_topic_is_refused_by_the_broker(ask):
+    ask("topic", "create", "--topic", "narrow", "--config", "max.message.bytes=1000")
+    done = ask("produce", "--topic", "narrow", stdin="x" * 2000 + "\n")
+    assert done.returncode == PROBLEM_FOUND
+    assert "error: line 1: MESSAGE_TOO_LARGE" in done.stderr
+    assert "0 acknowledged, 1 failed" in done.stderr
+
+
+def test_acks_is_all_one_or_zero_and_a_key_separator_not_empty(ask, topic):
+    for acks in ("all", "1", "0"):
+        assert ask("produce", "--topic", topic, "--acks", acks, stdin="x\n").returncode == 0
+    assert ask("produce", "--topic", topic, "--key-separator", "", stdin="a\n").returncode == BAD_USE
+
+
+@pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", ":9092", ""])
+def test_an_address_that_is_none_is_bad_use(replog, address):
+    done = replog("topic", "list", "--bootstrap-server", address)
+    assert done.returncode == BAD_USE, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _broker(replog: Replog, cluster: LocalCluster, directory: Path, **settings: object) -> object:
+    overrides = {
+        "node.id": 77,
+        "log.dirs": directory,
+        "listeners": f"127.0.0.1:{free_port([])}",
+        "controller.listener": cluster.state.controller.address,
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+    arguments = [word for name, value in overrides.items() for word in ("--override", f"{name}={value}")]
+    done = replog("broker", *arguments)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_a_broker_whose_directory_cannot_be_written_says_so(replog, cluster, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = _broker(replog, cluster, tmp_path / "file" / "data")
+    assert done.returncode == PROBLEM_FOUND
+    assert str(tmp_path / "file" / "data") in done.stderr
+
+
+def test_a_broker_whose_port_is_in_use_says_so(replog, cluster, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = _broker(replog, cluster, tmp_path, listeners=f"127.0.0.1:{port}")
+    assert done.returncode == BAD_USE
+    assert f"cannot listen on 127.0.0.1:{port}: the port is in use" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"listeners": "nonsense"}, "listeners='nonsense'"),
+        ({"node_id": "one"}, "node.id='one'"),
+        ({"no_such_setting": 1}, "no.such.setting is not a setting here"),
+    ],
+)
+def test_a_broker_refuses_bad_settings_by_name(replog, cluster, tmp_path, settings, says):
+    done = _broker(replog, cluster, tmp_path, **settings)
+    assert done.returncode == BAD_USE
+    assert says in done.stderr
+
+
+def test_a_broker_needs_its_settings(replog, tmp_path):
+    done = replog("broker")
+    assert done.returncode == BAD_USE
+    assert "node.id is missing" in done.stderr
+    missing = replog("broker", "--config", tmp_path / "missing.properties")
+    assert missing.returncode == BAD_USE
+    assert "missing.properties" in missing.stderr
+
+
+def test_a_broker_refuses_the_directory_of_another_broker(replog, cluster, tmp_path):
+    copy = shutil.copytree(cluster.data_directory(1), tmp_path / "copy")
+    done = _broker(replog, cluster, copy)
+    assert done.returncode in (PROBLEM_FOUND, BAD_USE)
+    assert "node.id" in done.stderr
+    assert "77" in done.stderr
+
+
+def test_truncated_high_watermarks_keep_the_broker_from_starting_until_they_are_removed(cluster, ask, topic):
+    """Without them it could take anything for committed: somebody has to decide (1.3)."""
+    assert ask("produce", "--topic", topic, stdin="kept\n").returncode == 0
+    cluster.wait_for_full_isr()
+    cluster.kill(2)
+    checkpoint = cluster.data_directory(2) / "replication-offset-checkpoint"
+    checkpoint.write_text("0\n5\nhalf-a-li")
+    try:
+        with pytest.raises(ReplogError, match=r"half-a-li.* has not 3 fields") as caught:
+            cluster.start(2)
+        assert str(checkpoint) in caught.value.message
+        assert "remove the file" in caught.value.message
+        assert "Traceback" not in caught.value.message
+    finally:
+        checkpoint.unlink()
+        cluster.start(2)
+    cluster.wait_for_full_isr()
+    assert b"kept" in (cluster.data_directory(2) / f"{topic}-0" / f"{0:020d}.log").read_bytes()
+
+
+def test_nobody_at_the_address_is_told(asks_nobody):
+    out, errors = asks_nobody.communicate(timeout=180)
+    assert (asks_nobody.returncode, out) == (PROBLEM_FOUND, "")
+    assert "NETWORK_EXCEPTION" in errors
+    assert "Traceback" not in errors

@@ -1,0 +1,178 @@
+"""`replog log …` on the files of a broker that is not there."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from replog.cli.log_dump import dump_paths
+from tests.damage.vocabulary import flip
+from tests.replog.log.tools.verify.directories import broker, file, write_log_directory
+
+
+@pytest.fixture
+def flights(tmp_path: Path) -> Path:
+    return write_log_directory(tmp_path / "data")
+
+
+def test_verify_of_a_sound_directory_prints_nothing_but_a_summary(replog, flights):
+    done = replog("log", "verify", flights.parent, "--deep")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("faults: 0, notes: 0; verified: segments 4, batches 26, records 38, bytes 2055 at ")
+    assert done.stderr.endswith(" MB/s\n")
+
+
+def test_verify_shows_faults_and_what_they_mean_and_says_so_by_its_status(replog, flights):
+    flip(file(flights, 22, "log"), 316 + 65)
+    done = replog("log", "verify", flights)
+    assert done.returncode == 1
+    assert "BATCH_CRC" in done.stdout
+    assert "BATCH_CRC: the bytes have changed since they were written (RB-1)" in done.stdout
+    done = replog("log", "verify", "--format", "json", flights)
+    assert done.returncode == 1
+    (line,) = done.stdout.splitlines()
+    fault = json.loads(line)
+    assert fault.pop("found").startswith("stored CRC ")
+    assert fault.pop("meaning").startswith("the bytes have changed")
+    assert fault == {
+        "severity": "fault",
+        "kind": "BATCH_CRC",
+        "file": str(file(flights, 22, "log")),
+        "position": 316,
+        "offset": 26,
+    }
+
+
+def test_notes_are_no_faults(replog, flights):
+    (flights / "notes.txt").write_text("")
+    (flights / os.fsdecode(b"caf\xe9")).write_text("")
+    for output in ("table", "json"):
+        done = replog("log", "verify", "--format", output, flights)
+        assert (done.returncode, done.stdout.count("STRAY") > 1) == (0, True), done.stderr
+
+
+def test_rebuild_shows_what_it_would_do_then_does_it(replog, flights):
+    index = file(flights, 22, "index")
+    content = index.read_bytes()
+    index.write_bytes(b"garbage!")
+    arguments = ("log", "rebuild-index", "--index-interval-bytes", 100, flights)
+    done = replog(*arguments, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "would be replaced" in done.stdout
+    assert done.stderr == "index files that would change: 1 of 13, segments refused: 0\n"
+    assert index.read_bytes() == b"garbage!"
+    done = replog(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows[index.name] == {"file": str(index), "before": 1, "after": 3, "result": "replaced"}
+    assert index.read_bytes() == content
+
+
+def test_rebuild_refuses_a_damaged_log_and_a_running_broker(replog, flights):
+    flip(file(flights, 34, "log"), 70)
+    done = replog("log", "rebuild-index", flights)
+    assert done.returncode == 1
+    assert "refused: at 0: the CRC" in done.stdout
+    flip(file(flights, 34, "log"), 70)
+    with broker(flights.parent):
+        done = replog("log", "rebuild-index", flights)
+        assert done.returncode == 1
+        assert "is in use by another process; stop the broker that runs on it" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["verify", "rebuild-index", "dump"])
+def test_what_is_not_there_is_bad_use(replog, tmp_path, command):
+    done = replog("log", command, tmp_path / "nothing")
+    assert done.returncode == 2
+    assert f"error: INVALID_REQUEST: no such file or directory: {tmp_path / 'nothing'}\n" == done.stderr
+
+
+def test_dump_of_a_directory_shows_every_kind_of_file_in_order(replog, flights):
+    done = replog("log", "dump", flights.parent)
+    assert done.returncode == 0, done.stderr
+    names = [Path(line.removeprefix("Dumping ")).name for line in done.stdout.splitlines() if line.startswith("Dump")]
+    assert names[0] == "log-start-offset-checkpoint"
+    assert names.index(f"{14:020d}.log") < names.index(f"{14:020d}.index") < names.index(f"{14:020d}.snapshot")
+    assert names.index(f"{14:020d}.snapshot") < names.index(f"{22:020d}.log") < names.index(f"{22:020d}.txnindex")
+    assert names[-2:] == ["leader-epoch-checkpoint", "partition.metadata"]
+    for line in (
+        "producer_id: 5 first_offset: 12 last_offset: 24 last_stable_offset: 13",
+        "topic: flights partition: 0 offset: 38",
+        "topic_id: MDEyMzQ1Njc4OWFiY2RlZg",
+        "epoch: 4 start_offset: 26",
+    ):
+        assert line in done.stdout.splitlines()
+    assert "control: ABORT" in done.stdout
+    assert "isTransactional: True" in done.stdout
+    assert "compression: zstd" in done.stdout
+
+
+def test_notes_that_are_alike_are_told_three_times_and_counted(replog, flights):
+    for number in range(10):
+        (flights / f"{number:020d}.log.deleted").write_text("")
+    done = replog("log", "verify", flights)
+    assert (done.returncode, done.stdout.count(".log.deleted")) == (0, 3), done
+    assert f"note  LEFTOVER  {flights} " in done.stdout
+    assert "and 7 more files in here" in done.stdout
+    assert "notes: 10;" in done.stderr
+    assert len(replog("log", "verify", "--format", "json", flights).stdout.splitlines()) == 10
+
+
+def test_a_dump_goes_on_behind_a_file_that_a_broker_deleted(flights, capsys, monkeypatch):
+    class Terminal(io.StringIO):
+        """Where the first output comes, a broker deletes a file that the command has listed already."""
+
+        def write(self, text: str) -> int:
+            file(flights, 14, "index").unlink(missing_ok=True)
+            return super().write(text)
+
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert dump_paths([flights], deep=False, as_json=False)
+    assert capsys.readouterr().err.startswith("error: [Errno 2] No such file or directory: ")
+    assert "topic_id: " in shown.getvalue()
+
+
+def test_a_directory_without_files_of_a_log_is_bad_use(replog, tmp_path):
+    done = replog("log", "dump", tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"error: INVALID_REQUEST: no file of a log in {tmp_path}\n")
+
+
+def on_a_terminal(columns: int, status: int, *arguments: object) -> str:
+    """What a `log` command shows on a terminal of that width, once it has ended with that status."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "replog.cli", "log", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": str(columns)})
+    os.close(slave)
+    data = b""
+    try:
+        while piece := os.read(master, 65536):
+            data += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    assert process.wait(30) == status, data
+    return data.decode()
+
+
+def test_on_a_terminal_a_dump_is_a_table_if_that_fits_and_verify_has_a_bar(flights):
+    paths = file(flights, 22, "log"), file(flights, 22, "txnindex")
+    wide = on_a_terminal(300, 0, "dump", *paths)
+    assert "baseOffset" in wide
+    assert "last_stable_offset" in wide
+    assert "baseOffset: 22" not in wide
+    narrow = on_a_terminal(80, 0, "dump", *paths)
+    assert "baseOffset: 22 lastOffset: " in narrow
+    assert "faults: 0" in on_a_terminal(300, 0, "verify", flights)
+
+
+def test_on_a_narrow_terminal_every_finding_is_a_line(flights):
+    log = file(flights, 22, "log")
+    flip(log, 316 + 65)
+    assert f"fault BATCH_CRC {log}, position 316, offset 26: stored CRC " in on_a_terminal(80, 1, "verify", flights)
+    assert f"{log}: refused: at 316: the CRC of the batch" in on_a_terminal(80, 1, "rebuild-index", flights)

@@ -1,0 +1,94 @@
+"""Moving replicas between log directories, and looking at those, by command."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from replog.topic import TopicPartition
+from tests.replog.processes.commands import Replog
+from tests.replog.server.broker.conftest import InProcessCluster, batch
+from tests.replog.server.broker.conftest import cluster as running
+
+__all__ = ["running"]
+
+pytestmark = pytest.mark.processes
+
+TP = TopicPartition("t", 0)
+
+Partition = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest.fixture
+async def cluster(running: InProcessCluster, tmp_path: Path) -> InProcessCluster:
+    """One broker with two directories, its topic in the first of them."""
+    await running.start_broker(1, log_dirs=f"{tmp_path / 'one'},{tmp_path / 'two'}")
+    await running.create_topic("t", replication_factor=1)
+    for _ in range(50):
+        await running.produce(TP, batch(bytes(1000)))
+    return running
+
+
+@pytest.fixture
+def partition(replog: Replog, cluster: InProcessCluster) -> Partition:
+    """Exit status, stdout and stderr of `replog partition …`, run beside the cluster in this process."""
+
+    async def run(*arguments: object) -> tuple[int, str, str]:
+        on = ("--bootstrap-server", cluster.brokers[1].address)
+        done = await asyncio.to_thread(replog, "partition", *arguments, *on)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+async def test_a_replica_is_moved_and_found_where_it_is(partition, cluster):
+    two = cluster.directory / "two"
+    move = ("move", "--topic", "t", "--partition", 0, "--broker", 1)
+    assert await partition(*move, "--log-dir", two, "--wait") == (0, "", f"t-0 is in {two} of broker 1\n")
+    assert cluster.log(1, TP).directory == two / "t-0"
+    status, out, _ = await partition("log-dirs", "--topic", "t", "--format", "json")
+    assert status == 0
+    assert json.loads(out) == [
+        {
+            "broker": 1,
+            "log_dir": str(two),
+            "topic": "t",
+            "partition": 0,
+            "size": cluster.log(1, TP).size,
+            "offset_lag": 0,
+            "is_future": False,
+        }
+    ]
+    status, out, _ = await partition("log-dirs")
+    assert status == 0
+    assert [line.split()[:4] for line in out.splitlines()[2:]] == [
+        ["1", str(cluster.directory / "one"), "NONE", "0"],
+        ["1", str(two), "NONE", "1"],
+    ]
+
+
+async def test_what_cannot_be_is_refused(partition, cluster):
+    one = cluster.directory / "one"
+    status, out, err = await partition("move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "/nowhere")
+    assert (status, out) != (0, "")
+    assert "LOG_DIR_NOT_FOUND" in err
+    assert str(one) in err
+    status, _, err = await partition(
+        "move", "--topic", "t", "--partition", 7, "--broker", 1, "--log-dir", one, "--wait"
+    )
+    assert (status, err) == (
+        0,
+        f"t-7 is not on broker 1; if it is placed there, it will be created in {one}\n",
+    )
+    status, _, err = await partition("move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "two")
+    assert status != 0
+    assert "'two' is relative" in err
+    status, _, err = await partition("log-dirs", "--broker", 9)
+    assert status != 0
+    assert "there is no broker 9; there are 1" in err
+    status, out, err = await partition("log-dirs", "--topic", "t", "--topic", "tt")
+    assert (status, out) == (1, "")
+    assert "topic 'tt' is not known" in err

@@ -1,0 +1,304 @@
+"""The consumer against real brokers: positions, resets, truncation, failover."""
+
+import asyncio
+
+import pytest
+
+from replog.client import Admin, Consumer, LogTruncated, Producer, Record
+from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.batch import iterate_batches
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import InProcessCluster, batch
+
+TP = TopicPartition("t", 0)
+
+
+def bootstrap(cluster: InProcessCluster) -> str:
+    return ",".join(broker.address for broker in cluster.brokers.values())
+
+
+async def one_broker_with(cluster: InProcessCluster, count: int, partitions: int = 1) -> str:
+    """A broker whose topic t holds records 0, 1, … in each partition, stamped 1000, 1001, … ms."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=partitions, replication_factor=1)
+    async with Producer(bootstrap(cluster), batch_size=200) as producer:
+        for partition in range(partitions):
+            for i in range(count):
+                await producer.send("t", b"%d" % i, partition=partition, timestamp_ms=1000 + i)
+    return bootstrap(cluster)
+
+
+async def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Record]:
+    records: list[Record] = []
+    async with asyncio.timeout(timeout_s):
+        while len(records) < count:
+            records += await consumer.fetch()
+    return records
+
+
+async def test_a_seek_reads_on_from_that_very_record(cluster):
+    async with Consumer(await one_broker_with(cluster, 50)) as consumer:
+        consumer.assign([TP])
+        for offset in (17, 3, 49):
+            consumer.seek(TP, offset)
+            first = (await read(consumer, 1))[0]
+            assert (first.offset, first.value) == (offset, b"%d" % offset)
+
+
+async def test_a_seek_drops_what_is_buffered_and_under_way(cluster):
+    async with Consumer(await one_broker_with(cluster, 50)) as consumer:
+        consumer.assign([TP])
+        consumer.seek_to_beginning()
+        assert [record.offset for record in await consumer.fetch(60, max_records=3)] == [0, 1, 2]
+        consumer.seek(TP, 40)
+        assert [record.offset for record in await read(consumer, 10)] == list(range(40, 50))
+
+
+async def test_the_position_follows_each_record_handed_out(cluster):
+    async with Consumer(await one_broker_with(cluster, 20)) as consumer:
+        consumer.assign([TP])
+        consumer.seek_to_beginning()
+        assert await consumer.position(TP) == 0
+        seen = []
+        async for record in consumer:
+            seen.append(record.offset)
+            assert await consumer.position(TP) == record.offset + 1
+            if len(seen) == 20:
+                break
+        assert seen == list(range(20))
+
+
+async def test_without_records_a_fetch_comes_back_empty_in_time(cluster):
+    async with Consumer(await one_broker_with(cluster, 1)) as consumer:
+        consumer.assign([TP])  # the policy is latest
+        assert await asyncio.wait_for(consumer.fetch(0.3), 60) == []
+        assert await consumer.position(TP) == 1
+
+
+async def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_committed(cluster):
+    address = await one_broker_with(cluster, 1)
+    async with Consumer(address, fetch_max_wait_ms=120_000) as consumer, Producer(address) as producer:
+        consumer.assign([TP])
+        waiting = asyncio.create_task(consumer.fetch(60))
+        await consumer.position(TP)
+        await asyncio.sleep(0.2)
+        await (await producer.send("t", b"now"))
+        assert [record.value for record in await asyncio.wait_for(waiting, 60)] == [b"now"]
+
+
+async def test_every_partition_gets_its_turn_however_little_fits_in_a_response(cluster):
+    """FE-10."""
+    address = await one_broker_with(cluster, 40, partitions=4)
+    async with Consumer(address, fetch_max_bytes=1, auto_offset_reset="earliest") as consumer:
+        consumer.assign(TopicPartition("t", p) for p in range(4))
+        records = await read(consumer, 160)
+    for partition in range(4):
+        assert [r.offset for r in records if r.partition == partition] == list(range(40))
+    third = {record.partition for record in records[:60]}
+    assert third == {0, 1, 2, 3}
+
+
+async def test_partitions_that_take_several_requests_to_name_are_read_once_each(cluster, monkeypatch):
+    """While the others are named the broker does not hear how far those before them have come."""
+    monkeypatch.setattr("replog.client.consuming.fetch_stream.MAX_NAMED", 2)
+    async with Consumer(await one_broker_with(cluster, 20, partitions=7)) as consumer:
+        consumer.assign([("t", partition) for partition in range(7)])
+        consumer.seek_to_beginning()
+        places = {(record.partition, record.offset) for record in await read(consumer, 7 * 20)}
+        assert len(places) == 7 * 20
+        assert await consumer.fetch(0.3) == []
+
+
+async def test_offsets_are_found_by_time_and_at_the_ends(cluster):
+    async with Consumer(await one_broker_with(cluster, 30)) as consumer:
+        assert await consumer.beginning_offsets([TP]) == {TP: 0}
+        assert await consumer.end_offsets([TP]) == {TP: 30}
+        answer = (await consumer.offsets_for_times({TP: 1012}))[TP]
+        assert answer is not None
+        assert (answer.offset, answer.timestamp) == (12, 1012)
+        assert await consumer.offsets_for_times({TP: 5000}) == {TP: None}
+
+
+async def test_deleted_records_are_passed_over_by_the_policy(cluster):
+    address = await one_broker_with(cluster, 30)
+    async with Admin(address) as admin, Consumer(address, auto_offset_reset="earliest") as consumer:
+        assert await admin.delete_records({TP: 10}) == {TP: 10}
+        consumer.assign([TP])
+        consumer.seek(TP, 2)
+        assert [record.offset for record in await read(consumer, 20)] == list(range(10, 30))
+
+
+async def test_what_was_read_before_a_deletion_is_handed_out_before_the_reset(cluster):
+    address = await one_broker_with(cluster, 0)
+    for i in range(30):
+        await cluster.produce(TP, batch(b"%d" % i))
+    async with (
+        Admin(address) as admin,
+        Consumer(address, auto_offset_reset="earliest", max_partition_fetch_bytes=250) as consumer,
+    ):
+        consumer.assign([TP])
+        assert [record.offset for record in await consumer.fetch(60, max_records=1)] == [0]
+        await asyncio.sleep(0.8)  # as much is buffered as will be
+        await admin.delete_records({TP: 25})
+        await asyncio.sleep(1)  # the fetch behind the buffer is refused meanwhile
+        offsets = [record.offset for record in await read(consumer, 6)]
+        while offsets[-1] < 29:
+            offsets += [record.offset for record in await read(consumer, 1)]
+    before = [offset for offset in offsets if offset < 25]
+    assert before == list(range(1, len(before) + 1))
+    assert 3 <= len(before) < 20
+    assert offsets[len(before) :] == list(range(25, 30))
+
+
+async def test_an_offset_out_of_range_is_raised_until_a_seek_when_there_is_no_policy(cluster):
+    async with Consumer(await one_broker_with(cluster, 5), auto_offset_reset="error") as consumer:
+        consumer.assign([TP])
+        with pytest.raises(ReplogError, match="t-0 has no position"):
+            await consumer.fetch()
+        consumer.seek(TP, 99)
+        for _ in range(2):
+            with pytest.raises(
+                ReplogError, match=r"offset 99 of t-0 is outside of its log, .* 0 and .* at 5;"
+            ) as refused:
+                await consumer.fetch(60)
+            assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        consumer.seek(TP, 4)
+        assert [record.offset for record in await read(consumer, 1)] == [4]
+
+
+async def test_a_consumer_goes_on_at_the_new_leader_without_gap_or_repetition(cluster):
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    address = bootstrap(cluster)
+    async with Producer(address) as producer, Consumer(address, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP])
+
+        async def produce() -> None:
+            for i in range(300):
+                await (await producer.send("t", b"%d" % i))
+                await asyncio.sleep(0.002)
+
+        producing = asyncio.create_task(produce())
+        records = await read(consumer, 50)
+        await cluster.crash_broker(cluster.leader(TP))
+        await asyncio.wait_for(producing, 60)
+        end = (await consumer.end_offsets([TP]))[TP]
+        records += await read(consumer, end - len(records))
+    assert [record.offset for record in records] == list(range(end))
+    values = [record.value for record in records]
+    assert list(dict.fromkeys(values)) == [b"%d" % i for i in range(300)]
+
+
+async def test_a_partition_without_leader_does_not_hold_up_the_others(cluster):
+    await cluster.start_brokers(1, 2)
+    async with Admin(bootstrap(cluster)) as admin, Producer(bootstrap(cluster)) as producer:
+        await admin.create_topic("t", assignment=[[1], [2]])
+        for partition in (0, 1):
+            await (await producer.send("t", b"%d" % partition, partition=partition))
+        await cluster.stop_broker(2)
+    async with Consumer(bootstrap(cluster), auto_offset_reset="earliest") as consumer:
+        consumer.assign([("t", 1), ("t", 0)])
+        assert [record.value for record in await read(consumer, 1)] == [b"0"]
+        await cluster.start_broker(2)
+        assert [record.value for record in await read(consumer, 1)] == [b"1"]
+
+
+async def lose_the_tail(cluster: InProcessCluster, keep: int) -> None:
+    """Broker 1 comes back, as after a disk that lied, with the first `keep` records; the rest is written again."""
+    address = cluster.brokers[1].address
+    await cluster.stop_broker(1)
+    directory = cluster.directory / "broker-1"
+    (directory / ".kafka_cleanshutdown").unlink()
+    (file,) = (directory / "t-0").glob("*.log")
+    data = file.read_bytes()
+    file.write_bytes(data[: next(pos for pos, header in iterate_batches(data) if header.base_offset == keep)])
+    await cluster.start_broker(1, listeners=address)
+    await cluster.led(TP)
+    for offset in range(keep, 8):
+        while (await cluster.produce(TP, batch(b"new %d" % offset)))[1] != offset:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("policy", ["error", "latest"])
+async def test_a_truncated_log_is_noticed_and_never_skipped_over(cluster, policy):
+    """FE-5 as a consumer meets it: with a policy it goes on where the log diverges, without one it says so."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    for i in range(6):
+        await cluster.produce(TP, batch(b"old %d" % i))
+    async with Consumer(bootstrap(cluster), auto_offset_reset=policy) as consumer:  # type: ignore[arg-type]
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        assert [record.offset for record in await read(consumer, 6)] == list(range(6))
+        await lose_the_tail(cluster, keep=3)
+        if policy == "error":
+            with pytest.raises(LogTruncated) as truncated:
+                await read(consumer, 1)
+            assert (truncated.value.position, truncated.value.diverging_offset) == (6, 3)
+            consumer.seek(TP, 3)
+        values = [record.value for record in await read(consumer, 5)]
+        assert values == [b"new %d" % i for i in range(3, 8)]
+
+
+async def test_bad_use_is_refused_with_a_clear_error(cluster):
+    async with Consumer(await one_broker_with(cluster, 1)) as consumer:
+        with pytest.raises(ReplogError, match="t-0 is not assigned"):
+            consumer.seek(TP, 0)
+        consumer.assign([TP])
+        with pytest.raises(ReplogError, match="cannot seek to offset -1"):
+            consumer.seek(TP, -1)
+        with pytest.raises(ReplogError, match="INVALID_TOPIC_EXCEPTION"):
+            consumer.assign([("no/name", 0)])
+    with pytest.raises(ReplogError, match="the consumer is closed"):
+        await consumer.fetch()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"isolation_level": "dirty"}, {"auto_offset_reset": "none"}, {"fetch_max_bytes": 0}, {"fetch_max_wait_ms": -1}],
+)
+def test_a_bad_setting_is_refused_by_name(bad):
+    with pytest.raises(ReplogError) as refused:
+        Consumer("127.0.0.1:1", **bad)  # type: ignore[arg-type]
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_a_bound_that_a_new_leader_cannot_tell_yet_is_asked_for_again_fe_22(cluster):
+    """FE-22: OFFSET_NOT_AVAILABLE is nothing that an application should see, by name or as a position."""
+    address = await one_broker_with(cluster, 3)
+    leader = cluster.brokers[1].manager.hosted[TP].leader
+    assert leader is not None
+    leader.leader_epoch_start_offset = 5  # as if its high watermark had not come there since the election
+    async with Consumer(address, auto_offset_reset="latest") as consumer:
+        consumer.assign([TP])
+        asked = [
+            asyncio.create_task(consumer.end_offsets([TP])),
+            asyncio.create_task(consumer.offsets_for_times({TP: 5000})),
+            asyncio.create_task(consumer.position(TP)),
+        ]
+        assert await consumer.beginning_offsets([TP]) == {TP: 0}
+        answer = (await consumer.offsets_for_times({TP: 1001}))[TP]
+        assert answer is not None
+        assert answer.offset == 1
+        await asyncio.sleep(0.2)
+        assert not any(task.done() for task in asked), asked
+        await cluster.produce(TP, batch(b"3", b"4"))
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*asked) == [{TP: 5}, {TP: None}, 5]
+
+
+async def test_a_stream_that_had_nothing_to_fetch_begins_its_session_anew(cluster):
+    """What failed meanwhile the broker was not told to forget, and must not answer."""
+    other = TopicPartition("t", 1)
+    async with Consumer(await one_broker_with(cluster, 5, partitions=2), auto_offset_reset="error") as consumer:
+        consumer.assign([TP, other])
+        for partition in (TP, other):
+            consumer.seek(partition, 1000)
+        with pytest.raises(ReplogError):
+            await read(consumer, 1)
+        (stream,) = consumer._fetcher._streams.values()
+        consumer.assign([other])
+        consumer.seek(other, 0)
+        assert [record.offset for record in await read(consumer, 5)] == list(range(5))
+        assert list(consumer._fetcher._streams.values()) == [stream], "which was not lost"
+        assert list(cluster.brokers[1].manager._sessions) == [other]

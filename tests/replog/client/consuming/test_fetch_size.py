@@ -1,0 +1,58 @@
+"""A consumer behind a slow line."""
+
+import asyncio
+
+from replog.client import Consumer
+from replog.client.consuming.fetch_size import FetchSize
+from replog.local_cluster.ports import free_port
+from replog.topic import TopicPartition
+from tests.replog.processes.proxy import proxy_to
+from tests.replog.server.broker.conftest import batch
+
+TP = TopicPartition("t", 0)
+BYTES_PER_S = 100_000
+BATCH_BYTES = 10_000
+BATCHES = 40
+PATIENCE_S = 120.0
+
+
+def test_an_answer_that_does_not_get_through_is_asked_for_by_halves():
+    size = FetchSize(1000)
+    size.timed_out()
+    size.timed_out()
+    assert size.bytes == 250
+    for _ in range(20):
+        size.timed_out()
+    assert size.bytes == 1, "one whole batch comes then"
+
+
+def test_it_grows_again_while_answers_come_easily_and_never_beyond_what_was_configured():
+    size = FetchSize(1000)
+    size.timed_out()
+    size.timed_out()
+    size.answered(took_s=20.0, allowed_s=30.0)
+    assert size.bytes == 250, "twice as much would not come in time"
+    size.answered(took_s=5.0, allowed_s=30.0)
+    assert size.bytes == 500
+    size.answered(took_s=5.0, allowed_s=30.0)
+    size.answered(took_s=5.0, allowed_s=30.0)
+    assert size.bytes == 1000
+
+
+async def test_a_reader_to_whom_a_whole_answer_takes_longer_than_the_timeout_advances(cluster):
+    """All there is takes four seconds on this line, and an answer may take two."""
+    listener = f"127.0.0.1:{free_port([])}"
+    async with proxy_to(listener, BYTES_PER_S) as line:
+        await cluster.start_broker(1, listeners=listener, advertised_listeners=line.address)
+        await cluster.create_topic("t", replication_factor=1)
+        for _ in range(BATCHES):
+            await cluster.produce(TP, batch(b"x" * BATCH_BYTES))
+        async with (
+            Consumer(line.address, auto_offset_reset="earliest", request_timeout_ms=1500) as consumer,
+            asyncio.timeout(PATIENCE_S),
+        ):
+            consumer.assign([TP])
+            read = 0
+            while read < BATCHES:
+                read += len(await consumer.fetch(10))
+        await cluster.crash_broker(1)

@@ -1,0 +1,247 @@
+"""Queues of batches: what is sent when, in what order, within how many bytes. Time is a variable here."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
+from replog.client.records import decode
+from replog.errors import ErrorCode, ReplogError
+
+
+class Harness:
+    """An accumulator, the queues it offered, and a clock that runs the timers it asked for."""
+
+    def __init__(self, *, linger_s: float = 0, batch_size: int = 1000, buffer_memory: int = 10_000) -> None:
+        self.now = 0.0
+        self.offered: list[PartitionQueue] = []
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.accumulator = Accumulator(
+            batch_size=batch_size,
+            codec_number=0,
+            buffer_memory=buffer_memory,
+            linger_s=linger_s,
+            clock=lambda: self.now,
+            ready=self.offered.append,
+            later=lambda delay, call: self.timers.append((self.now + delay, call)),
+        )
+        (self.queue,) = self.accumulator.grow("t", 1, 1 << 20)
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+        due = [timer for timer in self.timers if timer[0] <= self.now]
+        self.timers = [timer for timer in self.timers if timer[0] > self.now]
+        for _, call in due:
+            call()
+
+    def take(self, room: int = 10_000) -> list[ProducerBatch]:
+        """As a stream does: the offered queue's batches, in flight."""
+        return self.accumulator.take(self.offered.pop(0), room)
+
+    def answer(self, batches: list[ProducerBatch], base_offset: int) -> None:
+        """All are appended."""
+        for batch in batches:
+            batch.base_offset = base_offset
+            base_offset += batch.records.count
+            self.accumulator.settle(batch)
+        self.land(batches)
+
+    def land(self, batches: list[ProducerBatch]) -> None:
+        self.accumulator.land(self.queue, batches)
+        self.accumulator.go_on(self.queue)
+
+
+def values(batches: list[ProducerBatch]) -> list[bytes | None]:
+    return [record.value for batch in batches for record in decode(batch.encoded())]
+
+
+def append(harness: Harness, value: bytes) -> object:
+    return harness.accumulator.append(harness.queue, 5, None, value, ())
+
+
+def test_without_linger_the_first_record_is_offered_at_once_and_only_once():
+    harness = Harness()
+    append(harness, b"a")
+    append(harness, b"b")
+    assert harness.offered == [harness.queue]
+    assert values(harness.take()) == [b"a", b"b"]
+
+
+def test_while_a_batch_is_in_flight_the_next_records_wait_together():
+    harness = Harness()
+    append(harness, b"a")
+    first = harness.take()
+    for value in (b"b", b"c", b"d"):
+        append(harness, value)
+    assert harness.offered == []
+    harness.answer(first, 0)
+    assert values(harness.take()) == [b"b", b"c", b"d"]
+
+
+def test_a_full_batch_closes_and_the_next_one_follows_it_in_order():
+    harness = Harness(batch_size=200)
+    for i in range(5):
+        append(harness, bytes([i]) * 80)
+    sent = []
+    while harness.offered:
+        batches = harness.take(room=1000)
+        sent.append([value[0] for value in values(batches) if value])
+        harness.answer(batches, 0)
+    assert sent == [[0, 1], [2, 3], [4]]
+
+
+def test_at_least_one_batch_is_taken_however_small_the_room():
+    harness = Harness()
+    append(harness, b"x" * 500)
+    assert values(harness.take(room=10)) == [b"x" * 500]
+
+
+async def test_what_was_not_appended_goes_again_before_anything_newer():
+    harness = Harness(batch_size=150)
+    deliveries = [harness.accumulator.append(harness.queue, 5, None, bytes([i]) * 80, ()) for i in range(4)]
+    first, second, third, fourth = harness.take()
+    append(harness, b"newer")
+    for batch in (first, third):
+        batch.base_offset = 7
+        harness.accumulator.settle(batch)
+    harness.land([first, second, third, fourth])
+    assert [delivery.done() for delivery in deliveries] == [True, False, True, False]
+    again = harness.take()
+    assert again[:2] == [second, fourth]
+    assert values(again[2:]) == [b"newer"]
+
+
+def test_a_lingering_batch_is_offered_when_its_time_has_come():
+    harness = Harness(linger_s=10)
+    append(harness, b"a")
+    harness.advance(9)
+    append(harness, b"b")
+    assert harness.offered == []
+    harness.advance(1)
+    assert values(harness.take()) == [b"a", b"b"]
+
+
+def test_a_batch_that_began_while_another_was_in_flight_lingers_from_its_own_first_record():
+    harness = Harness(linger_s=10)
+    append(harness, b"a")
+    harness.advance(10)
+    first = harness.take()
+    harness.advance(20)
+    append(harness, b"b")
+    harness.answer(first, 0)
+    assert harness.offered == []
+    harness.advance(10)
+    assert values(harness.take()) == [b"b"]
+
+
+def test_a_batch_that_is_full_does_not_linger():
+    harness = Harness(linger_s=10, batch_size=200)
+    append(harness, b"x" * 100)
+    assert harness.offered == []
+    append(harness, b"y" * 100)
+    assert values(harness.take()) == [b"x" * 100]
+
+
+def test_a_flush_lets_nothing_linger():
+    harness = Harness(linger_s=10)
+    append(harness, b"a")
+    harness.accumulator.flushing += 1
+    harness.accumulator.send_open_batches()
+    first = harness.take()
+    append(harness, b"b")
+    harness.answer(first, 0)
+    assert values(harness.take()) == [b"b"]
+
+
+async def test_each_delivery_knows_its_offset_and_timestamp():
+    harness = Harness()
+    first = harness.accumulator.append(harness.queue, 5, None, b"a", ())
+    second = harness.accumulator.append(harness.queue, 6, None, b"b", ())
+    with pytest.raises(asyncio.InvalidStateError):
+        first.result()
+    harness.answer(harness.take(), 40)
+    assert await second == ("t", 0, 41, 6)
+    assert await first == first.result() == ("t", 0, 40, 5)
+
+
+async def test_log_append_time_replaces_the_records_own():
+    harness = Harness()
+    delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
+    (batch,) = harness.take()
+    batch.append_time_ms = 77
+    harness.answer([batch], 0)
+    assert (await delivery).timestamp == 77
+
+
+async def test_a_waiter_that_is_cancelled_disturbs_no_other():
+    harness = Harness()
+    delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
+
+    async def wait() -> object:
+        return await delivery
+
+    one, other = asyncio.create_task(wait()), asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    one.cancel()
+    await asyncio.sleep(0)
+    harness.answer(harness.take(), 9)
+    assert await other == ("t", 0, 9, 5)
+    assert one.cancelled()
+
+
+async def test_a_failed_batch_raises_from_every_record_as_often_as_it_is_awaited():
+    harness = Harness()
+    deliveries = [harness.accumulator.append(harness.queue, 5, None, b"a", ()) for _ in range(2)]
+    (batch,) = harness.take()
+    batch.error = DeliveryFailed(ErrorCode.MESSAGE_TOO_LARGE, "too large", may_be_appended=False)
+    harness.answer([batch], -1)
+    for delivery in deliveries * 2:
+        with pytest.raises(DeliveryFailed, match="MESSAGE_TOO_LARGE"):
+            await delivery
+
+
+async def test_bytes_are_given_back_once_and_senders_wait_in_order():
+    harness = Harness(buffer_memory=300)
+    accumulator = harness.accumulator
+    append(harness, b"x" * 200)
+    assert not accumulator.has_room(150)
+    order = []
+
+    async def wait(name: str, size: int) -> None:
+        await accumulator.wait_for_room(size, 5)
+        order.append(name)
+
+    waiting = [asyncio.create_task(wait("first", 150)), asyncio.create_task(wait("second", 10))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert order == []  # the second would fit, but is not let past the first
+    (batch,) = harness.take()
+    harness.answer([batch], 0)
+    accumulator.settle(batch)
+    assert accumulator.used_bytes == 0
+    await asyncio.gather(*waiting)
+    assert order == ["first", "second"]
+    assert accumulator.has_room(150)
+
+
+async def test_a_buffer_that_stays_full_is_a_timeout_that_says_so():
+    harness = Harness(buffer_memory=100)
+    append(harness, b"x" * 90)
+    with pytest.raises(ReplogError, match=r"buffer of 100 bytes stayed full for 0\.01 s") as full:
+        await harness.accumulator.wait_for_room(50, 0.01)
+    assert full.value.code is ErrorCode.REQUEST_TIMED_OUT
+    harness.answer(harness.take(), 0)
+    assert harness.accumulator.has_room(50)
+
+
+def test_a_queue_is_looked_after_only_while_it_holds_something():
+    harness = Harness()
+    harness.accumulator.grow("t", 5000, 1 << 20)
+    assert harness.accumulator.busy() == []
+    append(harness, b"a")
+    assert harness.accumulator.busy() == [harness.queue]
+    taken = harness.take()
+    assert harness.accumulator.busy() == [harness.queue], "its deadline has to be watched"
+    harness.answer(taken, 0)
+    assert harness.accumulator.busy() == []

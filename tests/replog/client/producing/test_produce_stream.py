@@ -1,0 +1,160 @@
+"""What goes together in a request, in virtual time, at a broker that answers when it is asked to."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from replog.backoff import Backoff
+from replog.client.metadata import Metadata
+from replog.client.producing.accumulator import Accumulator, PartitionQueue
+from replog.client.producing.produce_stream import GATHER_S, ProduceStream
+from replog.client.producing.sender import Sender
+from replog.rpc.codec import WithRecords
+from replog.rpc.v1 import log_pb2
+from tests.replog.client.network import VirtualLoop
+
+BATCH_SIZE = 1000
+
+
+class Broker:
+    """The wire to it, and what came over that."""
+
+    address = "one:1"
+
+    def __init__(self) -> None:
+        self.requests: list[log_pb2.ProduceRequest] = []
+        self._answers: asyncio.Queue[log_pb2.ProduceResponse] = asyncio.Queue()
+
+    def connect(self, _address: str) -> "Broker":
+        return self
+
+    def open(self, _method: object) -> "Broker":
+        return self
+
+    async def send(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
+        self.requests.append(request.head)
+
+    async def receive(self) -> log_pb2.ProduceResponse:
+        return await self._answers.get()
+
+    def cancel(self) -> None:
+        pass
+
+    @property
+    def partitions(self) -> list[list[int]]:
+        """Those of each request."""
+        return [[named.partition for named in request.partitions] for request in self.requests]
+
+    def answer(self, number: int) -> None:
+        """A request, with the offset 0 for each of its batches."""
+        request = self.requests[number]
+        results = [log_pb2.ProducePartitionResult(topic=p.topic, partition=p.partition) for p in request.partitions]
+        answer = log_pb2.ProduceAnswer(correlation_id=request.correlation_id, partitions=results)
+        self._answers.put_nowait(log_pb2.ProduceResponse(answers=[answer]))
+
+
+class Producing:
+    """A stream, and the queues of four partitions that it takes from."""
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        transport: Any = self.broker
+        rng = random.Random(0)
+        sender = Sender(
+            Metadata(self.broker.address, transport, rng),
+            Backoff(rng),
+            acks=-1,
+            max_request_bytes=10 * BATCH_SIZE,
+            request_timeout_s=30.0,
+            delivery_timeout_s=120.0,
+            identity=None,
+        )
+        stream = ProduceStream(sender, self.broker.address)
+        loop = asyncio.get_running_loop()
+        self.accumulator = sender.accumulator = Accumulator(
+            batch_size=BATCH_SIZE,
+            codec_number=0,
+            buffer_memory=1 << 20,
+            linger_s=0.0,
+            clock=loop.time,
+            ready=stream.offer,
+            later=loop.call_later,
+        )
+        self.queues: list[PartitionQueue] = self.accumulator.grow("t", 4, BATCH_SIZE)
+
+    async def send(self, partition: int, size: int = 10) -> None:
+        self.accumulator.append(self.queues[partition], 0, None, b"x" * size, ())
+        await self.soon()
+
+    async def soon(self) -> None:
+        """Whatever can happen before time passes."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        yield runner
+
+
+def test_what_comes_while_a_request_is_under_way_goes_together_once_it_is_answered(runner):
+    async def run() -> None:
+        producing = Producing()
+        for partition in range(4):
+            await producing.send(partition)
+        assert producing.broker.partitions == [[0]]
+        producing.broker.answer(0)
+        await producing.soon()
+        assert producing.broker.partitions == [[0], [1, 2, 3]]
+
+    runner.run(run())
+
+
+def test_a_request_without_an_answer_holds_the_next_one_up_for_a_moment_and_no_other(runner):
+    async def run() -> None:
+        producing = Producing()
+        await producing.send(0)
+        await asyncio.sleep(GATHER_S / 2)
+        await producing.send(1)
+        assert producing.broker.partitions == [[0]]
+        await asyncio.sleep(GATHER_S / 2)
+        await producing.soon()
+        assert producing.broker.partitions == [[0], [1]]
+        producing.broker.answer(1)
+        await producing.soon()
+        await producing.send(2)
+        assert producing.broker.partitions == [[0], [1], [2]]
+
+    runner.run(run())
+
+
+def test_a_full_batch_waits_for_nothing(runner):
+    async def run() -> None:
+        producing = Producing()
+        await producing.send(0)
+        producing.queues[1].retrying = True
+        await producing.send(1, BATCH_SIZE)
+        await producing.send(1)
+        producing.queues[1].retrying = False
+        producing.accumulator.go_on(producing.queues[1])
+        await producing.soon()
+        assert producing.broker.partitions == [[0], [1, 1]]
+
+    runner.run(run())
+
+
+def test_what_is_too_much_for_one_request_goes_in_the_next_one_at_once(runner):
+    async def run() -> None:
+        producing = Producing()
+        await producing.send(0)
+        for partition in (1, 2, 3):
+            await producing.send(partition, 5 * BATCH_SIZE)
+        producing.broker.answer(0)
+        await producing.soon()
+        assert producing.broker.partitions == [[0], [1], [2], [3]]
+
+    runner.run(run())

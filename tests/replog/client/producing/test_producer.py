@@ -1,0 +1,258 @@
+"""The producer against real brokers: order, retries, failover, errors."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+
+from replog.client import Admin, Consumer, DeliveryFailed, Producer
+from replog.client.producing.partitioner import partition_for_key
+from replog.config import MAX_BATCH_BYTES
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import InProcessCluster
+
+TP = TopicPartition("t", 0)
+
+
+def bootstrap(cluster: InProcessCluster) -> str:
+    return ",".join(broker.address for broker in cluster.brokers.values())
+
+
+async def read_all(address: str, tp: TopicPartition = TP) -> list[bytes | None]:
+    """Everything below the high watermark, in offset order."""
+    async with Consumer(address) as consumer:
+        consumer.assign([tp])
+        consumer.seek_to_beginning()
+        end = (await consumer.end_offsets([tp]))[tp]
+        values: list[bytes | None] = []
+        async with asyncio.timeout(60):
+            while await consumer.position(tp) < end:
+                values += [record.value for record in await consumer.fetch()]
+        return values
+
+
+async def test_records_with_one_key_share_a_partition_that_any_kafka_client_would_choose(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=5, replication_factor=1)
+    async with Producer(bootstrap(cluster)) as producer:
+        for key in (b"21", b"foobar", b"abc", b""):
+            placed = [await (await producer.send("t", b"v", key=key)) for _ in range(3)]
+            assert {metadata.partition for metadata in placed} == {partition_for_key(key, 5)}
+
+
+async def test_records_without_key_fill_one_batch_then_move_to_another_partition(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=3, replication_factor=1)
+    async with Producer(bootstrap(cluster), linger_ms=20, batch_size=10_000) as producer:
+        deliveries = await producer.send_many("t", [b"x" * 100] * 1000)
+        placed = [(await delivery).partition for delivery in deliveries]
+    moves = sum(a != b for a, b in itertools.pairwise(placed))
+    assert set(placed) == {0, 1, 2}
+    assert moves < 20, placed
+
+
+@pytest.mark.parametrize("acks", ["all", 1, 0])
+async def test_every_level_of_acks_delivers_in_order(cluster, acks):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    sent = [b"%d" % i for i in range(300)]
+    async with Producer(bootstrap(cluster), acks=acks) as producer:  # type: ignore[arg-type]
+        deliveries = await producer.send_many("t", sent)
+        offsets = [(await delivery).offset for delivery in deliveries]
+    assert offsets == ([-1] * 300 if acks == 0 else list(range(300)))
+    deadline = time.monotonic() + 60
+    while await read_all(bootstrap(cluster)) != sent:
+        assert time.monotonic() < deadline, "acks=0 records did not arrive"
+        await asyncio.sleep(0.05)
+
+
+async def test_a_crashed_leader_loses_and_doubles_nothing_and_order_is_kept(cluster):
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    address = bootstrap(cluster)
+    sent: list[bytes] = []
+    acknowledged: list[tuple[int, bytes]] = []
+    async with Producer(address, batch_size=2000) as producer:
+
+        async def produce() -> None:
+            deliveries = []
+            for i in range(600):
+                sent.append(b"%05d" % i)
+                deliveries.append(await producer.send("t", sent[-1]))
+                await asyncio.sleep(0.002)
+            for value, delivery in zip(sent, deliveries, strict=True):
+                acknowledged.append(((await delivery).offset, value))
+
+        producing = asyncio.create_task(produce())
+        await asyncio.sleep(0.4)
+        await cluster.crash_broker(cluster.leader(TP))
+        await asyncio.wait_for(producing, 60)
+    values = await read_all(bootstrap(cluster))
+    assert [values[offset] for offset, _ in acknowledged] == [value for _, value in acknowledged]
+    assert values == sent
+
+
+async def test_records_wait_for_enough_replicas_and_then_get_through(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    follower = ({1, 2} - {cluster.leader(TP)}).pop()
+    await cluster.stop_broker(follower)
+    async with Producer(bootstrap(cluster)) as producer:
+        delivery = await producer.send("t", b"patient")
+        await asyncio.sleep(0.5)
+        assert not delivery.done()
+        await cluster.start_broker(follower)
+        assert (await asyncio.wait_for(delivery, 60)).offset == 0
+
+
+async def test_a_record_that_stays_undelivered_fails_at_its_deadline_with_the_reason(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.stop_broker(({1, 2} - {cluster.leader(TP)}).pop())
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer:
+        with pytest.raises(DeliveryFailed, match=r"not delivered in 2\.5 s; last error: NOT_ENOUGH_REPLICAS") as failed:
+            await (await producer.send("t", b"x"))
+    assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert not failed.value.may_be_appended  # PR-12: NOT_ENOUGH_REPLICAS is a definite failure
+
+
+async def test_a_cluster_that_is_away_fails_the_record_as_possibly_appended(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer:
+        await (await producer.send("t", b"before"))
+        await cluster.crash_broker(1)
+        with pytest.raises(DeliveryFailed) as failed:
+            await (await producer.send("t", b"after"))
+    assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert failed.value.may_be_appended
+
+
+async def test_a_refused_batch_fails_at_once_and_the_others_of_the_request_go_through(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, max_message_bytes="1000")
+    async with Producer(bootstrap(cluster), linger_ms=50, batch_size=500) as producer:
+        deliveries = await producer.send_many("t", [b"a" * 400, b"b" * 5000, b"c" * 400])
+        assert (await deliveries[0]).offset == 0
+        with pytest.raises(DeliveryFailed) as refused:
+            await deliveries[1]
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert not refused.value.may_be_appended
+        assert (await deliveries[2]).offset == 1
+
+
+@pytest.mark.parametrize("limit", [{"max_message_bytes": "1000"}, {"segment_bytes": "1024"}])
+async def test_batches_are_no_larger_than_their_topic_takes(cluster, limit):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, **limit)
+    async with Producer(bootstrap(cluster), linger_ms=20) as producer:
+        deliveries = await producer.send_many("t", [b"x" * 100] * 100)
+        assert [(await delivery).offset for delivery in deliveries] == list(range(100))
+
+
+@pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
+async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(cluster, limit):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), linger_ms=5, delivery_timeout_ms=60_000) as producer:
+        await (await producer.send("t", b"first"))
+        async with Admin(bootstrap(cluster), timeout_ms=60_000) as admin:
+            await admin.alter_topic_configs("t", {limit: "2000"})
+        too_large = await producer.send_many("t", [b"x" * 100] * 100)
+        for delivery in too_large:
+            with pytest.raises(DeliveryFailed) as caught:
+                await delivery
+            assert caught.value.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+            assert not caught.value.may_be_appended
+        async with asyncio.timeout(60):
+            while next(iter(producer._accumulator.topics["t"])).batch_size > 2000:  # type: ignore[union-attr]
+                await asyncio.sleep(0.01)
+        stored = [await delivery for delivery in await producer.send_many("t", [b"x" * 100] * 100)]
+        assert [metadata.offset for metadata in stored] == list(range(1, 101))
+
+
+async def test_bad_records_are_refused_before_they_are_sent(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), max_request_bytes=10_000, max_block_ms=300) as producer:
+        for arguments, code in (
+            ({"value": b"x" * 10_000}, ErrorCode.MESSAGE_TOO_LARGE),
+            ({"value": b"", "timestamp_ms": -5}, ErrorCode.INVALID_TIMESTAMP),
+            ({"value": b"", "partition": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ({"value": b"", "topic": "nowhere"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            ({"value": b"", "topic": "no/name"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ):
+            with pytest.raises(ReplogError) as refused:
+                await producer.send(**{"topic": "t", **arguments})  # type: ignore[arg-type]
+            assert refused.value.code is code, arguments
+        with pytest.raises(TypeError):
+            await producer.send("t", "text")  # type: ignore[arg-type]
+        assert (await (await producer.send("t", b"good"))).offset == 0
+
+
+async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), buffer_memory=20_000) as producer:
+        deliveries = await producer.send_many("t", [b"x" * 1000] * 500)
+        assert sum(not delivery.done() for delivery in deliveries) <= 20
+        assert [(await delivery).offset for delivery in deliveries] == list(range(500))
+
+
+async def test_a_flush_waits_for_everything_sent_and_nothing_lingers_in_it(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    async with Producer(bootstrap(cluster), linger_ms=60_000) as producer:
+        deliveries = [await producer.send("t", b"x", partition=i % 2) for i in range(10)]
+        await asyncio.sleep(0.05)
+        assert not any(delivery.done() for delivery in deliveries)
+        await asyncio.wait_for(producer.flush(), 40)
+        assert all(delivery.done() for delivery in deliveries)
+
+
+async def test_a_closed_producer_has_delivered_and_takes_nothing_more(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    producer = Producer(bootstrap(cluster), linger_ms=1000)
+    delivery = await producer.send("t", b"last words")
+    await producer.close()
+    await producer.close()
+    assert delivery.result().offset == 0
+    with pytest.raises(ReplogError, match="the producer is closed"):
+        await producer.send("t", b"x")
+
+
+async def test_no_broker_to_be_found_is_said_with_every_address():
+    async with Producer("127.0.0.1:1,127.0.0.1:2", max_block_ms=300) as producer:
+        with pytest.raises(ReplogError, match=r"127\.0\.0\.1:1.*127\.0\.0\.1:2") as nobody:
+            await producer.send("t", b"x")
+    assert nobody.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+async def test_a_topic_deleted_under_the_producer_fails_its_records_in_time(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer, Admin(bootstrap(cluster)) as admin:
+        await (await producer.send("t", b"x"))
+        await admin.delete_topic("t")
+        with pytest.raises(DeliveryFailed):
+            await (await producer.send("t", b"y"))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"acks": 2},
+        {"batch_size": 0},
+        {"batch_size": 1 << 21},
+        {"max_request_bytes": MAX_BATCH_BYTES + 1},
+        {"compression": "rar"},
+        {"buffer_memory": 0},
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(bad):
+    with pytest.raises(ReplogError) as refused:
+        Producer("127.0.0.1:1", **bad)  # type: ignore[arg-type]
+    assert refused.value.code is ErrorCode.INVALID_CONFIG

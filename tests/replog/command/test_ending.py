@@ -1,0 +1,61 @@
+"""How commands end."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from replog.command.ending import READER_GONE, run
+from replog.errors import ErrorCode, ReplogError
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'x' is not known"), 1),
+        (ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, "topic name '' is empty"), 2),
+        (PermissionError(13, "Permission denied", "/data"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_an_expected_error_is_one_line_on_stderr_and_a_status(error, status, capsys):
+    assert run(lambda: _raise(error)) == status
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert len(told.err.splitlines()) == 1
+    if str(error):
+        assert told.err == f"error: {error}\n"
+
+
+def test_an_unexpected_error_keeps_its_traceback(capsys):
+    assert run(lambda: _raise(ZeroDivisionError())) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "from replog.command.ending import run\n"
+        "sys.exit(run(lambda: [print('x' * 1000, flush=True) for _ in range(1000)]))",
+        "import typer; from replog.cli.main import app, main\n"
+        "@app.command()\ndef lines():\n    for _ in range(1000): print('x' * 1000, flush=True)\n"
+        "sys.argv = ['replog', 'lines']; main()",
+    ],
+)
+def test_a_reader_that_has_enough_ends_a_command_without_a_word(script):
+    """`replog log verify | head -1`: neither ok, since not all was told, nor a problem."""
+    script = f"import sys; {script}"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(30) == READER_GONE
+        assert process.stderr.read() == b""

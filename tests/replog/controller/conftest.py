@@ -1,0 +1,219 @@
+"""Controllers for tests.
+
+`Cluster` is driven by hand: every decision is numbered and applied at once, as the controller does after its commit.
+`Running` is a controller on a real store.
+"""
+
+import random
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from replog.config import ControllerConfig
+from replog.controller.alter_partition import Proposal
+from replog.controller.broker_lifecycle import Heartbeat
+from replog.controller.cluster_state import ClusterState
+from replog.controller.decision import numbered
+from replog.controller.registration import Registration
+from replog.controller.topics import NewTopic
+from replog.errors import ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.values import PartitionState
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.server.clock import SystemClock
+from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.service import ControllerService
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.topic import TopicPartition
+
+SESSION_MS = 9000
+
+
+class Running:
+    """A started controller, its service, and brokers made of requests."""
+
+    def __init__(self, controller):
+        self.controller = controller
+        self.service = ControllerService(controller)
+        self.store = controller._store
+
+    @property
+    def image(self):
+        return self.controller.state.image
+
+    async def register(self, broker_id, incarnation=b"a" * 16):
+        request = pb.RegisterBrokerRequest(
+            broker_id=broker_id, incarnation_id=incarnation, address=f"h{broker_id}:9092", previous_broker_epoch=-1
+        )
+        return (await self.service.register_broker(request)).broker_epoch
+
+    async def heartbeat(self, broker_id, epoch):
+        return await self.service.heartbeat(
+            pb.HeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, metadata_version=self.image.version)
+        )
+
+    async def start_brokers(self, *broker_ids):
+        for broker_id in broker_ids:
+            await self.heartbeat(broker_id, await self.register(broker_id))
+
+    async def create(self, topic, **fields):
+        return await self.service.create_topic(pb.CreateTopicRequest(topic=topic, **fields))
+
+    def watch(self, after=0):
+        return self.service.watch_metadata(pb.WatchMetadataRequest(after_version=after))
+
+
+class Cluster:
+    """Brokers are numbers; `now_ms` moves only by hand."""
+
+    def __init__(self, **settings):
+        properties = {"metadata.log.dir": "/nowhere"} | {k.replace("_", "."): v for k, v in settings.items()}
+        self.config = ControllerConfig.parse(properties, "test")
+        self.state = ClusterState(self.config, random.Random(7))
+        self.now_ms = 1_000_000
+        self.incarnations = {}
+        self.history = []
+        self.state.load([], self.now_ms)
+        self.apply([Change("cluster", None, "cluster-of-the-test")])
+
+    @property
+    def image(self):
+        return self.state.image
+
+    def apply(self, changes):
+        made = [change for change in numbered(changes, self.image.version) if change is not None]
+        self.state.apply(made, self.now_ms)
+        self.history.extend(made)
+
+    def do(self, decision):
+        self.apply(decision.changes)
+        return decision.answer
+
+    def register(self, broker_id, *, incarnation=None, previous=None, rack="", cluster_id="", address=None):
+        """A new process of the broker, which by default was stopped cleanly before."""
+        known = self.image.broker(broker_id)
+        if incarnation is None:
+            self.incarnations[broker_id] = self.incarnations.get(broker_id, 0) + 1
+            incarnation = broker_id.to_bytes(8, "big") + self.incarnations[broker_id].to_bytes(8, "big")
+        if previous is None:
+            previous = known.broker_epoch if known else -1
+        address = address or f"host{broker_id}:9092"
+        request = Registration(cluster_id, broker_id, incarnation, address, rack, previous)
+        return self.do(self.state.register_broker(request, self.now_ms))
+
+    def heartbeat(self, broker_id, *, epoch=None, version=None, fence=False, shutdown=False):
+        epoch = self.image.brokers[broker_id].broker_epoch if epoch is None else epoch
+        version = self.image.version if version is None else version
+        request = Heartbeat(broker_id, epoch, version, fence, shutdown)
+        answer = self.do(self.state.heartbeat(request, self.now_ms))
+        if answer.should_shutdown:
+            self.state.let_go(broker_id)
+        return answer
+
+    def start(self, *broker_ids, racks=None):
+        for broker_id in broker_ids:
+            self.register(broker_id, rack=(racks or {}).get(broker_id, ""))
+            assert not self.heartbeat(broker_id).is_fenced
+        return self
+
+    def expire(self, *broker_ids):
+        """Nobody hears of these brokers for a session; the others are alive."""
+        self.now_ms += SESSION_MS
+        for broker_id, broker in self.image.brokers.items():
+            if broker_id not in broker_ids and not broker.fenced:
+                self.heartbeat(broker_id)
+        fenced = []
+        while (broker_id := self.do(self.state.fence_next_expired(self.now_ms))) is not None:
+            fenced.append(broker_id)
+        assert sorted(fenced) == sorted(broker_ids)
+        return fenced
+
+    def come_back(self, broker_id, *, clean):
+        """The broker's new process, up to unfenced."""
+        known = self.image.brokers[broker_id]
+        self.register(broker_id, previous=known.broker_epoch if clean else -1)
+        self.heartbeat(broker_id)
+
+    def create(self, topic, **fields):
+        return self.do(self.state.create_topic(NewTopic(topic, **fields)))
+
+    def assigned(self, topic, *replicas, **fields):
+        """A topic whose partitions have exactly these replicas."""
+        return self.create(topic, assignment=replicas, **fields)
+
+    def partition(self, topic="t", partition=0) -> PartitionState:
+        return self.image.partitions[TopicPartition(topic, partition)]
+
+    def item(self, isr, *, topic="t", partition=0, **fields):
+        """A proposal as the current leader would make it, except `fields`."""
+        state = self.image.partitions.get(TopicPartition(topic, partition))
+        known = self.image.topics.get(topic)
+        proposal = Proposal(
+            topic_partition=TopicPartition(topic, partition),
+            topic_id=known.topic_id if known else b"",
+            sender=state.leader if state else -1,
+            leader_epoch=state.leader_epoch if state else 0,
+            partition_epoch=state.partition_epoch if state else 0,
+            isr=tuple((b, self.image.brokers[b].broker_epoch) if isinstance(b, int) else b for b in isr),
+            recovering=False,
+        )
+        return replace(proposal, **fields)
+
+    def alter(self, sender, *items, epoch=None, present=()):
+        epoch = self.image.brokers[sender].broker_epoch if epoch is None else epoch
+        proposals = [replace(item, sender=sender) for item in items]
+        return self.do(self.state.alter_partition(sender, epoch, proposals, frozenset(present), self.now_ms))
+
+
+@pytest.fixture
+def cluster():
+    """No brokers yet."""
+    return Cluster()
+
+
+@pytest.fixture
+def make_cluster():
+    return Cluster
+
+
+@pytest.fixture
+def three():
+    """Brokers 11, 12, 13, unfenced, and topic t with one partition on them, led by 11."""
+    cluster = Cluster().start(11, 12, 13)
+    cluster.assigned("t", [11, 12, 13])
+    return cluster
+
+
+@pytest.fixture
+def running(tmp_path):
+    """`async with running(**settings) as r:`; the same store every time."""
+
+    @asynccontextmanager
+    async def start(**settings):
+        properties = {"metadata.log.dir": str(tmp_path)} | {k.replace("_", "."): v for k, v in settings.items()}
+        config = ControllerConfig.parse(properties, "test")
+        controller = ActiveController(config, SqliteStore(tmp_path), GrpcTransport(), SystemClock(), random.Random(3))
+        try:
+            await controller.start()
+            yield Running(controller)
+        finally:
+            await controller.stop()
+
+    return start
+
+
+@pytest.fixture
+def refused():
+    """`with refused(code, *words):` something raises that code, and its message has the words."""
+
+    @contextmanager
+    def check(code, *words):
+        with pytest.raises(ReplogError) as caught:
+            yield caught
+        assert caught.value.code is code, str(caught.value)
+        for word in words:
+            assert word in caught.value.message
+
+    return check

@@ -1,0 +1,240 @@
+"""Whole decisions, with sessions and time."""
+
+import pytest
+
+from replog.controller.cluster_state import ClusterState
+from replog.errors import ErrorCode
+
+
+def test_ct_3_a_heartbeat_of_an_unknown_broker_or_an_old_epoch_is_stale(three, refused):
+    """CT-3."""
+    with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
+        three.heartbeat(99, epoch=1)
+    epoch = three.image.brokers[11].broker_epoch
+    with refused(ErrorCode.STALE_BROKER_EPOCH, f"epoch {epoch}, not {epoch - 1}"):
+        three.heartbeat(11, epoch=epoch - 1)
+
+
+def test_a_stale_heartbeat_does_not_keep_the_session_alive(three, refused):
+    three.now_ms += 5000
+    with refused(ErrorCode.STALE_BROKER_EPOCH):
+        three.heartbeat(11, epoch=1)
+    three.now_ms += 3999
+    for broker_id in (12, 13):
+        three.heartbeat(broker_id)
+    three.now_ms += 1
+    assert three.do(three.state.fence_next_expired(three.now_ms)) == 11
+
+
+def test_ct_4_a_broker_is_unfenced_only_once_it_has_applied_its_own_registration(cluster):
+    """CT-4."""
+    epoch = cluster.register(1)
+    behind = cluster.heartbeat(1, version=epoch - 1)
+    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
+    waiting = cluster.heartbeat(1, fence=True)
+    assert (waiting.is_caught_up, waiting.is_fenced) == (True, True)
+    running = cluster.heartbeat(1)
+    assert (running.is_caught_up, running.is_fenced, running.should_shutdown) == (True, False, False)
+
+
+@pytest.mark.parametrize(("version", "code"), [(-1, "INVALID_REQUEST"), (10**6, "NOT_CONTROLLER")])
+def test_a_heartbeat_with_an_impossible_metadata_version_is_refused(three, refused, version, code):
+    with refused(ErrorCode[code], str(version)):
+        three.heartbeat(11, version=version)
+
+
+def test_ct_6_a_broker_is_fenced_after_a_session_without_a_heartbeat_and_not_before(three):
+    """CT-6."""
+    three.now_ms += 8999
+    assert three.do(three.state.fence_next_expired(three.now_ms)) is None
+    three.heartbeat(11)
+    three.heartbeat(12)
+    three.now_ms += 1
+    assert three.do(three.state.fence_next_expired(three.now_ms)) == 13
+    assert three.do(three.state.fence_next_expired(three.now_ms)) is None
+
+
+def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_expiry_order(three):
+    """CT-6."""
+    three.now_ms += 10
+    three.heartbeat(11)
+    three.now_ms += 10
+    three.heartbeat(13)
+    before = three.image.version
+    assert three.expire(11, 12, 13) == [12, 11, 13]
+    states = [change.value for change in three.history if change.version > before and change.kind == "partition"]
+    assert [(s.isr, s.leader, s.elr) for s in states] == [
+        ((11, 13), 11, ()),
+        ((13,), 13, (11,)),
+        ((), -1, (11, 13)),
+    ]
+    assert three.partition().last_known_leader == 13
+
+
+def test_ct_6_a_new_active_controller_grants_fresh_sessions(three):
+    """CT-6."""
+    successor = ClusterState(three.config, None)
+    now_ms = 5  # another machine, another clock
+    successor.load(three.history, now_ms)
+    assert successor.image.version == three.image.version
+    assert successor.image.partitions == three.image.partitions
+    assert successor.fence_next_expired(now_ms + 8999).answer is None
+    assert successor.fence_next_expired(now_ms + 9000).answer == 11
+
+
+def test_a_new_active_controller_makes_no_stopped_broker_wait(three):
+    three.heartbeat(13, shutdown=True)
+    three.expire(12)
+    three.state = ClusterState(three.config, None)
+    three.state.load(three.history, three.now_ms)
+    three.register(12, previous=-1)
+    three.register(13)
+
+
+def test_controlled_shutdown(three):
+    """R-W-C13."""
+    begun = three.heartbeat(11, shutdown=True)
+    assert (begun.should_shutdown, begun.is_fenced) == (False, False)
+    state = three.partition()
+    assert (state.leader, state.isr, state.leader_epoch) == (12, (12, 13), 1)
+    assert three.image.brokers[11].in_controlled_shutdown
+    recorded = three.image.version
+
+    three.heartbeat(12, version=recorded)
+    three.heartbeat(13, version=recorded - 1)
+    assert not three.heartbeat(11, shutdown=True).should_shutdown, "13 has not seen it yet"
+    three.heartbeat(13, version=recorded)
+    done = three.heartbeat(11, shutdown=True)
+    assert (done.should_shutdown, done.is_fenced) == (True, True)
+    assert three.image.brokers[11].fenced
+    assert three.heartbeat(11, shutdown=True).should_shutdown, "the answer may have been lost"
+
+
+def test_a_broker_in_controlled_shutdown_joins_no_isr_and_is_not_elected(three):
+    three.heartbeat(11, shutdown=True)
+    assert three.alter(12, three.item([12, 13, 11]))[0].error is ErrorCode.INELIGIBLE_REPLICA
+    three.expire(12, 13)
+    assert three.partition().leader == -1
+
+
+def test_a_controlled_shutdown_outlives_the_controller(three):
+    three.heartbeat(11, shutdown=True)
+    three.state = ClusterState(three.config, None)
+    three.state.load(three.history, three.now_ms)
+    assert not three.heartbeat(11, shutdown=True).should_shutdown, "12 and 13 have not been heard yet"
+    three.heartbeat(12)
+    three.heartbeat(13)
+    assert three.heartbeat(11, shutdown=True).should_shutdown
+
+
+def test_the_whole_cluster_can_be_shut_down_and_comes_back_without_unclean_elections(three):
+    for _ in range(10):
+        for broker_id, broker in list(three.image.brokers.items()):
+            if not broker.fenced:
+                three.heartbeat(broker_id, shutdown=True)
+    assert all(broker.fenced for broker in three.image.brokers.values())
+    state = three.partition()
+    assert (state.isr, state.leader) == ((), -1)
+    assert state.elr
+    for broker_id in state.elr:
+        three.come_back(broker_id, clean=True)
+    assert three.partition().leader in state.elr
+    assert not three.partition().recovering
+
+
+def test_unfencing_elects_where_there_is_no_leader_but_joins_no_isr(three):
+    """R-W-C11 through the whole controller, and CT 9.2: only a leader proposes ISR members."""
+    three.expire(13)
+    three.expire(12)
+    three.expire(11)
+    three.come_back(12, clean=True)
+    assert (three.partition().leader, three.partition().isr) == (12, (12,))
+    three.come_back(11, clean=True)
+    three.come_back(13, clean=True)
+    assert (three.partition().leader, three.partition().isr, three.partition().elr) == (12, (12,), (11,))
+
+
+def test_a_paused_broker_that_returns_with_its_registration_is_still_eligible(three):
+    """It lost nothing: no restart, no unclean stop."""
+    three.expire(13)
+    three.expire(12)
+    three.expire(11)
+    assert three.partition().elr == (11, 12)
+    assert not three.heartbeat(12).is_fenced
+    assert three.partition().leader == 12
+
+
+def test_rf_3_min_isr_2_one_kill_after_another_neither_loses_data_nor_stays_offline(three):
+    """ISR-2."""
+    three.expire(13)  # killed
+    assert (three.partition().isr, three.partition().elr) == ((11, 12), ())
+    three.expire(12)  # killed: from here on nothing commits
+    assert (three.partition().isr, three.partition().elr) == ((11,), (12,))
+    three.come_back(12, clean=False)  # may have lost its tail; it must not lead
+    assert (three.partition().leader, three.partition().isr, three.partition().elr) == (11, (11,), ())
+    assert three.alter(11, three.item([11, 12]))[0].error is ErrorCode.NONE
+    three.come_back(13, clean=False)
+    assert three.alter(11, three.item([11, 12, 13]))[0].error is ErrorCode.NONE
+    assert not three.partition().recovering
+
+
+def test_rf_3_min_isr_2_the_leader_is_killed_while_the_other_is_only_away(three):
+    """ISR-2."""
+    three.expire(13)
+    three.expire(12)  # paused, or cut off
+    three.expire(11)  # killed
+    three.come_back(11, clean=False)
+    waiting = three.partition()
+    assert (waiting.leader, waiting.isr, waiting.elr) == (-1, (), (12,)), "12 has every committed record, 11 may not"
+    three.heartbeat(12)
+    after = three.partition()
+    assert (after.leader, after.isr, after.recovering) == (12, (12,), False)
+
+
+def test_rf_3_all_killed_the_last_leader_recovers_what_there_is(three):
+    three.expire(13)
+    three.expire(12)
+    three.expire(11)
+    for broker_id in (13, 12, 11):
+        three.come_back(broker_id, clean=False)
+    after = three.partition()
+    assert (after.leader, after.isr, after.elr, after.recovering) == (11, (11,), (), True)
+    assert three.alter(11, three.item([11, 12]))[0].error is ErrorCode.NONE
+    assert (three.partition().isr, three.partition().recovering) == ((11, 12), False)
+
+
+def test_isr_19_without_elr_an_unclean_restart_is_as_fencing_and_the_last_member_stays(make_cluster):
+    """ISR-19."""
+    cluster = make_cluster(eligible_leader_replicas_enable=False).start(11, 12, 13)
+    cluster.assigned("t", [11, 12, 13])
+    cluster.expire(13)
+    cluster.expire(12)
+    cluster.expire(11)
+    assert (cluster.partition().isr, cluster.partition().elr, cluster.partition().leader) == ((11,), (), -1)
+    cluster.come_back(12, clean=False)
+    assert cluster.partition().leader == -1
+    cluster.come_back(11, clean=False)
+    assert (cluster.partition().leader, cluster.partition().isr) == (11, (11,))
+
+
+def test_ct_12_leadership_returns_to_preferred_replicas_that_are_in_sync(three):
+    """CT-12."""
+    three.assigned("u", [13, 11, 12], [12, 13, 11])
+    three.expire(11)
+    three.come_back(11, clean=True)
+    three.expire(13)
+    three.come_back(13, clean=True)
+    assert three.alter(12, three.item([12, 11]))[0].error is ErrorCode.NONE
+    before = {tp: s.leader for tp, s in three.image.partitions.items()}
+    assert three.do(three.state.rebalance_leaders()) == 1
+    after = {tp: s.leader for tp, s in three.image.partitions.items()}
+    assert {tp.directory_name: after[tp] for tp in after if after[tp] != before[tp]} == {"t-0": 11}
+    assert three.do(three.state.rebalance_leaders()) == 0
+
+
+def test_a_decision_changes_no_metadata_before_it_is_applied(three):
+    version, partitions = three.image.version, dict(three.image.partitions)
+    decision = three.state.fence_next_expired(three.now_ms + 9000)
+    assert decision.changes
+    assert (three.image.version, three.image.partitions) == (version, partitions)
+    assert not three.image.brokers[11].fenced

@@ -1,0 +1,181 @@
+"""Settings of topics and brokers, changed while the cluster runs."""
+
+import pytest
+
+from replog.config import MAX_BATCH_BYTES, TopicConfig
+from replog.controller.configs import ConfigChange
+from replog.errors import ErrorCode
+
+
+def alter(cluster, topic="t", delete=(), validate_only=False, **settings):
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    return cluster.do(cluster.state.alter_topic_configs(topic, ConfigChange(named, delete, validate_only)))
+
+
+def alter_broker(cluster, broker_id=11, delete=(), validate_only=False, **settings):
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    return cluster.do(cluster.state.alter_broker_configs(broker_id, ConfigChange(named, delete, validate_only)))
+
+
+def test_settings_that_are_not_named_stay(three):
+    topic_id = three.image.topics["t"].topic_id
+    alter(three, retention_ms="1000", segment_bytes="2048")
+    answer = alter(three, retention_ms="5", flush_messages="1", delete=["segment.bytes", "segment.ms"])
+    assert dict(answer.configs) == {"min.insync.replicas": "2", "retention.ms": "5", "flush.messages": "1"}
+    assert three.image.topics["t"].configs == dict(answer.configs)
+    assert three.image.topics["t"].topic_id == topic_id
+    assert answer.metadata_version == three.image.version
+
+
+def test_a_change_that_changes_nothing_writes_nothing(three):
+    alter(three, retention_ms="1000")
+    version = three.image.version
+    assert alter(three, retention_ms="1000", delete=["flush.ms"]).metadata_version == version == three.image.version
+
+
+def test_validate_only_answers_what_would_be_and_writes_nothing(three, refused):
+    version = three.image.version
+    answer = alter(three, retention_ms="1000", validate_only=True)
+    assert dict(answer.configs) == {"min.insync.replicas": "2", "retention.ms": "1000"}
+    assert three.image.version == answer.metadata_version == version
+    assert three.image.topics["t"].configs == {"min.insync.replicas": "2"}
+    with refused(ErrorCode.INVALID_CONFIG, "retention.ms='soon'"):
+        alter(three, retention_ms="soon", validate_only=True)
+
+
+def test_a_deleted_minimum_becomes_the_controllers_default_and_is_written_down(make_cluster):
+    cluster = make_cluster(min_insync_replicas=3).start(11, 12)
+    cluster.assigned("t", [11, 12], configs={"min.insync.replicas": "1"})
+    alter(cluster, delete=["min.insync.replicas"])
+    assert cluster.image.topics["t"].configs == {"min.insync.replicas": "2"}, "no more than there are replicas"
+
+
+@pytest.mark.parametrize("written", ["2.0", " 2", "0_2", "+2"])
+def test_a_minimum_is_understood_however_it_is_written(three, written):
+    alter(three, min_insync_replicas=written)
+    three.expire(13)
+    three.expire(12)
+    assert (three.partition().isr, three.partition().elr) == ((11,), (12,)), "a minimum of 2"
+    alter(three, min_insync_replicas="1")
+    assert three.partition().elr == ()
+
+
+@pytest.mark.parametrize(
+    ("topic", "settings", "delete", "code", "words"),
+    [
+        ("a/b", {}, [], "INVALID_TOPIC_EXCEPTION", "'a/b'"),
+        ("nobody", {}, [], "UNKNOWN_TOPIC_OR_PARTITION", "no topic nobody"),
+        ("t", {"no.such": "1"}, [], "INVALID_CONFIG", "no.such is not a setting here (known: "),
+        ("t", {"retention.ms": "soon"}, [], "INVALID_CONFIG", "retention.ms='soon'"),
+        ("t", {"min.insync.replicas": "0"}, [], "INVALID_CONFIG", "min.insync.replicas='0'"),
+        ("t", {"retention.ms": "1" * 257}, [], "INVALID_CONFIG", "256 characters"),
+        ("t", {}, ["no.such"], "INVALID_CONFIG", "no.such is not a setting here (known: "),
+        ("t", {"retention.ms": "1"}, ["retention.ms"], "INVALID_REQUEST", "both set and deleted"),
+        ("t", {"cleanup.policy": "compact"}, [], "INVALID_CONFIG", "whole life"),
+        ("t", {"index.interval.bytes": "1"}, [], "INVALID_CONFIG", "index.interval.bytes=4096 cannot become 1"),
+        ("t", {"leader.replication.throttled.replicas": "0-11"}, [], "INVALID_CONFIG", "neither * nor a list"),
+        ("t", {"follower.replication.throttled.replicas": "0:1," * 9000}, [], "INVALID_CONFIG", "32767 characters"),
+    ],
+)
+def test_wrong_settings_are_refused_as_at_creation(three, refused, topic, settings, delete, code, words):
+    version = three.image.version
+    with refused(ErrorCode[code], words):
+        three.state.alter_topic_configs(topic, ConfigChange(settings, delete))
+    assert three.image.version == version
+
+
+def test_batches_larger_than_a_message_can_carry_are_refused(three, refused):
+    alter(three, max_message_bytes=str(MAX_BATCH_BYTES))
+    with refused(ErrorCode.INVALID_CONFIG, f"max.message.bytes={MAX_BATCH_BYTES + 1}"):
+        alter(three, max_message_bytes=str(MAX_BATCH_BYTES + 1))
+
+
+def test_more_settings_than_there_are_are_refused_before_they_are_looked_at(three, refused):
+    many = {f"x{i}": "" for i in range(len(TopicConfig.model_fields) + 1)}
+    with refused(ErrorCode.INVALID_CONFIG, f"topic t has {len(many)} settings"):
+        three.state.alter_topic_configs("t", ConfigChange(many))
+
+
+def test_a_compacted_topic_stays_one_but_may_begin_and_cease_to_delete_by_time(three, refused):
+    three.assigned("keyed", [11, 12, 13], configs={"cleanup.policy": "compact"})
+    alter(three, "keyed", cleanup_policy="compact,delete")
+    alter(three, "keyed", cleanup_policy="compact")
+    with refused(ErrorCode.INVALID_CONFIG, "cleanup.policy=compact cannot become delete"):
+        alter(three, "keyed", delete=["cleanup.policy"])
+
+
+def test_long_lists_of_throttled_replicas_are_settings(three):
+    listed = ",".join(f"{partition}:11" for partition in range(3000))
+    alter(three, leader_replication_throttled_replicas=listed, follower_replication_throttled_replicas="*")
+    assert three.image.topics["t"].configs["leader.replication.throttled.replicas"] == listed
+
+
+def test_isr_15_a_lower_minimum_forgets_eligible_leaders_in_the_same_commit(three):
+    """ISR-16: the one member that is left commits alone from now on, and the others will not have it."""
+    three.expire(12, 13)
+    before = three.partition()
+    assert (before.isr, before.elr) == ((11,), (13,))
+    three.history.clear()
+    alter(three, min_insync_replicas="1")
+    after = three.partition()
+    assert (after.isr, after.elr, after.leader) == ((11,), (), 11)
+    assert (after.leader_epoch, after.partition_epoch) == (before.leader_epoch, before.partition_epoch + 1)
+    assert [change.key for change in three.history] == ["partition/t/0", "topic/t"]
+
+
+def test_isr_15_eligible_leaders_stay_while_the_minimum_is_still_not_reached(make_cluster):
+    """ISR-15."""
+    cluster = make_cluster().start(11, 12, 13)
+    cluster.assigned("t", [11, 12, 13], configs={"min.insync.replicas": "3"})
+    cluster.expire(12, 13)
+    elr = cluster.partition().elr
+    alter(cluster, min_insync_replicas="2")
+    assert cluster.partition().elr == elr == (12, 13)
+
+
+def test_isr_16_a_leader_is_told_of_eligible_leaders_by_the_minimum_that_holds_here(make_cluster):
+    """ISR-16: so it commits nothing alone, even while it goes by the lower minimum that it knows of."""
+    cluster = make_cluster().start(11, 12, 13)
+    cluster.assigned("t", [11, 12, 13], configs={"min.insync.replicas": "1"})
+    proposal = cluster.item([11])
+    answer = alter(cluster, min_insync_replicas="2")
+    assert answer.metadata_version == cluster.image.version
+    accepted = cluster.alter(11, proposal)[0]
+    assert accepted.error is ErrorCode.NONE
+    assert tuple(accepted.state.elr) == cluster.partition().elr == (12, 13)
+
+
+def test_ct_12_allowing_unclean_elections_holds_them_at_once(three):
+    """CT-12."""
+    three.alter(11, three.item([11, 12]))
+    three.expire(12)
+    three.expire(11)
+    assert three.partition().leader == -1
+    alter(three, unclean_leader_election_enable="true")
+    assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (13, (13,), True)
+
+
+def test_brokers_settings_are_set_and_deleted_one_by_one(three):
+    alter_broker(three, leader_replication_throttled_rate="1000", follower_replication_throttled_rate="2000")
+    answer = alter_broker(three, delete=["leader.replication.throttled.rate"])
+    assert dict(answer.configs) == {"follower.replication.throttled.rate": "2000"}
+    assert three.image.broker_configs == {11: dict(answer.configs)}
+    version = three.image.version
+    assert alter_broker(three, delete=["leader.replication.throttled.rate"]).metadata_version == version
+    alter_broker(three, follower_replication_throttled_rate="1", validate_only=True)
+    assert three.image.version == version
+    alter_broker(three, delete=["follower.replication.throttled.rate"])
+    assert three.image.broker_configs == {11: {}}
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "settings", "code", "words"),
+    [
+        (9, {}, "BROKER_ID_NOT_REGISTERED", "broker 9"),
+        (11, {"leader.replication.throttled.rate": "-1"}, "INVALID_CONFIG", "rate='-1'"),
+        (11, {"listeners": "h:1"}, "INVALID_CONFIG", "listeners is not a setting here"),
+    ],
+)
+def test_wrong_settings_of_brokers_are_refused(three, refused, broker_id, settings, code, words):
+    with refused(ErrorCode[code], words):
+        three.state.alter_broker_configs(broker_id, ConfigChange(settings))

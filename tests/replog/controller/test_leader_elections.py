@@ -1,0 +1,139 @@
+"""Elections on request and of the controller's own accord: CT-11, CT-12."""
+
+from replog.controller import cluster_state
+from replog.controller.decision import numbered
+from replog.controller.elections import Election
+from replog.errors import ErrorCode
+from replog.topic import TopicPartition
+
+T = TopicPartition("t", 0)
+
+
+def ask(cluster, election, *partitions):
+    results = cluster.do(cluster.state.elect_leaders(election, partitions or [T]))
+    return [(result.error.code.name, result.leader) for result in results]
+
+
+def test_ct_11_a_preferred_election_says_what_came_of_it(three):
+    """CT-11, R-W-C7, R-W-C8."""
+    assert ask(three, Election.PREFERRED) == [("ELECTION_NOT_NEEDED", 11)]
+    three.expire(11)
+    assert ask(three, Election.PREFERRED) == [("PREFERRED_LEADER_NOT_AVAILABLE", 12)], "11 is away"
+    three.come_back(11, clean=True)
+    assert ask(three, Election.PREFERRED) == [("PREFERRED_LEADER_NOT_AVAILABLE", 12)], "11 is not in sync"
+    three.alter(12, three.item([11, 12, 13]))
+    before = three.partition()
+    assert ask(three, Election.PREFERRED) == [("NONE", 11)]
+    assert (three.partition().leader, three.partition().leader_epoch) == (11, before.leader_epoch + 1)
+
+
+def test_ct_11_an_unclean_election_is_held_only_where_there_is_no_leader(three):
+    """CT-11."""
+    assert ask(three, Election.UNCLEAN) == [("ELECTION_NOT_NEEDED", 11)]
+    three.expire(13)
+    three.expire(12)
+    three.expire(11)
+    assert three.partition().elr == (11, 12)
+    assert ask(three, Election.UNCLEAN) == [("ELIGIBLE_LEADERS_NOT_AVAILABLE", -1)]
+    three.come_back(13, clean=True)
+    assert three.partition().leader == -1, "13 may miss committed records, and nobody has allowed that"
+    assert ask(three, Election.UNCLEAN) == [("NONE", 13)]
+    state = three.partition()
+    assert (state.leader, state.isr, state.elr, state.recovering) == (13, (13,), (), True)
+    assert three.alter(13, three.item([11, 13]))[0].error is ErrorCode.INELIGIBLE_REPLICA
+    three.come_back(11, clean=True)
+    assert three.alter(13, three.item([11, 13]))[0].error is ErrorCode.NONE
+    assert not three.partition().recovering, "ST-15"
+
+
+def test_ct_11_partitions_are_judged_one_by_one_and_answered_in_order(three):
+    """CT-11."""
+    three.assigned("u", [12, 13], [13, 11])
+    three.expire(12)
+    three.come_back(12, clean=True)
+    three.alter(13, three.item([12, 13], topic="u"))
+    unknown, gone = TopicPartition("u", 7), TopicPartition("nope", 0)
+    u = TopicPartition("u", 0)
+    assert ask(three, Election.PREFERRED, unknown, u, T, gone, u) == [
+        ("UNKNOWN_TOPIC_OR_PARTITION", -1),
+        ("NONE", 12),
+        ("ELECTION_NOT_NEEDED", 11),
+        ("UNKNOWN_TOPIC_OR_PARTITION", -1),
+        ("ELECTION_NOT_NEEDED", 12),
+    ]
+    assert three.partition("u").partition_epoch == 3, "the second time there was nothing to elect"
+
+
+def test_every_refusal_names_the_partition_and_the_reason(three):
+    three.expire(11)
+    (result,) = three.do(three.state.elect_leaders(Election.PREFERRED, [T]))
+    assert "t-0" in result.error.message
+    assert "11" in result.error.message
+    (result,) = three.do(three.state.elect_leaders(Election.PREFERRED, [TopicPartition("x" * 100_000, 0)]))
+    assert len(result.error.message) < 400
+
+
+def test_ct_12_unclean_elections_of_a_topic_that_allows_them_happen_at_the_event(three):
+    """CT-12, CT-8."""
+    three.assigned("risky", [11, 12, 13], configs={"unclean.leader.election.enable": "true"})
+    for topic in ("t", "risky"):
+        three.alter(11, three.item([11, 12], topic=topic))
+    three.expire(12)
+    three.expire(11)
+    assert (three.partition("t").leader, three.partition("t").elr) == (-1, (11, 12))
+    state = three.partition("risky")
+    assert (state.leader, state.isr, state.recovering) == (13, (13,), True)
+
+
+def test_ct_12_a_topic_may_refuse_what_the_controller_allows(make_cluster):
+    """CT-12."""
+    cluster = make_cluster(unclean_leader_election_enable=True).start(11, 12, 13)
+    cluster.assigned("t", [11, 12, 13])
+    cluster.assigned("safe", [11, 12, 13], configs={"unclean.leader.election.enable": "false"})
+    for topic in ("t", "safe"):
+        cluster.alter(11, cluster.item([11, 12], topic=topic))
+    cluster.expire(12)
+    cluster.expire(11)
+    assert cluster.partition("safe").leader == -1
+    assert (cluster.partition("t").leader, cluster.partition("t").recovering) == (13, True)
+
+
+def test_ct_12_partitions_without_a_leader_are_tried_again_once_unclean_elections_are_allowed(three, make_cluster):
+    """CT-12: no event comes by itself, as when the controller was restarted with the other setting."""
+    three.alter(11, three.item([11, 12]))
+    three.expire(12)
+    three.expire(11)
+    assert three.do(three.state.retry_unclean_elections()) == 0
+    assert three.partition().leader == -1
+    bold = make_cluster(unclean_leader_election_enable=True)
+    bold.state.load(three.history, three.now_ms)
+    assert bold.do(bold.state.retry_unclean_elections()) == 1
+    assert (bold.partition().leader, bold.partition().recovering) == (13, True)
+    assert bold.do(bold.state.retry_unclean_elections()) == 0
+
+
+def test_the_controllers_own_elections_are_bounded(three, monkeypatch):
+    monkeypatch.setattr(cluster_state, "ELECTIONS_AT_ONCE", 2)
+    three.assigned("u", *[[11, 12, 13]] * 5)
+    three.expire(11)
+    three.come_back(11, clean=True)
+    for partition in range(5):
+        assert three.alter(12, three.item([11, 12, 13], topic="u", partition=partition))[0].error is ErrorCode.NONE
+    moved = [three.do(three.state.rebalance_leaders()) for _ in range(4)]
+    assert moved == [2, 2, 1, 0]
+    assert [three.partition("u", p).leader for p in range(5)] == [11] * 5
+
+
+def test_which_records_are_unclean_elections_can_be_told_before_they_are_applied(three):
+    three.alter(11, three.item([11, 12]))
+    three.expire(12)
+    three.expire(11)
+    decision = three.state.elect_leaders(Election.UNCLEAN, [T])
+    changes = [change for change in numbered(decision.changes, three.image.version) if change is not None]
+    assert three.state.unclean_elections(changes) == [(T, 13)]
+    three.apply(changes)
+    three.come_back(11, clean=True)
+    decision = three.state.fence_next_expired(three.now_ms + 9000)
+    changes = [change for change in numbered(decision.changes, three.image.version) if change is not None]
+    assert changes
+    assert three.state.unclean_elections(changes) == [], "13 leads no more: no election"

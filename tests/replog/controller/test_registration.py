@@ -1,0 +1,144 @@
+import pytest
+
+from replog.controller.registration import MAX_BROKERS
+from replog.errors import ErrorCode
+
+
+def test_ct_1_a_new_broker_starts_fenced_with_the_version_of_its_record_as_epoch(cluster):
+    """CT-1."""
+    assert cluster.register(1, rack="r1") == cluster.image.version == cluster.history[-1].version
+    broker = cluster.image.brokers[1]
+    assert (broker.address, broker.rack, broker.fenced, broker.in_controlled_shutdown) == (
+        "host1:9092",
+        "r1",
+        True,
+        False,
+    )
+
+
+def test_ct_1_broker_epochs_strictly_increase_over_all_brokers(cluster):
+    """CT-1."""
+    epochs = [cluster.register(b) for b in (5, 3, 4)]
+    cluster.now_ms += 9000
+    epochs += [cluster.register(b) for b in (5, 3, 4)]
+    assert epochs == sorted(set(epochs))
+
+
+def test_ct_1_the_same_incarnation_again_keeps_epoch_and_fenced_state(cluster):
+    """CT-1."""
+    first = cluster.register(1, incarnation=b"a" * 16)
+    cluster.heartbeat(1)
+    version = cluster.image.version
+    again = cluster.register(1, incarnation=b"a" * 16)
+    assert again == first
+    assert cluster.image.version == version, "an idempotent retry writes nothing"
+    assert not cluster.image.brokers[1].fenced
+
+
+def test_ct_1_the_same_incarnation_may_move_to_another_address(cluster):
+    """CT-1."""
+    first = cluster.register(1, incarnation=b"a" * 16)
+    again = cluster.register(1, incarnation=b"a" * 16, address="elsewhere:9092")
+    assert again == first
+    assert cluster.image.brokers[1].address == "elsewhere:9092"
+
+
+@pytest.mark.parametrize("unfenced", [True, False])
+def test_ct_1_a_live_session_under_another_incarnation_is_a_duplicate(cluster, refused, unfenced):
+    """CT-1."""
+    cluster.register(1)
+    if unfenced:
+        cluster.heartbeat(1)
+    cluster.now_ms += 4000
+    with refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "broker 1", "host1:9092", "another 5000 ms"):
+        cluster.register(1)
+    cluster.now_ms += 5000
+    assert cluster.register(1) == cluster.image.version
+
+
+def test_a_refused_duplicate_does_not_prolong_the_session_in_its_way(cluster, refused):
+    cluster.register(1)
+    for _ in range(9):
+        with refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION):
+            cluster.register(1)
+        cluster.now_ms += 1000
+    cluster.register(1)
+
+
+def test_a_broker_that_was_told_to_stop_may_be_started_again_at_once(cluster):
+    cluster.register(1)
+    assert cluster.heartbeat(1, shutdown=True).should_shutdown
+    cluster.register(1)
+
+
+def test_inconsistent_cluster_id(cluster, refused):
+    with refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "'other'", "'cluster-of-the-test'"):
+        cluster.register(1, cluster_id="other")
+    cluster.register(1, cluster_id="cluster-of-the-test")
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"broker_id": -1}, "0 to"),
+        ({"incarnation": b"short"}, "5 bytes"),
+        ({"address": "nohost"}, "not host:port"),
+        ({"address": "h:70000"}, "65535"),
+        ({"address": "h:0"}, "port 0"),
+        ({"address": "h" * 300 + ":1"}, "302 characters"),
+        ({"rack": "r" * 256}, "255 printable"),
+        ({"rack": "a\nb"}, "printable"),
+        ({"previous": -2}, "-2"),
+    ],
+)
+def test_a_registration_is_checked_before_it_is_believed(cluster, refused, fields, words):
+    given = {"broker_id": 1, "incarnation": b"a" * 16, "previous": -1} | fields
+    with refused(ErrorCode.INVALID_REQUEST, words):
+        cluster.register(given.pop("broker_id"), **given)
+    assert not cluster.image.brokers
+
+
+def test_the_number_of_brokers_is_bounded(cluster, refused):
+    for broker_id in range(MAX_BROKERS):
+        cluster.register(broker_id)
+    with refused(ErrorCode.INVALID_REQUEST, f"already has {MAX_BROKERS} brokers"):
+        cluster.register(MAX_BROKERS)
+    cluster.now_ms += 9000
+    cluster.register(0)
+
+
+@pytest.mark.parametrize("previous", [-1, 1, 10**9])
+def test_isr_18_without_proof_of_a_clean_stop_the_broker_leaves_every_isr_and_elr(three, previous):
+    """ISR-18."""
+    three.expire(12)
+    three.expire(13)
+    assert (three.partition().isr, three.partition().elr) == ((11,), (13,))
+    three.register(13, previous=previous)
+    assert (three.partition().isr, three.partition().elr) == ((11,), ())
+
+
+def test_isr_18_a_proven_clean_stop_keeps_the_broker_eligible(three):
+    """ISR-18."""
+    three.expire(12)
+    three.expire(13)
+    three.register(13)
+    assert three.partition().elr == (13,)
+
+
+def test_a_restart_before_the_expired_broker_was_fenced_does_all_that_fencing_does(three):
+    three.now_ms += 9000
+    three.register(11)
+    state = three.partition()
+    assert (state.leader, state.isr, state.leader_epoch, state.partition_epoch) == (12, (12, 13), 1, 1)
+    assert three.image.brokers[11].fenced
+
+
+def test_ct_4_the_registration_is_the_last_record_so_who_applied_it_knows_what_the_restart_changed(three):
+    """CT-4."""
+    three.now_ms += 9000
+    before = three.image.version
+    epoch = three.register(11, previous=-1)
+    assert [change.key for change in three.history if change.version > before] == ["partition/t/0", "broker/11"]
+    assert epoch == three.image.version
+    assert three.heartbeat(11, version=epoch - 1).is_fenced
+    assert not three.heartbeat(11, version=epoch).is_fenced

@@ -1,0 +1,142 @@
+"""A leader asks to lead no more: who may lead in its place, and how often that may be (CT-22)."""
+
+import contextlib
+
+import pytest
+
+from replog.controller.elections import Situation
+from replog.controller.resignations import INTERVAL_MS, Resignations
+from replog.errors import ErrorCode
+from replog.metadata.values import PartitionState
+from replog.rpc import methods
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.server.broker.control.presence_service import PresenceService
+from replog.topic import TopicPartition
+
+TP = TopicPartition("t", 0)
+ALL = frozenset({11, 12, 13, 14})
+
+
+def state(isr, elr=(), replicas=(11, 12, 13)):
+    return PartitionState(replicas, isr, 11, leader_epoch=5, partition_epoch=9, elr=elr)
+
+
+def resign(before, *, minimum=2, active=ALL, present=ALL, resignations=None, now_ms=0):
+    return (resignations or Resignations()).resign(TP, before, Situation(active, minimum), present, now_ms)
+
+
+def test_ct_22_one_that_does_not_answer_does_not_lead_and_leaves_the_isr_by_the_ordinary_rules():
+    """CT-22."""
+    after = resign(state((11, 12, 13, 14), replicas=(11, 12, 13, 14)), present=ALL - {12})
+    assert (after.leader, after.isr) == (13, (12, 13, 14))
+
+
+@pytest.mark.parametrize(
+    ("before", "changes"),
+    [
+        (state((11, 12)), {"minimum": 1}),
+        (state((11, 12), replicas=(11, 12)), {"minimum": 1}),
+        (state((11,), replicas=(11,)), {"minimum": 1}),
+        (state((11, 12, 13)), {"minimum": 3}),
+        (state((11, 12, 13)), {"minimum": 7}),
+        (state((11, 12, 13)), {"present": frozenset({12})}),
+        (state((11, 12, 13)), {"active": ALL - {13}}),
+        (state((11, 12), elr=(13, 14), replicas=(11, 12, 13, 14)), {"minimum": 3}),
+    ],
+    ids=["two in sync", "two replicas", "one", "minimum", "minimum above replicas", "absent", "fenced", "isr first"],
+)
+def test_ct_22_too_few_could_go_on(before, changes):
+    """CT-22: with one of two nothing is gained, and what was acknowledged with acks=1 would be lost."""
+    assert resign(before, **changes) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_ct_22_once_within_the_interval_and_then_nothing_is_remembered():
+    """CT-22."""
+    resignations = Resignations()
+    assert not isinstance(resign(state((11, 12, 13)), resignations=resignations), ErrorCode)
+    again = {"resignations": resignations, "now_ms": INTERVAL_MS - 1}
+    assert resign(state((11, 12, 13)), **again) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert not isinstance(resign(state((11, 12, 13)), **again | {"now_ms": INTERVAL_MS}), ErrorCode)
+    assert not resignations.has_just(TP, 2 * INTERVAL_MS)
+    assert not resignations._granted_ms
+
+
+def test_ct_22_what_was_refused_for_want_of_replicas_may_be_asked_again_at_once():
+    """CT-22."""
+    resignations = Resignations()
+    assert isinstance(resign(state((11, 12, 13)), resignations=resignations, present=frozenset()), ErrorCode)
+    assert not isinstance(resign(state((11, 12, 13)), resignations=resignations), ErrorCode)
+
+
+# The whole call, against a cluster
+
+
+def test_ct_22_a_leader_takes_nobody_along_when_it_leaves(three):
+    """CT-22, row 8 of §6.4."""
+    assert three.alter(11, three.item([12]), present=(12, 13))[0].error is ErrorCode.INVALID_REQUEST
+    assert three.alter(11, three.item([]), present=(12, 13))[0].error is ErrorCode.INVALID_REQUEST
+    assert three.partition().leader == 11
+
+
+def test_ct_22_it_does_not_lead_again_before_it_is_in_sync(three):
+    """CT-22, CT-12: a preferred election takes who is in the ISR."""
+    three.alter(11, three.item([12, 13]), present=(12, 13))
+    assert three.do(three.state.rebalance_leaders()) == 0
+    three.alter(12, three.item([11, 12, 13]))
+    assert three.do(three.state.rebalance_leaders()) == 1
+    assert three.partition().leader == 11
+
+
+def test_ct_23_it_leaves_the_in_sync_sets_that_those_lead_whom_it_does_not_hear(make_cluster):
+    """CT-23: they would wait for it as long as a follower may lag; where no two would be left they do."""
+    five = make_cluster().start(11, 12, 13, 14, 15)
+    five.assigned("t", [11, 12, 13])
+    five.assigned("u", [12, 11, 13], [14, 11, 13], [12, 13, 14], [11, 14, 15])
+    five.assigned("v", [12, 11])
+    five.assigned("w", [12, 11, 13], configs={"min.insync.replicas": "3"})
+    others = [("u", 1), ("u", 2), ("u", 3), ("v", 0), ("w", 0)]
+    before = [five.partition(*other) for other in others]
+    five.alter(11, five.item([12, 13]), present=(12, 13))
+    changed = five.partition("u", 0)
+    assert (changed.isr, changed.leader, changed.leader_epoch, changed.partition_epoch) == ((12, 13), 12, 0, 1)
+    assert [five.partition(*other) for other in others] == before
+
+
+def test_ct_23_one_that_is_not_relieved_stays_where_it_follows(three):
+    """CT-23."""
+    three.assigned("u", [12, 11, 13])
+    three.alter(11, three.item([12, 13]), present=(12,))
+    assert three.partition("u").isr == (12, 11, 13)
+
+
+@pytest.mark.parametrize("alive", [(2, 3), (2,)])
+async def test_ct_22_those_who_would_lead_are_asked_on_real_connections(running, alive):
+    """CT-22: their sessions last for ten minutes."""
+    async with running(broker_session_timeout_ms=600_000) as r, contextlib.AsyncExitStack() as servers:
+        epochs = {}
+        for broker_id in (1, 2, 3):
+            incarnation = bytes([broker_id]) * 16
+            server = GrpcTransport().listen("127.0.0.1:0")
+            server.add(methods.PRESENCE, PresenceService(broker_id, incarnation))
+            address = await server.start()
+            if broker_id in alive:
+                servers.push_async_callback(server.stop, 0)
+            else:
+                await server.stop(0)
+            request = pb.RegisterBrokerRequest(
+                broker_id=broker_id, incarnation_id=incarnation, address=address, previous_broker_epoch=-1
+            )
+            epochs[broker_id] = (await r.service.register_broker(request)).broker_epoch
+            await r.heartbeat(broker_id, epochs[broker_id])
+        await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2, 3])])
+        item = pb.AlterPartitionItem(
+            topic="t",
+            topic_id=r.image.topics["t"].topic_id,
+            new_isr=[pb.IsrMember(broker_id=b, broker_epoch=epochs[b]) for b in (2, 3)],
+        )
+        request = pb.AlterPartitionRequest(broker_id=1, broker_epoch=epochs[1], partitions=[item])
+        answer = (await r.service.alter_partition(request)).partitions[0].error_code
+        leader = r.image.partitions[TP].leader
+        expected = (ErrorCode.NEW_LEADER_ELECTED, 2) if 3 in alive else (ErrorCode.NOT_ENOUGH_REPLICAS, 1)
+        assert (ErrorCode(answer), leader) == expected

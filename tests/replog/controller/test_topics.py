@@ -1,0 +1,180 @@
+import pytest
+
+from replog.controller import topics
+from replog.errors import ErrorCode
+from replog.metadata.values import PartitionState
+
+
+def test_ct_18_a_new_topic_is_led_by_its_first_replicas_with_epochs_0(three):
+    """CT-18."""
+    response = three.create("new", partitions=6, replication_factor=2)
+    assert (response.partitions, response.replication_factor) == (6, 2)
+    assert response.metadata_version == three.image.version
+    assert len(response.topic_id) == 16
+    assert response.topic_id == three.image.topics["new"].topic_id
+    for partition, state in three.image.partitions_of("new").items():
+        replicas = state.replicas
+        assert state == PartitionState(replicas, replicas, replicas[0], 0, 0), f"partition {partition}"
+    assert len(three.image.partitions_of("new")) == 6
+
+
+def test_zeros_mean_the_controllers_defaults(make_cluster):
+    cluster = make_cluster(num_partitions=4, default_replication_factor=2).start(1, 2, 3)
+    response = cluster.create("t")
+    assert (response.partitions, response.replication_factor) == (4, 2)
+
+
+def test_replicas_on_inactive_brokers_are_assigned_but_not_in_sync(three):
+    """R-W-C18."""
+    three.expire(12, 13)
+    three.create("new", replication_factor=3)
+    state = three.partition("new")
+    assert (state.leader, state.isr, state.elr) == (11, (11,), ())
+    assert sorted(state.replicas) == [11, 12, 13]
+    assert state.replicas[0] == 11
+
+
+def test_ct_18_by_hand_the_leader_is_the_first_active_replica(three):
+    """CT-18."""
+    three.expire(13)
+    three.assigned("new", [13, 12, 11], [11, 13, 12])
+    assert (three.partition("new", 0).leader, three.partition("new", 0).isr) == (12, (12, 11))
+    assert (three.partition("new", 1).leader, three.partition("new", 1).isr) == (11, (11, 12))
+
+
+def test_a_topic_id_is_new_every_time_so_a_name_reused_never_mixes_data(three):
+    first = three.create("new").topic_id
+    three.do(three.state.delete_topic("new"))
+    assert three.create("new").topic_id != first
+
+
+def test_a_request_that_comes_again_is_answered_as_it_was(three, refused):
+    """Its answer was lost. Another request for that name is another matter, and so is another name with that id."""
+    mine = b"0123456789abcdef"
+    first = three.create("new", partitions=3, replication_factor=2, topic_id=mine)
+    assert first.topic_id == mine
+    version = three.image.version
+    assert three.create("new", partitions=3, replication_factor=2, topic_id=mine) == first
+    assert three.image.version == version, "nothing is written"
+    with refused(ErrorCode.TOPIC_ALREADY_EXISTS):
+        three.create("new", topic_id=b"another's id ...")
+    for taken in (mine, b"short"):
+        with refused(ErrorCode.INVALID_REQUEST, "16 bytes that no topic has"):
+            three.create("other", topic_id=taken)
+
+
+def test_isr_16_the_minimum_is_written_into_the_topic_so_brokers_and_elections_agree(make_cluster):
+    """ISR-16."""
+    cluster = make_cluster(min_insync_replicas=3).start(1, 2, 3)
+    cluster.create("default")
+    cluster.create("single", replication_factor=1)
+    cluster.create("own", configs={"min.insync.replicas": "1", "retention.ms": "1000"})
+    assert cluster.image.topics["default"].configs == {"min.insync.replicas": "3"}
+    assert cluster.image.topics["single"].configs == {"min.insync.replicas": "1"}
+    assert cluster.image.topics["own"].configs == {"min.insync.replicas": "1", "retention.ms": "1000"}
+
+
+def test_validate_only_answers_and_writes_nothing(three, refused):
+    version = three.image.version
+    response = three.create("new", partitions=5, validate_only=True)
+    assert (response.partitions, response.replication_factor, response.topic_id) == (5, 3, b"")
+    assert response.metadata_version == three.image.version == version
+    with refused(ErrorCode.INVALID_PARTITIONS):
+        three.create("new", partitions=-5, validate_only=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"topic": ""}, "INVALID_TOPIC_EXCEPTION", "empty"),
+        ({"topic": "a/b"}, "INVALID_TOPIC_EXCEPTION", "'a/b'"),
+        ({"topic": "x" * 250}, "INVALID_TOPIC_EXCEPTION", "250"),
+        ({"topic": "t"}, "TOPIC_ALREADY_EXISTS", "topic t exists"),
+        ({"partitions": -1}, "INVALID_PARTITIONS", "-1"),
+        ({"partitions": 10_001}, "INVALID_PARTITIONS", "1 to 10000"),
+        ({"replication_factor": -1}, "INVALID_REPLICATION_FACTOR", "-1"),
+        ({"replication_factor": 4}, "INVALID_REPLICATION_FACTOR", "3 are registered"),
+        ({"configs": {"no.such": "1"}}, "INVALID_CONFIG", "no.such"),
+        ({"configs": {"retention.ms": "soon"}}, "INVALID_CONFIG", "retention.ms='soon'"),
+        ({"configs": {"min.insync.replicas": "0"}}, "INVALID_CONFIG", "min.insync.replicas"),
+        ({"configs": {"retention.ms": "1" * 257}}, "INVALID_CONFIG", "256 characters"),
+        ({"configs": {f"x{i}": "1" for i in range(100)}}, "INVALID_CONFIG", "100 settings"),
+    ],
+)
+def test_a_topic_is_checked_before_it_is_created(three, refused, fields, code, words):
+    version = three.image.version
+    with refused(ErrorCode[code], words):
+        three.create(**({"topic": "new"} | fields))
+    assert three.image.version == version
+
+
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        ([[]], "at least one replica"),
+        ([[11, 12], [11]], "partition 1"),
+        ([[11, 11]], "named twice"),
+        ([[11, 14]], "broker 14 is not registered"),
+        ([[13, 12]], "none of these brokers is active"),
+    ],
+)
+def test_an_assignment_by_hand_is_checked(three, refused, assignment, words):
+    three.expire(12, 13)
+    with refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, words):
+        three.assigned("new", *assignment)
+
+
+def test_an_assignment_by_hand_and_numbers_contradict_each_other(three, refused):
+    with refused(ErrorCode.INVALID_REQUEST, "leave both numbers 0"):
+        three.assigned("new", [11], partitions=1)
+
+
+def test_without_an_active_broker_nothing_can_be_created(three, refused):
+    three.expire(11, 12, 13)
+    with refused(ErrorCode.INVALID_REPLICATION_FACTOR, "none of the 3 registered brokers is active"):
+        three.create("new")
+
+
+def test_the_cluster_has_a_bound_on_partitions(three, refused, monkeypatch):
+    monkeypatch.setattr(topics, "MAX_CLUSTER_PARTITIONS", 5)
+    three.create("four", partitions=4, replication_factor=1)
+    with refused(ErrorCode.INVALID_PARTITIONS, "at most 5", "has 5"):
+        three.create("more", partitions=1)
+
+
+def test_ct_19_deleting_leaves_tombstones_for_the_topic_and_each_partition(three, refused):
+    """CT-19."""
+    three.create("gone", partitions=3)
+    before = three.image.version
+    assert three.do(three.state.delete_topic("gone")) == three.image.version == before + 4
+    assert "gone" not in three.image.topics
+    assert three.image.partitions_of("gone") == {}
+    assert [(change.key, change.value) for change in three.history if change.version > before] == [
+        ("partition/gone/0", None),
+        ("partition/gone/1", None),
+        ("partition/gone/2", None),
+        ("topic/gone", None),
+    ]
+    with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no topic gone"):
+        three.do(three.state.delete_topic("gone"))
+    with refused(ErrorCode.INVALID_TOPIC_EXCEPTION):
+        three.do(three.state.delete_topic("a b"))
+
+
+def test_ct_19_a_topic_that_is_deleted_by_its_id_is_no_other_of_its_name(three, refused):
+    """CT-19."""
+    first = three.create("again").topic_id
+    three.do(three.state.delete_topic("again", first))
+    three.create("again")
+    with refused(ErrorCode.UNKNOWN_TOPIC_ID, "created again"):
+        three.do(three.state.delete_topic("again", first))
+    assert "again" in three.image.topics
+
+
+def test_ct_19_a_leader_of_the_deleted_topic_meets_unknown_topic_id_once_the_name_is_reused(three):
+    """CT-19."""
+    item = three.item([11, 12])
+    three.do(three.state.delete_topic("t"))
+    assert three.alter(11, item)[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    three.assigned("t", [11, 12, 13])
+    assert three.alter(11, item)[0].error is ErrorCode.UNKNOWN_TOPIC_ID

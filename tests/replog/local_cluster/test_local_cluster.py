@@ -1,0 +1,158 @@
+"""A local cluster of real processes: up, down, crash, restart, pause, and starts that fail."""
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.client import SyncAdmin
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.local_cluster.processes import ProcessState, send_signal
+from replog.local_cluster.status import MemberStatus
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def one_broker(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path, brokers=1) as running:
+        yield running
+
+
+def _status(cluster: LocalCluster, name: str) -> MemberStatus:
+    return next(member for member in cluster.status() if member.name == name)
+
+
+def _wait_for_state(cluster: LocalCluster, name: str, state: str, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while (status := _status(cluster, name)).state != state:
+        assert time.monotonic() < deadline, f"{status} is not {state}"
+        time.sleep(0.1)
+
+
+def test_all_members_run_and_serve_after_up(cluster):
+    status = cluster.status()
+    assert [member.name for member in status] == ["controller", "broker-1", "broker-2", "broker-3"]
+    assert [member.state for member in status] == ["running"] * 4
+    assert len({member.pid for member in status}) == 4
+    assert all(os.getsid(member.pid) == member.pid for member in status if member.pid)
+
+
+def test_up_again_starts_nothing_anew(cluster):
+    before = cluster.state
+    LocalCluster(cluster.directory).up()
+    assert cluster.state == before
+
+
+def test_a_killed_broker_comes_back_on_its_port_and_data_and_joins_every_isr(cluster):
+    with SyncAdmin(cluster.bootstrap) as admin:
+        admin.create_topic("joins", partitions=4, replication_factor=3)
+    cluster.wait_for_full_isr("joins")
+    before = cluster.state.broker(2)
+    cluster.kill(2)
+    assert _status(cluster, "broker-2").state == "stopped"
+    with pytest.raises(ReplogError, match="broker-2 is not running") as caught:
+        cluster.kill(2)
+    assert caught.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+    cluster.up()
+    after = cluster.state.broker(2)
+    assert after.address == before.address
+    assert after.pid != before.pid
+    cluster.wait_for_full_isr("joins")
+    assert _status(cluster, "broker-2").replicas == 4
+
+
+def test_a_paused_broker_is_fenced_and_comes_back_when_resumed(cluster):
+    cluster.pause(3)
+    assert _status(cluster, "broker-3").state == "paused"
+    deadline = time.monotonic() + 60
+    while not any(broker.broker_id == 3 and broker.fenced for broker in cluster.metadata().brokers):
+        assert time.monotonic() < deadline, "a broker that says nothing was never fenced"
+        time.sleep(0.1)
+    cluster.resume(3)
+    _wait_for_state(cluster, "broker-3", "running")
+    cluster.wait_for_full_isr()
+
+
+def test_only_one_command_at_a_time_changes_a_cluster(cluster):
+    with (
+        cluster._locked(),
+        pytest.raises(ReplogError, match="another command is changing the cluster"),
+    ):
+        LocalCluster(cluster.directory).up()
+
+
+def test_fewer_brokers_than_the_directory_has_are_refused(cluster):
+    with pytest.raises(ReplogError, match="holds a cluster of 3 brokers, more than 2"):
+        LocalCluster(cluster.directory, brokers=2).up()
+
+
+def test_down_stops_everything_and_up_brings_the_same_cluster_back(tmp_path):
+    cluster = LocalCluster(tmp_path, brokers=1).up()
+    processes = [member.process for member in cluster.state.members]
+    with SyncAdmin(cluster.bootstrap) as admin:
+        admin.create_topic("kept")
+    assert cluster.down() == []
+    assert all(member.state is ProcessState.STOPPED for member in cluster.state.members)
+    assert not any(process and send_signal(process, signal.SIGCONT) for process in processes)
+    assert {member.state for member in cluster.status()} == {"stopped"}
+    with cluster, SyncAdmin(cluster.bootstrap) as admin:
+        assert admin.list_topics() == ["kept"]
+
+
+def test_settings_made_by_hand_stay_and_directories_of_a_copied_cluster_do_not(tmp_path):
+    here, copied = tmp_path / "here", tmp_path / "copied"
+    with LocalCluster(here, brokers=1):
+        pass
+    file = here / "broker-1" / "broker.properties"
+    data, second = here / "broker-1" / "data", tmp_path / "second"
+    file.write_text(file.read_text().replace(f"log.dirs={data}", f"log.dirs={data},{second}") + "broker.rack=r9\n")
+    shutil.copytree(here, copied)
+    with LocalCluster(here) as cluster, SyncAdmin(cluster.bootstrap) as admin:
+        assert [directory.log_dir for directory in admin.describe_log_dirs([1])[1]] == [str(data), str(second)]
+        assert [broker.rack for broker in admin.describe_cluster().brokers] == ["r9"]
+    with LocalCluster(copied) as cluster, SyncAdmin(cluster.bootstrap) as admin:
+        assert [directory.log_dir for directory in admin.describe_log_dirs([1])[1]] == [
+            str(copied / "broker-1" / "data")
+        ]
+
+
+def test_a_broker_that_does_not_stop_in_time_is_killed_and_named(one_broker):
+    """A deadline that nothing can meet: it is over at the first look."""
+    assert one_broker.down(timeout_s=1e-9) == ["broker-1", "controller"]
+    assert {member.state for member in one_broker.status()} == {"stopped"}
+    one_broker.up()
+
+
+def test_a_broker_added_to_a_directory_joins(one_broker):
+    LocalCluster(one_broker.directory, brokers=2).up()
+    assert [member.state for member in one_broker.status()] == ["running"] * 3
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced(tmp_path):
+    cluster = LocalCluster(tmp_path, brokers=1)
+    with cluster:
+        before = cluster.state.broker(1)
+    with socket.create_server(("127.0.0.1", before.port)), cluster:
+        assert cluster.state.broker(1).port != before.port
+        assert _status(cluster, "broker-1").state == "running"
+
+
+def test_a_process_that_ends_at_its_start_is_told_with_the_end_of_its_log(tmp_path):
+    cluster = LocalCluster(tmp_path, brokers=1, broker_settings={"no.such.setting": "1"})
+    with pytest.raises(ReplogError, match="broker-1 ended") as caught:
+        cluster.up()
+    assert "no.such.setting is not a setting here" in caught.value.message
+    assert all(member.state is ProcessState.STOPPED for member in cluster.state.members)
+
+
+def test_a_directory_without_a_cluster_says_how_to_start_one(tmp_path):
+    for call in (LocalCluster(tmp_path).down, LocalCluster(tmp_path).status, lambda: LocalCluster(tmp_path).kill(1)):
+        with pytest.raises(ReplogError, match="replog cluster up --directory"):
+            call()

@@ -1,0 +1,28 @@
+"""Ports that a broker can have again after it was down."""
+
+import socket
+
+from replog.local_cluster.ports import HOST, free_port, is_free
+
+
+def test_a_port_that_somebody_listens_on_is_not_free():
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+        assert not is_free(port)
+
+
+def test_a_free_port_is_none_of_those_taken_and_can_be_listened_on():
+    taken: list[int] = []
+    for _ in range(20):
+        taken.append(free_port(taken))
+    assert len(set(taken)) == 20
+    with socket.create_server((HOST, taken[0])):
+        pass
+
+
+def test_ports_lie_below_the_range_of_outgoing_connections():
+    """Else a peer's reconnect could take the very port of the broker that it waits for."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        first_ephemeral = int(file.read().split()[0])
+    if first_ephemeral > 32_000:
+        assert all(free_port([]) < first_ephemeral for _ in range(20))

@@ -1,0 +1,103 @@
+"""Processes are known by id and start time, so that a recycled id is never signalled."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.local_cluster.processes import (
+    ProcessId,
+    ProcessState,
+    send_signal,
+    spawn,
+    state_of,
+    terminate,
+    wait_until_stopped,
+)
+
+SLEEP = ["-c", "import time; print('started', flush=True); time.sleep(600)"]
+STUBBORN = [
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('started', flush=True); time.sleep(600)",
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "process.log"
+
+
+@pytest.fixture
+def sleeper(log: Path) -> Iterator[ProcessId]:
+    process = spawn(SLEEP, log)
+    yield process
+    send_signal(process, signal.SIGKILL)
+    assert wait_until_stopped([process], 60) == []
+
+
+def _wait_for_output(log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while "started" not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_process_runs_in_a_session_of_its_own_and_writes_to_its_log(sleeper, log):
+    _wait_for_output(log)
+    assert os.getsid(sleeper.pid) == sleeper.pid
+    assert state_of(sleeper) is ProcessState.RUNNING
+
+
+def test_a_killed_child_is_stopped_and_leaves_no_zombie(sleeper):
+    assert send_signal(sleeper, signal.SIGKILL)
+    assert wait_until_stopped([sleeper], 60) == []
+    with pytest.raises(ChildProcessError):
+        os.waitpid(sleeper.pid, os.WNOHANG)
+    assert state_of(sleeper) is ProcessState.STOPPED
+
+
+def test_a_paused_process_is_told_apart_and_still_terminates(sleeper, log):
+    _wait_for_output(log)
+    send_signal(sleeper, signal.SIGSTOP)
+    deadline = time.monotonic() + 60
+    while state_of(sleeper) is not ProcessState.PAUSED:
+        assert time.monotonic() < deadline
+    terminate(sleeper)
+    assert wait_until_stopped([sleeper], 60) == []
+
+
+def test_a_recycled_process_id_is_never_signalled(sleeper):
+    of_before = ProcessId(sleeper.pid, sleeper.start_time - 1)
+    assert state_of(of_before) is ProcessState.STOPPED
+    assert not send_signal(of_before, signal.SIGKILL)
+    assert state_of(sleeper) is ProcessState.RUNNING
+
+
+def test_waiting_has_a_deadline_and_names_what_still_runs(log):
+    process = spawn(STUBBORN, log)
+    try:
+        _wait_for_output(log)
+        terminate(process)
+        assert wait_until_stopped([process], 0.2) == [process]
+    finally:
+        send_signal(process, signal.SIGKILL)
+        wait_until_stopped([process], 60)
+
+
+def test_a_command_name_with_brackets_and_spaces_does_not_confuse_the_state(tmp_path):
+    odd = tmp_path / "a) S (b"
+    odd.symlink_to(sys.executable)
+    pid = os.posix_spawn(odd, [str(odd), *SLEEP], os.environ)
+    try:
+        deadline = time.monotonic() + 60
+        while "a) S" not in Path(f"/proc/{pid}/comm").read_text():
+            assert time.monotonic() < deadline
+        start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        assert state_of(ProcessId(pid, start)) is ProcessState.RUNNING
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -1,0 +1,183 @@
+"""A move between log directories, killed at every change of files, and what the next start makes of it (§7.7)."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replog.log.directories.log_manager import LogManager
+from replog.log.files.deletion import remove
+from replog.log.log import Log
+from replog.topic import TopicPartition
+from tests.replog.log.directories.moving import CONFIG, TP, copied, filled, move, place, start, swapped, take, told
+from tests.replog.log.kills import killed_after
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "one", tmp_path / "two"
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed process loses nothing that it wrote, fsynced or not."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+
+
+def restarted(directories: LogManager, *disks: Path) -> LogManager:
+    directories.abandon()
+    again = start(*disks, chance=2)
+    plain = [disk for disk in disks if (disk / TP.directory_name).exists()]
+    assert len(plain) == 1, "never two directories of the plain name, and never none"
+    return again
+
+
+def finish(directories: LogManager, target: Path) -> Log:
+    """Go on with what the start found: a move under way, none, or a finished one."""
+    if place(directories) != target:
+        move(directories, TP, str(target))
+        copied(directories)
+        swapped(directories)
+    log = directories.get(TP)
+    assert log is not None
+    assert place(directories) == target
+    return log
+
+
+def every_crash(
+    tmp_path: Path, prepare: Callable[[LogManager, Path], Callable[[], object]], least: int, step: int = 1
+) -> None:
+    """`prepare`, end what it returns after 0, 1, 2… changes of files, start; compare, finish the move, compare."""
+    ended_where = set()
+    for calls in range(0, 200, step):
+        disks = tmp_path / f"{calls}-one", tmp_path / f"{calls}-two"
+        directories = start(*disks)
+        log_start, log_end, (*epochs, _), records = told(filled(directories))
+        expected = log_start, log_end, tuple(epochs), records  # loading forgets an epoch without a record
+        work = prepare(directories, disks[1])
+        done = False
+        with killed_after(calls):
+            work()
+            done = True
+        again = restarted(directories, *disks)
+        log = again.get(TP)
+        assert log is not None
+        assert told(log) == expected, f"after {calls} changes of files"
+        ended_where.add((log.directory.parent == disks[1], again.future(TP) is not None))
+        assert told(finish(again, disks[1])) == expected
+        again.close(1)
+        last = start(*disks, chance=3)
+        assert told(last.logs[TP]) == expected
+        last.abandon()
+        if done:
+            assert calls >= least, "the work has become less; is it still all of it?"
+            assert len(ended_where) > 1
+            return
+    raise AssertionError("the work never ends")
+
+
+@pytest.mark.usefixtures("quick_disk")
+def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path):
+    """§7.7."""
+
+    def prepare(directories: LogManager, target: Path) -> Callable[[], object]:
+        move(directories, TP, str(target))
+        copied(directories)
+        return lambda: swapped(directories)
+
+    every_crash(tmp_path, prepare, least=14)
+
+
+@pytest.mark.usefixtures("quick_disk")
+def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path):
+    def prepare(directories: LogManager, target: Path) -> Callable[[], object]:
+        def work() -> None:
+            move(directories, TP, str(target))
+            copied(directories, slice_bytes=10_000)
+            swapped(directories)
+
+        return work
+
+    every_crash(tmp_path, prepare, least=54, step=3)
+
+
+@pytest.mark.usefixtures("quick_disk")
+def test_calling_a_move_off_survives_a_crash_between_any_two_changes_of_files(tmp_path):
+    def prepare(directories: LogManager, target: Path) -> Callable[[], object]:
+        move(directories, TP, str(target))
+        copied(directories)
+
+        def work() -> None:
+            move(directories, TP, str(place(directories)))
+            remove(directories.take_expired(0))
+
+        return work
+
+    every_crash(tmp_path, prepare, least=7)
+
+
+def test_each_step_of_a_swap_is_durable_before_the_next(disks, monkeypatch):
+    """The order that the recovery of an interrupted swap relies on, at a loss of power too."""
+    directories = start(*disks)
+    filled(directories).flush()
+    move(directories, TP, str(disks[1]))
+    future = copied(directories).log
+    steps, waits = list[str](), list[str]()
+    swapping: list[TopicPartition] = []
+    rename, fsync, swap = Path.rename, os.fsync, LogManager.swap
+
+    def noted_rename(path: Path, target: Path) -> Path:
+        steps.append(
+            f"{path.parent.name}: {path.name[6:].partition('.')[2][32:]} to {target.name[6:].partition('.')[2][32:]}"
+        )
+        assert future.recovery_point == 24, "it is durable itself"
+        assert "a-b 12 24" in (disks[1] / "recovery-point-offset-checkpoint").read_text()
+        assert "a-b 12 3" in (disks[1] / "log-start-offset-checkpoint").read_text()
+        return rename(path, target)
+
+    def noted_fsync(fd: int) -> None:
+        directory = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if directory in disks and steps and not steps[-1].endswith("fsync"):  # else it is that of a checkpoint
+            steps.append(f"{directory.name}: fsync")
+        if swapping:
+            waits.append(directory.name)
+        fsync(fd)
+
+    def noted_swap(directories: LogManager, tp: TopicPartition, now_ms: int) -> Log:
+        swapping.append(tp)
+        try:
+            return swap(directories, tp, now_ms)
+        finally:
+            swapping.clear()
+
+    monkeypatch.setattr(Path, "rename", noted_rename)
+    monkeypatch.setattr("os.fsync", noted_fsync)
+    monkeypatch.setattr(LogManager, "swap", noted_swap)
+    swapped(directories)
+    assert waits == ["one", "two"], "and while everybody waits, for nothing else"
+    assert steps == ["one:  to -delete", "one: fsync", "two: -future to ", "two: fsync"]
+
+
+def test_a_swap_that_was_decided_is_finished_at_start_and_no_other(disks):
+    """Only the identifier of the deleted directory says so."""
+    directories = start(*disks)
+    expected = told(filled(directories))
+    move(directories, TP, str(disks[1]))
+    copied(directories)
+    directories.abandon()
+    (future,) = disks[1].glob("*-future")
+    identifier = future.name.removesuffix("-future")[-32:]
+    (disks[0] / "a-b-12").rename(disks[0] / f"a-b-12.{identifier}-delete")
+    lines: list[str] = []
+    again = take(*disks)
+    again.load(lambda tp: CONFIG, lines.append)
+    assert f"finishing the move of a-b-12 to {disks[1]}" in lines
+    assert told(again.logs[TP])[1] == expected[1]
+    move(again, TP, str(disks[0]))
+    copied(again)
+    again.abandon()
+    (disks[1] / "a-b-12").rename(disks[1] / f"a-b-12.{'0' * 32}-delete")
+    last = start(*disks)
+    assert (last.get(TP), last.future(TP)) == (None, None), "the replica was deleted, and its copy goes too"
+    assert not [path for disk in disks for path in disk.glob("a-b-12*") if not path.name.endswith("-delete")]

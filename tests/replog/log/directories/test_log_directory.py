@@ -1,0 +1,334 @@
+"""One log directory: lock, identity, loading, checkpoints, the clean-shutdown marker (1.1, 1.3, 1.4, FN-1, FN-3)."""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from replog.log.directories.log_directory import FutureLog, LogDirectory
+from replog.log.errors import LogStorageError
+from replog.log.files.deletion import remove
+from replog.log.formats.checkpoint import OffsetCheckpoint
+from replog.log.log import Log
+from replog.topic import TopicPartition
+from tests.replog.log.batches import append, client_batch, config
+from tests.replog.log.directories.moving import created, deleted
+from tests.replog.log.directories.test_changes import fsyncs
+
+TP = TopicPartition("a-b", 12)
+OTHER = TopicPartition("t", 0)
+ID = bytes(range(16))
+PAIR = client_batch(b"a", b"b")
+MARKER = ".kafka_cleanshutdown"
+
+
+def start(directory: Path, *, load: bool = True, **overrides: object) -> LogDirectory:
+    manager = LogDirectory(directory, cluster_id="c1", node_id=3, randbytes=os.urandom)
+    if load:
+        manager.load(lambda tp: config(**overrides))
+    return manager
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> LogDirectory:
+    return start(tmp_path / "disk")
+
+
+@pytest.fixture
+def log(manager: LogDirectory) -> Log:
+    return append(created(manager, TP, ID, config()), *[PAIR] * 4)
+
+
+def test_an_orderly_stop_and_start(manager, log):
+    """FN-3."""
+    assert (manager.clean, manager.previous_broker_epoch) == (False, -1)
+    log.update_high_watermark(6)
+    log.maybe_increment_log_start_offset(3)
+    manager.close(17)
+    directory = manager.path
+    assert (directory / MARKER).read_text() == '{"version":0,"brokerEpoch":17,"logDirs":1}'
+    again = start(directory, load=False)
+    assert (again.clean, again.previous_broker_epoch) == (True, 17)
+    assert not (directory / MARKER).exists(), "gone before anything is loaded (FN-3)"
+    (loaded,) = again.load(lambda tp: config()).values()
+    assert (loaded.log_start_offset, loaded.high_watermark, loaded.log_end_offset) == (3, 6, 8)
+    assert (loaded.recovery_point, again.topic_id(TP)) == (8, ID)
+
+
+def test_a_crash_leaves_no_marker(manager, log):
+    manager.checkpoint_high_watermarks()
+    manager.abandon()
+    again = start(manager.path)
+    assert (again.clean, again.previous_broker_epoch) == (False, -1)
+    reloaded = again.get(TP)
+    assert reloaded is not None
+    assert (reloaded.log_end_offset, reloaded.recovery_point) == (8, 0)
+    again.abandon()
+    assert not start(manager.path, load=False).clean
+
+
+def test_clean_or_not_is_said_of_a_directory_and_all_its_partitions(tmp_path):
+    """FN-4: after a crash every partition is recovered, even one that was not written to; another disk is not."""
+    for disk in ("one", "two"):
+        manager = start(tmp_path / disk)
+        for tp in (TP, OTHER):
+            append(created(manager, tp, ID, config()), PAIR)
+        manager.close(5)
+    start(tmp_path / "one").abandon()
+    recovered = {}
+    for disk in ("one", "two"):
+        lines: list[str] = []
+        start(tmp_path / disk, load=False).load(lambda tp: config(), lines.append)
+        recovered[disk] = sorted({tp for line in lines for tp in ("a-b-12", "t-0") if f"{tp}/" in line})
+    assert recovered == {"one": ["a-b-12", "t-0"], "two": []}
+
+
+def test_a_second_process_is_refused(manager):
+    script = (
+        "import os, sys; from pathlib import Path; from replog.log.directories.log_directory import LogDirectory\n"
+        "try: LogDirectory(Path(sys.argv[1]), cluster_id='c1', node_id=3, randbytes=os.urandom)\n"
+        "except Exception as error: print(error)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script, str(manager.path)], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert "is in use by another process" in said
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LogStorageError, match=r"file.*Not a directory|file.*exists"):
+        start(tmp_path / "file" / "logs")
+
+
+def test_partition_metadata_says_whose_the_directory_is(manager, log):
+    path = manager.path / "a-b-12" / "partition.metadata"
+    assert path.read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert manager.topic_id(TP) == ID
+    with pytest.raises(ValueError, match="topic id"):
+        created(manager, OTHER, bytes(16), config())
+
+
+def test_what_was_never_recovered_is_not_marked_clean(manager, log):
+    """FN-3: after an unclean stop, a replica that could not be loaded still waits for its recovery."""
+    manager.abandon()
+    path = manager.path / "a-b-12" / "partition.metadata"
+    content = path.read_text()
+    path.write_text("damaged")
+    start(manager.path).close(6)
+    assert not (manager.path / MARKER).exists()
+    path.write_text(content)
+    again = start(manager.path)
+    assert (again.clean, again.logs[TP].log_end_offset) == (False, 8)
+    again.close(7)
+    assert (manager.path / MARKER).exists()
+
+
+def test_a_missing_replica_counts_as_an_unclean_stop(manager, log):
+    """Its data are gone, so this broker may not claim to have what it had (ISR-18)."""
+    append(created(manager, OTHER, ID, config()), PAIR)
+    manager.close(5)
+    (manager.path / "a-b-12").rename(manager.path.parent / "elsewhere")
+    again = start(manager.path)
+    assert (again.clean, again.previous_broker_epoch, set(again.logs)) == (True, -1, {OTHER})
+
+
+def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager, log):
+    """Not even if the broker crashes soon: what was never flushed would count as durable, and as committed."""
+    log.update_high_watermark(8)
+    manager.close(1)
+    log.directory.rename(manager.path.parent / "away")
+    again = start(manager.path)
+    append(created(again, TP, ID, config()), *[PAIR] * 4)
+    again.abandon()
+    lines: list[str] = []
+    last = LogDirectory(manager.path, cluster_id="c1", node_id=3, randbytes=os.urandom)
+    log = last.load(lambda tp: config(), lines.append)[TP]
+    assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (0, 0, 8)
+    last.abandon()
+
+
+def test_an_emptied_replica_has_lost_data(manager, log):
+    manager.close(5)
+    for path in (manager.path / "a-b-12").glob("0*"):
+        path.unlink()
+    loaded = start(manager.path).logs[TP]
+    assert (loaded.log_end_offset, loaded.lost_data) == (0, True)
+
+
+def test_an_interrupted_creation_leaves_nothing_and_is_begun_anew(manager):
+    """Its topic may be gone by now. What has other things in it is not ours."""
+    manager.abandon()
+    (manager.path / "t-0").mkdir()
+    for name in ("partition.metadata", "leader-epoch-checkpoint", f"{0:020d}.log", f"{0:020d}.timeindex"):
+        (manager.path / "t-0" / name).touch()
+    (manager.path / "photos-2026").mkdir()
+    (manager.path / "photos-2026" / "partition.metadata").touch()
+    (manager.path / "photos-2026" / "01.jpg").touch()
+    again = start(manager.path)
+    assert (again.logs, again.failed) == ({}, {})
+    assert not (manager.path / "t-0").exists()
+    assert len(list((manager.path / "photos-2026").iterdir())) == 2
+    assert append(created(again, OTHER, ID, config()), PAIR).log_end_offset == 2
+
+
+def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(manager, log):
+    """A kill may have interrupted its creation, and with records a torn topic id keeps a broker from starting
+    (directories 840031). Where there is a checkpoint nothing is waited for."""
+    manager.abandon()
+    with fsyncs() as synced:
+        again = start(manager.path)
+    assert {str(log.directory / "partition.metadata"), str(log.directory), str(manager.path)} <= {*synced}
+    again.checkpoint_all()
+    again.abandon()
+    with fsyncs() as synced:
+        start(manager.path)
+    assert str(log.directory / "partition.metadata") not in synced
+
+
+def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_name(manager, log):
+    """HW-12: after a crash it would call records committed that nobody else has."""
+    log.update_high_watermark(8)
+    manager.checkpoint_high_watermarks()
+    deleted(manager, TP, 0)
+    append(created(manager, TP, b"2" * 16, config()), PAIR)
+    manager.abandon()
+    reloaded = start(manager.path).get(TP)
+    assert reloaded is not None
+    assert (reloaded.log_end_offset, reloaded.high_watermark) == (2, 0)
+
+
+def test_high_watermarks_may_be_written_by_several_threads_at_once_and_by_none_after_the_end(manager, log):
+    """The periodic checkpoint may still be under way when the broker stops (FN-3)."""
+    log.update_high_watermark(6)
+    with ThreadPoolExecutor(2) as threads:
+        written = [threads.submit(manager.checkpoint_high_watermarks) for _ in range(50)]
+        for _ in range(50):
+            manager.checkpoint_high_watermarks()
+        for write in written:
+            write.result()
+    log.update_high_watermark(8)
+    manager.close(1)
+    log.update_high_watermark(4)
+    manager.checkpoint_high_watermarks()
+    reloaded = start(manager.path).get(TP)
+    assert reloaded is not None
+    assert reloaded.high_watermark == 8
+
+
+def test_nothing_is_checkpointed_before_everything_is_loaded(manager, log):
+    """HW-12."""
+    log.update_high_watermark(6)
+    manager.close(5)
+    again = start(manager.path, load=False)
+    again.checkpoint_high_watermarks()
+    again.checkpoint_recovery_points()
+    again.close(6)
+    third = start(manager.path)
+    assert third.clean
+    assert (third.logs[TP].high_watermark, third.previous_broker_epoch) == (6, 6)
+
+
+def test_a_truncation_checkpoints_the_lower_recovery_point(manager, log):
+    log.flush()
+    manager.checkpoint_recovery_points()
+    log.truncate_to(4)
+    assert OffsetCheckpoint(manager.path / "recovery-point-offset-checkpoint").read() == {TP: 4}
+
+
+def test_a_truncation_below_the_log_start_checkpoints_that_too(manager, log):
+    """LD-8, LG-10: or a crash would hide what is appended next, or end with an empty log at the old log start."""
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(7)
+    manager.checkpoint_log_starts()
+    log.truncate_to(4)
+    append(log, PAIR)
+    log.flush()
+    manager.abandon()
+    again = start(manager.path)
+    reloaded = again.get(TP)
+    assert reloaded is not None
+    assert (reloaded.log_start_offset, reloaded.log_end_offset) == (4, 6)
+    again.abandon()
+
+
+def test_a_log_that_ends_below_its_recovery_point_has_a_lower_one_from_then_on(manager, log):
+    """LD-9: a crash between a truncation and its checkpoint; what is appended next is not durable up to the old one."""
+    log.flush()
+    manager.checkpoint_recovery_points()
+    log.on_recovery_point_lowered = lambda: None
+    log.truncate_to(4)
+    manager.abandon()
+    again = start(manager.path)
+    reloaded = again.get(TP)
+    assert reloaded is not None
+    assert (reloaded.log_end_offset, reloaded.recovery_point) == (4, 4)
+    assert OffsetCheckpoint(manager.path / "recovery-point-offset-checkpoint").read() == {TP: 4}
+    again.abandon()
+
+
+def test_deleted_replicas_are_renamed_then_removed(manager, log):
+    """LG-17, FN-1."""
+    deleted(manager, TP, 1000)
+    assert manager.get(TP) is None
+    (doomed,) = manager.path.glob("a-b-12.*-delete")
+    assert len(doomed.name) == len("a-b-12.") + 32 + len("-delete")
+    with pytest.raises(LogStorageError, match="closed"):
+        append(log, PAIR)
+    assert remove(manager.take_expired(1000 + 59_999)) == 0
+    assert remove(manager.take_expired(1000 + 60_000)) == 1
+    assert not doomed.exists()
+    assert append(created(manager, TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
+
+
+def test_a_deleted_replica_that_somebody_removed_is_no_failure_of_the_disk(manager, log):
+    """LG-17."""
+    deleted(manager, TP, 0)
+    [doomed] = manager.path.glob("*-delete")
+    shutil.rmtree(doomed)
+    assert remove(manager.take_expired(10**6)) == 1
+
+
+def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager):
+    """FN-1."""
+    tp = TopicPartition("x" * 240, 7)
+    created(manager, tp, ID, config())
+    deleted(manager, tp, 0)
+    (doomed,) = manager.path.glob("*-delete")
+    assert len(doomed.name) == 255  # FN-1
+
+
+def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager, log):
+    other = append(created(manager, OTHER, ID, config()), PAIR)
+    log._segments.active.path.unlink()
+    log._segments.active.path.mkdir()  # opening it for writing fails from now on
+    log._segments.active.close()
+    with pytest.raises(LogStorageError, match="directory"):
+        append(log, PAIR)
+    with pytest.raises(LogStorageError, match="directory"):
+        append(log, PAIR)
+    with pytest.raises(LogStorageError):
+        manager.close(5)
+    assert other.recovery_point == 2
+    assert not (manager.path / MARKER).exists()
+
+
+def test_a_checkpoint_is_written_while_the_loop_adds_and_removes_copies(manager, log):
+    """In a thread: what it goes through there must not change under its hands."""
+
+    class Removing(FutureLog):
+        """The loop has its turn while this one is looked at."""
+
+        @property
+        def log(self) -> Log:  # type: ignore[override]
+            manager._futures.pop(OTHER, None)
+            return self[0]
+
+    manager._futures[TopicPartition("u", 0)] = Removing(log, ID)
+    manager._futures[OTHER] = FutureLog(log, ID)
+    manager.checkpoint_recovery_points()
+    assert not manager.futures.keys() & {OTHER}

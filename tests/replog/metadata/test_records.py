@@ -1,0 +1,53 @@
+"""Changes as records and back; and the bytes, which stores and brokers of earlier releases must go on understanding."""
+
+import pytest
+
+from replog.metadata.changes import Change
+from replog.metadata.records import change_of, record_of
+from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.topic import TopicPartition
+
+BROKER = BrokerRegistration(7, 12, b"0123456789abcdef", "h7:9092", "r", True, False)
+MOVING = PartitionState((2, 1, 3), (2, 1), 2, 5, 9, (3,), -1, True, (3,), (1,))
+ALONE = PartitionState((1,), (), -1, 5, 9, (), 1)
+
+WRITTEN = [
+    (Change("cluster", None, "c"), "cluster", "1a030a0163"),
+    (
+        Change("broker", 7, BROKER),
+        "broker/7",
+        "22240807100c1a1030313233343536373839616263646566220768373a393039322a01723001",
+    ),
+    (Change("broker_config", 7, {"a": "1"}), "broker-config/7", "420a080712060a0161120131"),
+    (
+        Change("topic", "t.x", Topic("t.x", b"t" * 16, {"retention.ms": "5"})),
+        "topic/t.x",
+        "2a2a0a03742e781210747474747474747474747474747474741a110a0c726574656e74696f6e2e6d73120135",
+    ),
+    (
+        Change("partition", TopicPartition("t.x", 3), MOVING, b"t" * 16),
+        "partition/t.x/3",
+        "32350a03742e7812107474747474747474747474747474747418032203020103"
+        "2a020201320103380440014805500958016201036a0101",
+    ),
+    (
+        Change("partition", TopicPartition("t.x", 0), ALONE, b"t" * 16),
+        "partition/t.x/0",
+        "32220a03742e781210747474747474747474747474747474742201013801400248055009",
+    ),
+    (Change("producer_ids", None, 3000), "producer-ids", "3a0308b817"),
+    (Change("collected", None, 11), "collected", "4a02080b"),
+    (Change("topic", "t.x", None), "topic/t.x", ""),
+    (Change("partition", TopicPartition("t.x", 3), None), "partition/t.x/3", ""),
+    (Change("broker", 7, None), "broker/7", ""),
+]
+
+
+@pytest.mark.parametrize(("change", "key", "value"), WRITTEN, ids=lambda part: part if isinstance(part, str) else "")
+def test_a_change_is_written_as_it_always_was_and_read_back(change, key, value):
+    numbered = change._replace(version=14)
+    written = record_of(numbered).SerializeToString()
+    head = bytes([8, 14, 18, len(key)]) + key.encode()
+    assert written == head + bytes.fromhex(value)
+    assert change_of(MetadataRecord.FromString(written)) == numbered

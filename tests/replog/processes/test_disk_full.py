@@ -1,0 +1,49 @@
+"""A broker whose disk takes no more stops, the cluster goes on, and it comes back with nothing half-written."""
+
+import asyncio
+import resource
+
+import pytest
+
+from replog.client import Admin, Consumer, Producer
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.local_cluster.processes import wait_until_stopped
+from replog.topic import TopicPartition
+
+TP = TopicPartition("filling", 0)
+COUNT = 400
+VALUE = b"x" * 1000
+
+
+@pytest.mark.processes
+async def test_a_broker_with_a_full_disk_gives_way_and_rejoins(tmp_path):
+    """The disk is full through RLIMIT_FSIZE: the kernel refuses, in the middle of a batch, to let a file grow."""
+    with LocalCluster(tmp_path) as cluster:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topic("filling", partitions=1, replication_factor=3)
+            full = (await admin.describe_topic("filling")).partitions[0].leader
+        member = cluster.state.broker(full)
+        assert member.pid is not None
+        resource.prlimit(member.pid, resource.RLIMIT_FSIZE, (100_500, resource.RLIM_INFINITY))
+        async with Producer(cluster.bootstrap, batch_size=8000) as producer:
+            deliveries = [await producer.send("filling", VALUE + b"%d" % number) for number in range(COUNT)]
+            offsets = [(await delivery).offset for delivery in deliveries]
+        assert member.process is not None
+        assert not await asyncio.to_thread(wait_until_stopped, [member.process], 60.0)
+        last_words = cluster.log_file(member).read_text()
+        assert "broker failed" in last_words
+        assert "File too large" in last_words, last_words
+        await asyncio.to_thread(cluster.start, full)
+        await asyncio.to_thread(cluster.wait_for_full_isr, "filling")
+        read: dict[int, bytes] = {}
+        async with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TP])
+            end = (await consumer.end_offsets([TP]))[TP]
+            while len(read) < end:
+                read |= {record.offset: record.value or b"" for record in await consumer.fetch(60)}
+        assert {offset: read[offset] for offset in offsets} == {
+            offset: VALUE + b"%d" % number for number, offset in enumerate(offsets)
+        }
+        directories = [cluster.data_directory(broker) / "filling-0" for broker in (1, 2, 3)]
+    logs = [(directory / f"{0:020d}.log").read_bytes() for directory in directories]
+    assert logs[0] == logs[1] == logs[2]

@@ -1,0 +1,81 @@
+"""A server that shows each shape of a call, and what its clients ask, over whatever transport."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.transport import Channel, ServerStream
+from replog.rpc.v1 import inspection_pb2, log_pb2
+
+
+class Handlers:
+    """Everything a test wants of a server: what it was asked, and answers of each shape."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.ended: list[str] = []
+        self.delay_s = 0.0
+        self.error: Exception | None = None
+
+    async def get_metadata(self, request: log_pb2.GetMetadataRequest) -> log_pb2.GetMetadataResponse:
+        self.asked.append(list(request.topics))
+        try:
+            await asyncio.sleep(self.delay_s)
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        if self.error is not None:
+            raise self.error
+        return log_pb2.GetMetadataResponse(topics=[log_pb2.TopicMetadata(topic=name) for name in request.topics])
+
+    async def produce(self, stream: ServerStream) -> None:
+        try:
+            while (request := await stream.receive()) is not None:
+                self.asked.append((request.head.correlation_id, [bytes(piece) for piece in request.records]))
+                await asyncio.sleep(self.delay_s)
+                if self.error is not None:
+                    raise self.error
+                answer = log_pb2.ProduceAnswer(correlation_id=request.head.correlation_id)
+                await stream.send(log_pb2.ProduceResponse(answers=[answer]))
+            self.ended.append("finished")
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+
+    async def read_file(self, _: inspection_pb2.ReadFileRequest) -> AsyncIterator[Any]:
+        try:
+            for i in range(1000):
+                self.asked.append(i)
+                yield WithRecords(inspection_pb2.ReadFileResponse(position=i))
+            if self.error is not None:
+                raise self.error
+        finally:
+            self.ended.append("closed")
+
+    def __getattr__(self, name: str) -> Any:
+        async def not_here(_: Any) -> None:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"no {name} here")
+
+        return not_here
+
+
+async def ask(channel: Channel, *topics: str, timeout_s: float = 60.0) -> list[str]:
+    answer = await channel.call(methods.Log["get_metadata"], log_pb2.GetMetadataRequest(topics=topics), timeout_s)
+    return [topic.topic for topic in answer.topics]
+
+
+def produce_request(number: int, *records: bytes) -> WithRecords[log_pb2.ProduceRequest]:
+    head = log_pb2.ProduceRequest(correlation_id=number)
+    head.partitions.extend(log_pb2.ProducePartition(topic="t", records_size=len(piece)) for piece in records)
+    return WithRecords(head, records)
+
+
+async def error_of(call: Awaitable[Any]) -> ReplogError:
+    with pytest.raises(ReplogError) as raised:
+        await call
+    return raised.value

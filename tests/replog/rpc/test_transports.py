@@ -1,0 +1,185 @@
+"""What every transport promises, over gRPC on loopback and over the simulated network."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.transport import Channel, Transport
+from replog.rpc.v1 import inspection_pb2
+from replog.simulator.network.transport import SimulatedTransport
+from tests.replog.rpc.handlers import Handlers, ask, error_of, produce_request
+from tests.replog.simulator.network.conversation import Pair
+
+
+class Wire(NamedTuple):
+    channel: Channel  # to a server with these handlers
+    handlers: Handlers
+    transport: Transport
+
+
+Conversation = Callable[[Wire], Awaitable[None]]
+
+
+def _over_grpc(conversation: Conversation) -> None:
+    async def converse() -> None:
+        handlers, transport = Handlers(), GrpcTransport()
+        server = transport.listen("127.0.0.1:0")
+        server.add(methods.LOG, handlers)
+        server.add(methods.INSPECTION, handlers)
+        channel = transport.connect(await server.start())
+        try:
+            await conversation(Wire(channel, handlers, transport))
+        finally:
+            await channel.close()
+            await server.stop(0)
+
+    asyncio.run(converse())
+
+
+def _simulated(conversation: Conversation) -> None:
+    pair = Pair()
+    pair.run(conversation(Wire(pair.channel, pair.handlers, SimulatedTransport(pair.network, pair.client))))
+    pair.loop.run_until(pair.loop.time() + 1.0)
+    assert pair.network.calls == {}, "nothing of a call is left behind"
+    assert [failure for failure in pair.loop.failures if "a defect" not in str(failure)] == []
+    pair.loop.dispose()
+
+
+def over_every_transport(conversation: Conversation) -> Callable[..., None]:
+    @pytest.mark.parametrize("transport", [_over_grpc, _simulated])
+    def test(transport: Callable[[Conversation], None]) -> None:
+        transport(conversation)
+
+    return test
+
+
+async def _ends(handlers: Handlers, *how: str) -> None:
+    async with asyncio.timeout(60):
+        while handlers.ended != [*how]:
+            await asyncio.sleep(0.01)
+
+
+@over_every_transport
+async def test_a_call_is_answered(wire):
+    assert await ask(wire.channel, "a", "b") == ["a", "b"]
+
+
+@over_every_transport
+async def test_what_a_handler_raises_is_what_the_caller_gets(wire):
+    wire.handlers.error = ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, "no such name")
+    error = await error_of(ask(wire.channel, "a"))
+    assert (error.code, error.message) == (ErrorCode.INVALID_TOPIC_EXCEPTION, "no such name")
+    assert error is not wire.handlers.error
+
+
+@over_every_transport
+async def test_a_defect_of_a_handler_is_an_unknown_server_error(wire):
+    wire.handlers.error = ValueError("a defect")
+    error = await error_of(ask(wire.channel, "a"))
+    assert error.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a defect" in error.message
+
+
+@over_every_transport
+async def test_a_call_times_out_and_its_handler_is_cancelled(wire):
+    await ask(wire.channel, "the connection is there")
+    wire.handlers.delay_s = 600.0
+    error = await error_of(ask(wire.channel, "a", timeout_s=2.0))
+    assert error.code is ErrorCode.REQUEST_TIMED_OUT
+    await _ends(wire.handlers, "cancelled")
+
+
+@over_every_transport
+async def test_a_caller_that_is_cancelled_cancels_the_handler(wire):
+    wire.handlers.delay_s = 600.0
+    call = asyncio.create_task(ask(wire.channel, "a"))
+    while not wire.handlers.asked:
+        await asyncio.sleep(0.01)
+    call.cancel()
+    await _ends(wire.handlers, "cancelled")
+    assert call.cancelled()
+
+
+@over_every_transport
+async def test_an_address_where_nobody_listens_is_a_network_exception(wire):
+    nobody = wire.transport.connect("127.0.0.1:1")
+    for call in (ask(nobody, "a"), nobody.open(methods.Log["produce"]).receive(60)):
+        error = await error_of(call)
+        assert error.code is ErrorCode.NETWORK_EXCEPTION
+        assert "127.0.0.1:1" in error.message
+    await nobody.close()
+
+
+@over_every_transport
+async def test_an_address_that_is_in_use_is_named(wire):
+    other = wire.transport.listen(wire.channel.address)
+    error = await error_of(other.start())
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert f"cannot listen on {wire.channel.address}: the port is in use" in error.message
+    await other.stop(0)
+
+
+@over_every_transport
+async def test_a_message_that_cannot_be_decoded_is_an_invalid_request(wire):
+    method = replace(methods.Log["get_metadata"], encode_request=lambda _: b"\xff\xff")
+    error = await error_of(wire.channel.call(method, None, 60.0))
+    assert error.code is ErrorCode.INVALID_REQUEST
+    assert "the message is not what this method takes" in error.message
+
+
+@over_every_transport
+async def test_a_stream_both_ways_keeps_its_order_and_its_bytes_and_is_answered_though_it_has_ended(wire):
+    stream = wire.channel.open(methods.Log["produce"])
+    for number in range(20):
+        await stream.send(produce_request(number, b"one", b"two%d" % number))
+    await stream.finish()
+    answers = []
+    while (answer := await stream.receive(60)) is not None:
+        answers += [each.correlation_id for each in answer.answers]
+    assert answers == list(range(20))
+    assert [(number, b"".join(pieces)) for number, pieces in wire.handlers.asked] == [
+        (number, b"onetwo%d" % number) for number in range(20)
+    ]
+    await _ends(wire.handlers, "finished")
+
+
+@over_every_transport
+async def test_a_stream_ends_with_the_servers_error(wire):
+    stream = wire.channel.open(methods.Log["produce"])
+    await stream.send(produce_request(1))
+    await stream.receive(60)
+    wire.handlers.error = ReplogError(ErrorCode.NOT_ENOUGH_REPLICAS, "no")
+    await stream.send(produce_request(2))
+    assert (await error_of(stream.receive(60))).code is ErrorCode.NOT_ENOUGH_REPLICAS
+    await error_of(stream.send(produce_request(3)))
+
+
+@over_every_transport
+async def test_a_silent_stream_times_out_and_is_given_up(wire):
+    stream = wire.channel.open(methods.Log["produce"])
+    await stream.send(produce_request(1))
+    await stream.receive(60)
+    assert (await error_of(stream.receive(0.2))).code is ErrorCode.REQUEST_TIMED_OUT
+    async with asyncio.timeout(60):
+        while not wire.handlers.ended:
+            await asyncio.sleep(0.01)
+
+
+@over_every_transport
+async def test_a_watch_gives_every_message_and_then_its_error_and_one_that_is_left_closes_its_generator(wire):
+    wire.handlers.error = ReplogError(ErrorCode.NOT_CONTROLLER, "enough")
+    method, request, positions = methods.Inspection["read_file"], inspection_pb2.ReadFileRequest(), []
+    with pytest.raises(ReplogError, match="enough"):
+        async for answer in wire.channel.watch(method, request):
+            positions.append(answer.head.position)
+    assert positions == list(range(1000))
+    answers: Any = wire.channel.watch(method, request)
+    assert (await anext(answers)).head.position == 0
+    await answers.aclose()
+    await _ends(wire.handlers, "closed", "closed")

@@ -1,0 +1,291 @@
+"""The log cleaner of a broker: compacted topics through the whole cluster (CL-2, CL-8, CL-10)."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from replog.client.records import decode_fetched, encode_batch
+from replog.errors import ErrorCode
+from replog.log.errors import CorruptRecord
+from replog.rpc.v1 import inspection_pb2 as pb
+from replog.server.broker.cleaning.cleaning_process import CleaningProcess
+from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
+from replog.server.broker.cleaning.log_cleaner import LogCleaner
+from replog.topic import TopicPartition
+from tests.damage.vocabulary import flip
+from tests.replog.log.compaction.compacting import latest_of, records_of
+from tests.replog.log.directories.moving import deleted
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "4000", "min_cleanable_dirty_ratio": "0.01"}
+
+
+def keyed(*pairs: tuple[str, bytes | None]) -> bytes:
+    return bytes(encode_batch([(1000, key.encode(), value, []) for key, value in pairs]))
+
+
+def checkpoint(cluster: InProcessCluster, broker_id: int) -> Path:
+    return cluster.directory / f"broker-{broker_id}" / "cleaner-offset-checkpoint"
+
+
+async def fill(cluster: InProcessCluster, rounds: int, tp: TopicPartition = TP) -> dict[bytes, bytes]:
+    """Five keys, again and again; one of them is deleted at the end."""
+    for number in range(rounds):
+        pairs = [(f"k{key}", b"%d" % number + bytes(200)) for key in range(5)]
+        assert (await cluster.produce(tp, keyed(*pairs)))[0] is ErrorCode.NONE
+    await cluster.produce(tp, keyed(("k4", None)))
+    return {f"k{key}".encode(): b"%d" % (rounds - 1) + bytes(200) for key in range(4)}
+
+
+@asynccontextmanager
+async def closing(cleaner: LogCleaner) -> AsyncIterator[LogCleaner]:
+    try:
+        yield cleaner
+    finally:
+        await cleaner._worker.close()
+
+
+async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left(cluster):
+    """CL-10, CL-8; the checkpoint says how far (1.3), and goes with the replica."""
+    await asyncio.gather(*(cluster.start_broker(i, log_cleaner_backoff_ms=20) for i in (1, 2, 3)))
+    await cluster.create_topic("t", **COMPACTED)
+    latest = await fill(cluster, 40)
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
+    await eventually(
+        lambda: all(len(records_of(log)) < 60 for log in logs), what=lambda: [log.segments for log in logs]
+    )
+    assert [latest_of(log) for log in logs] == [latest] * 3
+    assert {log.log_end_offset for log in logs} == {201}
+    await eventually(lambda: all("t 0 " in checkpoint(cluster, i).read_text() for i in (1, 2, 3)))
+    for broker_id in (1, 2, 3):
+        written = int(checkpoint(cluster, broker_id).read_text().split()[-1])
+        inspection = cluster.brokers[broker_id]._inspection
+        (described,) = (await inspection.describe_replicas(pb.DescribeReplicasRequest(topic="t"))).replicas
+        assert described.cleaned_to >= written > 0, "the broker knows of cleanings under way too"
+
+    seen: dict[bytes, bytes | None] = {}
+    offset, rounds = 0, 0
+    while offset < 201:
+        result, records = await cluster.fetch(TP, offset)
+        assert result.error_code == ErrorCode.NONE
+        decoded = decode_fetched(records, "t", 0, offset)
+        seen |= {record.key or b"": record.value for record in decoded.records}
+        offset = decoded.next_offset
+        rounds += 1
+        assert rounds < 100, f"no progress at {offset}"
+    assert {key: value for key, value in seen.items() if value is not None} == latest
+
+
+async def test_a_follower_that_was_away_takes_the_compacted_log(cluster):
+    """CL-8: its fetch offset lies in a hole by then; afterwards it can lead."""
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, log_cleaner_backoff_ms=20)
+    await cluster.create_topic("t", **COMPACTED)
+    await fill(cluster, 3)
+    away = next(broker_id for broker_id in (1, 2, 3) if broker_id != cluster.leader(TP))
+    await cluster.crash_broker(away)
+    latest = await fill(cluster, 40)
+    leader = cluster.log(cluster.leader(TP), TP)
+    await eventually(lambda: len(records_of(leader)) < 60)
+    holes = {record.offset for record in records_of(leader)}
+    assert 16 not in holes, "where the one that was away goes on"
+    await cluster.start_broker(away, log_cleaner_backoff_ms=20)
+    log = cluster.log(away, TP)
+    await eventually(lambda: log.log_end_offset == leader.log_end_offset and away in cluster.isr(TP))
+    assert latest_of(log) == latest
+    for other in {1, 2, 3} - {away}:
+        await cluster.stop_broker(other)
+    await eventually(lambda: cluster.leader(TP) == away)
+    assert latest_of(log) == latest
+
+
+async def test_records_without_keys_are_refused(cluster):
+    """2.7 step 4."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact")
+    error, _, message = await cluster.produce(TP, batch(b"one", b"two"))
+    assert error is ErrorCode.INVALID_RECORD
+    assert "record 0 of 2 has no key" in message
+    assert cluster.log(1, TP).log_end_offset == 0
+
+
+async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(cluster):
+    """CL-2: damage is no reason to stop the broker, nor the disk's."""
+    await cluster.start_broker(1, log_cleaner_enable=False)
+    other = TopicPartition("other", 0)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    await cluster.create_topic("other", replication_factor=1, **COMPACTED)
+    await fill(cluster, 20)
+    await fill(cluster, 20, other)
+    path = cluster.log(1, TP).segments[0].path
+    await cluster.stop_broker(1)
+    flip(path, 100)
+    await cluster.start_broker(1, log_cleaner_backoff_ms=20)
+    await cluster.led(other)
+    log = cluster.log(1, TP)
+    await eventually(lambda: len(records_of(cluster.log(1, other))) < 50)
+    await asyncio.sleep(0.5)
+    assert len(records_of(log)) == 101
+    assert not list(log.directory.glob("*.cleaned"))
+    assert not cluster.brokers[1].failed
+
+
+async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):
+    """A crash during a cleaning leaves no hole above the checkpoint (CL-8), and what comes next is right."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    latest = await fill(cluster, 40)
+    log, noted = cluster.log(1, TP), []
+
+    class Noting(CleaningProcess):
+        async def ask(self, request: MapKeys | Rewrite) -> int:
+            if isinstance(request, Rewrite):
+                path = checkpoint(cluster, 1)
+                noted.append((request.group[0].base_offset, path.read_text().split()[-1] if path.exists() else "0"))
+                if len(noted) == 3:
+                    raise CorruptRecord("a crash, as far as the checkpoint goes")
+            return await super().ask(request)
+
+    assert broker.logs is not None
+    async with closing(LogCleaner(broker.manager, broker.logs, Noting())) as cleaner:
+        assert not await cleaner._clean_dirtiest()
+    assert [int(offset) for _, offset in noted] == [base for base, _ in noted], "clean up to where it goes on"
+    async with closing(LogCleaner(broker.manager, broker.logs, CleaningProcess())) as cleaner:
+        assert await cleaner._clean_dirtiest()
+    assert latest_of(log) == latest
+    keys = [record.key for record in records_of(log) if record.offset < log.segments[-1].base_offset]
+    assert len(keys) == len(set(keys)), keys
+
+
+async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster):
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    await fill(cluster, 40)
+    logs = broker.logs
+    assert logs is not None
+    asked = []
+
+    class Deleting(CleaningProcess):
+        async def ask(self, request: MapKeys | Rewrite) -> int:
+            asked.append(request)
+            if len(asked) == 2:
+                deleted(logs, TP, 0)
+            return await super().ask(request)
+
+    async with closing(LogCleaner(broker.manager, logs, Deleting())) as cleaner:
+        assert not await cleaner._clean_dirtiest()
+    assert len(asked) == 2
+    assert not broker.failed
+
+
+async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster):
+    """What it has left is removed when the log is cleaned again, by another process."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    latest = await fill(cluster, 40)
+    assert broker.logs is not None
+    log, killed = cluster.log(1, TP), []
+
+    class Killed(CleaningProcess):
+        async def ask(self, request: MapKeys | Rewrite) -> int:
+            if isinstance(request, Rewrite) and not killed:
+                assert self._child is not None
+                killed.append(self._child.pid)
+                self._child.kill()
+                (log.directory / "00000000000000000000.log.cleaned").write_bytes(b"half of")
+            return await super().ask(request)
+
+    async with closing(LogCleaner(broker.manager, broker.logs, Killed())) as cleaner:
+        assert not await cleaner._clean_dirtiest()
+        assert (cleaner._uncleanable, broker.failed, len(killed)) == (set(), False, 1)
+        assert await cleaner._clean_dirtiest()
+    assert latest_of(log) == latest
+    assert not list(log.directory.glob("*.cleaned"))
+
+
+async def test_a_cleaning_process_that_cannot_be_started_fails_nobody(cluster, monkeypatch):
+    """No memory or no process left is not the disk's fault; the log is cleaned when there is some."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    latest = await fill(cluster, 40)
+    assert broker.logs is not None
+    async with closing(LogCleaner(broker.manager, broker.logs, CleaningProcess())) as cleaner:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", "/dev/null")
+            assert not await cleaner._clean_dirtiest()
+        assert (cleaner._uncleanable, broker.failed) == (set(), False)
+        assert await cleaner._clean_dirtiest()
+    assert latest_of(cluster.log(1, TP)) == latest
+
+
+async def test_segments_that_change_or_vanish_during_a_cleaning(cluster):
+    """CL-2: after a truncation the log is cleaned some other time; a file that the disk has lost fails the broker,
+    instead of being tried for ever before all other logs."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
+    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
+    await fill(cluster, 40)
+    assert broker.logs is not None
+    async with closing(LogCleaner(broker.manager, broker.logs, CleaningProcess())) as cleaner:
+        log = cluster.log(1, TP)
+        running = asyncio.create_task(cleaner._clean_dirtiest())
+        await asyncio.sleep(0)
+        log.truncate_to(log.segments[0].size // 1000)
+        assert not await running
+        assert (cleaner._uncleanable, broker.failed) == (set(), False)
+        assert cleaner._dirtiest() is None
+        await fill(cluster, 40)
+        log.segments[1].path.unlink()
+        assert not await cleaner._clean_dirtiest()
+        assert broker.failed
+
+
+async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster):
+    """And the one that starts again finds nothing of it."""
+    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10)
+    process = broker._cleaning
+    assert isinstance(process, CleaningProcess)
+    child = await process._start()
+    child.send_signal(signal.SIGSTOP)  # it would work for long
+    process._idle = unasked = asyncio.get_running_loop().call_later(600, lambda: None)
+    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact", segment_bytes="300000")
+    log = cluster.log(1, TP)
+    records = keyed(*[(f"k{number % 700}", bytes(100)) for number in range(2000)])
+    while len(log.segments) < 2:
+        await cluster.produce(TP, records)
+    await eventually(unasked.cancelled, what=lambda: log.segments)
+    (log.directory / "00000000000000000000.log.cleaned").write_bytes(b"half of")
+    async with asyncio.timeout(40):
+        await cluster.stop_broker(1)
+    assert child.returncode == -signal.SIGKILL
+    await cluster.start_broker(1, log_cleaner_enable=False)
+    again = cluster.log(1, TP)
+    assert again.log_end_offset == log.log_end_offset
+    assert len(latest_of(again)) == 700
+    assert not [path for path in log.directory.iterdir() if path.suffix in (".cleaned", ".swap")]
+
+
+def test_the_cleaning_process_dies_with_its_broker():
+    """However that ends: two cleaners in one directory would write to each other's files."""
+    start = (
+        "import asyncio\n"
+        "from replog.server.broker.cleaning.cleaning_process import CleaningProcess\n"
+        "async def main():\n"
+        "    child = await CleaningProcess()._start()\n"
+        "    print(child.pid, flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", start], stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        child = Path("/proc") / next(line for line in broker.stdout if line.strip().isdecimal()).strip()
+        broker.kill()
+    deadline = time.monotonic() + 60
+    while child.exists() and "\nState:\tZ" not in (child / "status").read_text():
+        assert time.monotonic() < deadline, (child / "status").read_text()
+        time.sleep(0.01)

@@ -1,0 +1,202 @@
+"""Bad input gets Kafka's error and a clear message, and changes nothing."""
+
+import struct
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
+from replog.rpc.v1 import inspection_pb2, log_dirs_pb2, log_pb2
+from replog.server.broker.disks.inspection_service import MAX_HEADERS
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import batch
+
+TP = TopicPartition("t", 0)
+
+
+def with_field(records: bytes, offset: int, layout: str, value: int) -> bytes:
+    changed = bytearray(records)
+    struct.pack_into(layout, changed, offset, value)
+    if offset >= 21:
+        struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+GOOD = batch(b"one", b"two")
+BAD_BATCHES = [
+    pytest.param(with_field(GOOD, 17, ">I", 1), ErrorCode.CORRUPT_MESSAGE, id="wrong CRC"),
+    pytest.param(with_field(GOOD, 8, ">i", len(GOOD)), ErrorCode.CORRUPT_MESSAGE, id="length beyond the message"),
+    pytest.param(with_field(GOOD, 8, ">i", 3), ErrorCode.CORRUPT_MESSAGE, id="length below a header"),
+    pytest.param(with_field(GOOD, 8, ">i", -1), ErrorCode.CORRUPT_MESSAGE, id="negative length"),
+    pytest.param(with_field(GOOD, 16, ">b", 1), ErrorCode.CORRUPT_MESSAGE, id="magic 1"),
+    pytest.param(with_field(GOOD, 16, ">b", 3), ErrorCode.CORRUPT_MESSAGE, id="magic 3"),
+    pytest.param(with_field(GOOD, 0, ">q", 5), ErrorCode.INVALID_RECORD, id="base offset not 0"),
+    pytest.param(with_field(GOOD, 23, ">i", 7), ErrorCode.INVALID_RECORD, id="offsets and count disagree"),
+    pytest.param(with_field(GOOD, 23, ">i", -1), None, id="negative last offset"),
+    pytest.param(with_field(GOOD, 21, ">h", 0x20), ErrorCode.INVALID_RECORD, id="control batch"),
+    pytest.param(GOOD + GOOD, ErrorCode.INVALID_RECORD, id="two batches"),
+    pytest.param(GOOD + bytes(11), ErrorCode.CORRUPT_MESSAGE, id="zeros behind it"),  # divergence 18
+    pytest.param(GOOD[:40], ErrorCode.CORRUPT_MESSAGE, id="half a header"),
+    pytest.param(batch(b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, id="oversize"),
+]
+
+
+@pytest.mark.parametrize(("records", "expected"), BAD_BATCHES)
+async def test_a_bad_batch_is_refused_and_the_log_is_as_before(cluster, records, expected):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.produce(TP, batch(b"before"))
+    log = cluster.log(1, TP)
+    before = (log.log_end_offset, log.size, log.epochs.entries)
+    error, offset, message = await cluster.produce(TP, records)
+    assert error is not ErrorCode.NONE
+    assert error is (expected or error), message
+    assert offset == -1
+    assert message
+    assert (log.log_end_offset, log.size, log.epochs.entries) == before
+
+
+async def test_acks_must_be_0_1_or_all(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    error, _, message = await cluster.produce(TP, GOOD, acks=2)
+    assert error is ErrorCode.INVALID_REQUIRED_ACKS
+    assert "acks=2" in message
+    assert cluster.log(1, TP).log_end_offset == 0
+
+
+async def test_a_failed_produce_with_acks_0_ends_the_stream(cluster):
+    """PR-7: there is no answer to put an error in."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    stream = cluster.to_leader(TP).open(methods.Log["produce"])
+    head = log_pb2.ProduceRequest(
+        acks=0, partitions=[log_pb2.ProducePartition(topic="t", partition=9, records_size=len(GOOD))]
+    )
+    await stream.send(WithRecords(head, (GOOD,)))
+    with pytest.raises(ReplogError, match="t-9"):
+        await stream.receive(5)
+
+
+async def test_an_unknown_topic_is_named(cluster):
+    await cluster.start_broker(1)
+    error, _, message = await cluster.produce(TopicPartition("nowhere", 0), GOOD)
+    assert error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "nowhere-0" in message
+    result, _ = await cluster.fetch(TopicPartition("nowhere", 0), 0, channel=cluster.any_channel())
+    assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_an_offset_out_of_range_is_answered_at_once(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.produce(TP, GOOD)
+    for offset in (-1, 3, 1 << 40):
+        result, data = await cluster.fetch(TP, offset, max_wait_ms=60_000)
+        assert result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE, offset
+        assert data == b""
+
+
+async def test_sizes_that_do_not_add_up_are_refused(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    for size in (len(GOOD) + 1, -len(GOOD)):
+        head = log_pb2.ProduceRequest(
+            acks=1, partitions=[log_pb2.ProducePartition(topic="t", partition=0, records_size=size)]
+        )
+        with pytest.raises(ReplogError, match="add up to") as raised:
+            await cluster.to_leader(TP).call(methods.Log["produce_once"], WithRecords(head, (GOOD,)), 5)
+        assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_a_stale_leader_epoch_is_fenced(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    for epoch, expected in ((5, ErrorCode.UNKNOWN_LEADER_EPOCH), (0, ErrorCode.NONE)):
+        partition = log_pb2.ListOffsetsPartition(topic="t", partition=0, timestamp=-1, current_leader_epoch=epoch)
+        request = log_pb2.ListOffsetsRequest(partitions=[partition])
+        response = await cluster.to_leader(TP).call(methods.Log["list_offsets"], request, 5)
+        assert response.partitions[0].error_code == expected
+
+
+async def test_records_are_deleted_up_to_the_high_watermark_and_no_further(cluster):
+    """LG-16, FT-23."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, GOOD)
+    for offset, expected in ((5, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)), (-1, (ErrorCode.NONE, 2))):
+        request = log_pb2.DeleteRecordsRequest(
+            partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)], timeout_ms=60_000
+        )
+        response = await cluster.to_leader(TP).call(methods.Log["delete_records"], request, 10)
+        result = response.partitions[0]
+        assert (result.error_code, result.low_watermark) == expected
+    assert [cluster.log(broker_id, TP).log_start_offset for broker_id in (1, 2, 3)] == [2, 2, 2]
+
+
+async def test_replicas_can_be_inspected_without_moving_payload(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.produce(TP, GOOD)
+    await cluster.produce(TP, batch(b"three"))
+    channel = cluster.any_channel()
+    described = await channel.call(
+        methods.Inspection["describe_replicas"], inspection_pb2.DescribeReplicasRequest(topic="t"), 5
+    )
+    replica = described.replicas[0]
+    assert (replica.is_leader, replica.high_watermark, replica.log_end_offset) == (True, 3, 3)
+    assert [(entry.epoch, entry.start_offset) for entry in replica.epochs] == [(0, 0)]
+    request = inspection_pb2.ReadBatchHeadersRequest(topic="t", partition=0)
+    pieces = [piece async for piece in channel.watch(methods.Inspection["read_batch_headers"], request)]
+    assert sum(len(records) for piece in pieces for records in piece.records) == 2 * 61
+    whole = inspection_pb2.ReadFileRequest(topic="t", partition=0, segment_base_offset=0, file=inspection_pb2.LOG)
+    pieces = [piece async for piece in channel.watch(methods.Inspection["read_file"], whole)]
+    on_disk = (cluster.directory / "broker-1" / "t-0" / f"{0:020d}.log").read_bytes()
+    assert b"".join(bytes(records) for piece in pieces for records in piece.records) == on_disk
+    for bad in (
+        inspection_pb2.ReadFileRequest(topic="t", partition=0, segment_base_offset=7),
+        inspection_pb2.ReadFileRequest(topic="t", partition=0, file=99),  # type: ignore[arg-type]
+        inspection_pb2.ReadFileRequest(topic="t", partition=0, position=-1),
+        inspection_pb2.ReadFileRequest(topic="../t", partition=0),
+    ):
+        with pytest.raises(ReplogError):
+            [piece async for piece in channel.watch(methods.Inspection["read_file"], bad)]
+
+
+async def test_a_request_names_so_many_things_and_no_more(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    channel = cluster.any_channel()
+    headers = inspection_pb2.ReadBatchHeadersRequest(topic="t", partition=0, positions=[0] * (MAX_HEADERS + 1))
+    with pytest.raises(ReplogError, match=f"positions more than {MAX_HEADERS}") as refused:
+        [piece async for piece in channel.watch(methods.Inspection["read_batch_headers"], headers)]
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    replica = log_dirs_pb2.ReplicaLogDir(topic="t", log_dir="/d")
+    moves = log_dirs_pb2.AlterReplicaLogDirsRequest(replicas=[replica] * (MAX_PARTITIONS_PER_REQUEST + 1))
+    with pytest.raises(ReplogError, match=f"at most {MAX_PARTITIONS_PER_REQUEST}") as refused:
+        await channel.call(methods.LogDirs["alter_replica_log_dirs"], moves, 60)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_a_consumer_of_another_topic_of_that_name_is_told_so_before_anything_else_fe_1(cluster):
+    """FE-1: not hosted, then the topic's id, then the leader epoch, then the offset."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    topic_id = cluster.brokers[1].manager.hosted[TopicPartition("t", 0)].topic_id
+
+    async def error(topic: str, **partition: Any) -> ErrorCode:
+        request = log_pb2.FetchRequest(max_bytes=1000)
+        request.partitions.add(topic=topic, fetch_offset=99, partition_max_bytes=1000, **partition)
+        response = await cluster.any_channel().call(methods.Log["fetch_once"], request, 5)
+        return ErrorCode(response.head.partitions[0].error_code)
+
+    other = bytes(16)
+    assert await error("u", topic_id=other, current_leader_epoch=7) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await error("t", topic_id=other, current_leader_epoch=7) is ErrorCode.INCONSISTENT_TOPIC_ID
+    assert await error("t", topic_id=topic_id, current_leader_epoch=7) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert await error("t", topic_id=topic_id, current_leader_epoch=0) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await error("t") is ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,0 +1,52 @@
+"""DeleteRecords across replicas (FT-23), in virtual time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.replog.server.broker.virtual_pair import TP, VirtualPair
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    pair.create_topic(min_insync_replicas="1")
+    pair.produce(*[100] * 10)
+    yield pair
+    pair.dispose()
+
+
+async def delete(pair: VirtualPair, offset: int) -> int:
+    async with pair.admin() as admin:
+        return (await admin.delete_records({TP: offset}))[TP]
+
+
+def test_it_is_done_when_every_live_replica_begins_there_ft_23(pair):
+    begun = pair.loop.time()
+    assert pair.run(delete(pair, 7)) == 7
+    assert [pair.log(broker_id).log_start_offset for broker_id in (1, 2)] == [7, 7]
+    assert pair.loop.time() - begun < 1.5, "at most two waits of a follower's fetch"
+
+
+def test_a_replica_that_was_away_begins_there_when_it_is_back_ft_23(pair):
+    pair.kill(2)
+    assert pair.run(delete(pair, 7)) == 7, "a replica that is not alive does not count"
+    pair.start(2)
+    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 10)
+    assert pair.loop.run_until(lambda: pair.log(2).log_start_offset == 7, pair.loop.time() + 2)
+
+
+def test_a_replica_that_is_fenced_meanwhile_is_waited_for_no_longer_ft_23(pair):
+    """It was out of the ISR before, so that no record of the partition changes by its end."""
+    for source, target in ((1, 2), (2, 1)):
+        pair.network.block(f"broker-{source}", f"broker-{target}")
+    pair.produce(100, acks=1)
+    assert pair.loop.run_until(lambda: pair.isr == {1}, pair.loop.time() + 20)
+    assert not pair.controller.state.image.brokers[2].fenced
+    waiting = pair.loop.spawn(pair.client, delete(pair, 7))
+    pair.loop.run_until(pair.loop.time() + 5)
+    assert not waiting.done()
+    pair.kill(2)
+    assert pair.loop.run_until(waiting.done, pair.loop.time() + 2)
+    assert waiting.result() == 7

@@ -1,0 +1,93 @@
+"""What a produce holds on to while it waits."""
+
+import asyncio
+import tracemalloc
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.transport import Stream
+from replog.rpc.v1 import log_pb2
+from replog.server.broker.clients.log_service import MAX_PRODUCES_UNDER_WAY
+from replog.server.broker.clients.produce import BATCH_BYTES, Produce
+from replog.server.broker.replicas.budget import Held
+from replog.topic import TopicPartition
+from tests.leader.replicas import record
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader
+
+TP = TopicPartition("t", 0)
+HEAD = log_pb2.ProduceRequest(acks=-1, timeout_ms=1000)
+
+
+async def test_records_are_let_go_when_they_are_appended(tmp_path):
+    """A bytearray cannot shrink while somebody has a view of it: who waits for acks=all has none."""
+    leader = Leader(tmp_path)
+    payload = bytearray(record(size=500))
+    answers: list[Produce] = []
+    Produce(leader.manager, HEAD, answers.append).append([(LED, memoryview(payload))])
+    assert leader.log(LED).log_end_offset == 6
+    assert answers == [], "it waits for its follower"
+    payload.clear()
+
+
+async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
+    leader = Leader(tmp_path)
+    one = record()
+    Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)])
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for _ in range(500):
+        Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)])
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (after - before) / 500 < BATCH_BYTES
+
+
+async def leader_without_fetches(cluster: InProcessCluster) -> int:
+    """Who leads a partition whose follower is in sync, and fetches no more: acks=all waits."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
+    leader = cluster.leader(TP)
+    await cluster.brokers[3 - leader]._fetchers.close()
+    return leader
+
+
+async def send(stream: Stream, count: int, timeout_ms: int) -> None:
+    one = batch(b"x")
+    partition = log_pb2.ProducePartition(topic="t", partition=0, records_size=len(one))
+    for number in range(count):
+        head = log_pb2.ProduceRequest(correlation_id=number, acks=-1, timeout_ms=timeout_ms, partitions=[partition])
+        await stream.send(WithRecords(head, (one,)))
+
+
+async def test_who_finds_no_room_is_not_read_from_until_there_is(cluster):
+    """Produces that wait for a replica that does not come fill the room; then they time out."""
+    leader = await leader_without_fetches(cluster)
+    log = cluster.log(leader, TP)
+    cluster.brokers[leader].manager.waiting_produces = Held(20 * BATCH_BYTES)
+    stream = cluster.to_leader(TP).open(methods.Log["produce"])
+    await send(stream, 50, timeout_ms=2000)
+    await eventually(lambda: log.log_end_offset == 20)
+    with pytest.raises(ReplogError, match=r"queued\.max\.request\.bytes") as refused:
+        await cluster.produce(TP, batch(b"x"))
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert log.log_end_offset == 20
+    await eventually(lambda: log.log_end_offset == 40)
+    stream.cancel()
+
+
+async def test_a_stream_has_a_thousand_produces_under_way_and_no_more(cluster):
+    leader = await leader_without_fetches(cluster)
+    log = cluster.log(leader, TP)
+    stream = cluster.to_leader(TP).open(methods.Log["produce"])
+    sending = asyncio.create_task(send(stream, MAX_PRODUCES_UNDER_WAY + 10, timeout_ms=30_000))
+    await eventually(lambda: log.log_end_offset == MAX_PRODUCES_UNDER_WAY)
+    await asyncio.sleep(0.2)
+    assert log.log_end_offset == MAX_PRODUCES_UNDER_WAY
+    sending.cancel()
+    stream.cancel()
+    await asyncio.gather(sending, return_exceptions=True)

@@ -1,0 +1,129 @@
+"""Idempotent producers and transactions over real gRPC: duplicates, committed reads, fail-over, expiry."""
+
+from replog.config import TopicConfig
+from replog.errors import ErrorCode
+from replog.log.log import Log
+from replog.rpc import methods
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+from tests.replog.log.batches import client_batch
+from tests.replog.log.producers.writes import batch, end, produce, transact
+from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, eventually
+
+TP = TopicPartition("t", 0)
+SIZE = 69  # of a batch of one record; a marker has 78 bytes
+
+
+async def fetch(
+    cluster: InProcessCluster, isolation: log_pb2.IsolationLevel.ValueType
+) -> tuple[log_pb2.FetchPartitionResult, bytes]:
+    """All there is from offset 0 on."""
+    partition = log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = log_pb2.FetchRequest(
+        max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, partitions=[partition]
+    )
+    response = await cluster.to_leader(TP).call(methods.Log["fetch_once"], request, CALL_S)
+    return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
+
+
+def fill(log: Log) -> None:
+    """Producer 1 from 0, aborted at 3; producer 2 from 1, committed at 4; plain at 2; producer 3 from 5, open."""
+    transact(log, 1, 0)
+    transact(log, 2, 0)
+    produce(log, client_batch(b"x"))
+    end(log, 1, commit=False)
+    end(log, 2, commit=True)
+    transact(log, 3, 0)
+
+
+async def assert_served(cluster: InProcessCluster) -> None:
+    """LG-9, PS-5, FE-22: what `fill` wrote, committed and uncommitted."""
+    result, data = await fetch(cluster, log_pb2.READ_COMMITTED)
+    assert (result.error_code, result.high_watermark, result.last_stable_offset) == (0, 6, 5)
+    assert [(aborted.producer_id, aborted.first_offset) for aborted in result.aborted_transactions] == [(1, 0)]
+    assert len(data) == 3 * SIZE + 2 * 78
+    result, data = await fetch(cluster, log_pb2.READ_UNCOMMITTED)
+    assert (result.last_stable_offset, list(result.aborted_transactions)) == (5, [])
+    assert len(data) == 4 * SIZE + 2 * 78
+    for isolation, latest in ((log_pb2.READ_COMMITTED, 5), (log_pb2.READ_UNCOMMITTED, 6)):
+        partition = log_pb2.ListOffsetsPartition(topic="t", partition=0, timestamp=-1)
+        request = log_pb2.ListOffsetsRequest(isolation_level=isolation, partitions=[partition])
+        response = await cluster.to_leader(TP).call(methods.Log["list_offsets"], request, CALL_S)
+        assert response.partitions[0].offset == latest
+
+
+async def test_a_directory_with_aborted_transactions_is_served_to_committed_readers(cluster):
+    """LG-9: written while the broker is down; it comes from disk."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.stop_broker(1)
+    log = Log.open(cluster.directory / "broker-1" / "t-0", TopicConfig(), clean=True)
+    fill(log)
+    log.close()
+    await cluster.start_broker(1)
+    await cluster.led(TP)
+    await eventually(lambda: cluster.log(1, TP).high_watermark == 6)
+    await assert_served(cluster)
+
+
+async def test_transactions_outlive_their_leader(cluster):
+    """IX-19, PS-5: the follower that takes over has the same index and the same open transaction."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
+    old = cluster.leader(TP)
+    fill(cluster.log(old, TP))
+    cluster.brokers[old].manager.touched(TP, high_watermark_advanced=False)
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
+    await eventually(
+        lambda: all(log.high_watermark == 6 for log in logs), what=lambda: [log.high_watermark for log in logs]
+    )
+    await assert_served(cluster)
+    indexes = {(log.directory / f"{0:020d}.txnindex").read_bytes() for log in logs}
+    assert [len(data) for data in indexes] == [34]
+    await cluster.stop_broker(old)
+    await cluster.led(TP)
+    await eventually(lambda: cluster.log(cluster.leader(TP), TP).epochs.latest == (1, 6))
+    await assert_served(cluster)
+
+
+async def test_a_retry_is_answered_with_its_first_offsets(cluster):
+    """PS-3, R-W-P9: by the leader that took it, and by the next one; what leaves a gap is refused."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.allocate_producer_ids()
+    for number in range(3):
+        assert await cluster.produce(TP, batch(0, number)) == (ErrorCode.NONE, number, "")
+    assert await cluster.produce(TP, batch(0, 1)) == (ErrorCode.NONE, 1, "")
+    old = cluster.leader(TP)
+    await cluster.crash_broker(old)
+    await cluster.led(TP)
+    assert await cluster.produce(TP, batch(0, 2)) == (ErrorCode.NONE, 2, "")
+    assert (await cluster.produce(TP, batch(0, 4)))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await cluster.produce(TP, batch(0, 3)) == (ErrorCode.NONE, 3, "")
+    assert await cluster.produce(TP, batch(1, 0)) == (ErrorCode.NONE, 4, "")
+    assert (await cluster.produce(TP, batch(0, 4)))[0] is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert cluster.log(cluster.leader(TP), TP).log_end_offset == 5
+
+
+async def test_transactional_batches_are_refused(cluster):
+    """There is no coordinator that could end their transaction."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.allocate_producer_ids()
+    error, _, message = await cluster.produce(TP, batch(0, 0, transactional=True))
+    assert error is ErrorCode.INVALID_TXN_STATE
+    assert "without a transactional id" in message
+    assert cluster.log(1, TP).log_end_offset == 0
+
+
+async def test_idle_producers_are_forgotten(cluster):
+    """PS-11: by the broker's clock, however old their records are."""
+    await cluster.start_broker(1, producer_id_expiration_check_interval_ms=50, producer_id_expiration_ms=600)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.allocate_producer_ids()
+    await cluster.produce(TP, batch(0, 0, pid=1, timestamp=1))
+    await cluster.produce(TP, batch(0, 0, pid=2, timestamp=1))
+    log = cluster.log(1, TP)
+    assert [entry.producer_id for entry in log.producers.snapshot_entries()] == [1, 2]
+    await eventually(lambda: log.producers.empty)

@@ -1,0 +1,196 @@
+"""A controller and brokers in one event loop: real gRPC on loopback, real logs, real SQLite, no processes."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from replog.client.records import encode_batch
+from replog.config import BrokerConfig, ControllerConfig
+from replog.errors import ErrorCode
+from replog.log.log import Log
+from replog.rpc import methods
+from replog.rpc.channel import GrpcChannel, GrpcTransport
+from replog.rpc.codec import WithRecords
+from replog.rpc.server import GrpcServer
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.server.broker.broker import Broker
+from replog.server.broker.cleaning.cleaning_process import CleaningProcess
+from replog.server.clock import SystemClock
+from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.service import ControllerService
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.topic import TopicPartition
+
+SESSION_MS = 6000  # on a busy machine nothing may be heard of a broker for seconds
+CALL_S = 60.0
+
+
+def batch(*values: bytes) -> bytes:
+    """One client batch of these values."""
+    return bytes(encode_batch([(1000 + number, None, value, ()) for number, value in enumerate(values)]))
+
+
+async def eventually(condition: Callable[[], bool], timeout_s: float = 60, what: Callable[[], object] = str) -> None:
+    """Until `condition` holds; on a timeout the failure shows what `what` gives."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"did not come true within {timeout_s} s: {what()}") from None
+
+
+class InProcessCluster:
+    """Start brokers one by one with `start_broker`; whatever still runs is stopped at the end."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.brokers: dict[int, Broker] = {}
+        self.controller_address = ""
+        self.controller: ActiveController
+        self._server: GrpcServer
+        self._channels: dict[str, GrpcChannel] = {}
+        self._chance = random.Random(1)
+
+    async def start_controller(self) -> None:
+        config = ControllerConfig(
+            listeners="127.0.0.1:0",
+            metadata_log_dir=self.directory / "controller",
+            broker_session_timeout_ms=SESSION_MS,
+        )
+        store = SqliteStore(config.metadata_log_dir)
+        self.controller = ActiveController(config, store, GrpcTransport(), SystemClock(), self._chance)
+        await self.controller.start()
+        self._server = GrpcServer(config.listeners)
+        self._server.add(methods.CONTROLLER, ControllerService(self.controller))
+        self.controller_address = await self._server.start()
+
+    def config(self, broker_id: int, **overrides: object) -> BrokerConfig:
+        settings = {
+            "node_id": broker_id,
+            "listeners": "127.0.0.1:0",
+            "controller_listener": self.controller_address,
+            "log_dirs": self.directory / f"broker-{broker_id}",
+            "broker_heartbeat_interval_ms": 100,
+            "replica_fetch_backoff_ms": 50,
+            "replica_lag_time_max_ms": 10_000,
+        }
+        return BrokerConfig.model_validate(settings | overrides)
+
+    async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
+        config = self.config(broker_id, **overrides)
+        broker = Broker(config, GrpcTransport(), SystemClock(), self._chance, CleaningProcess())
+        await broker.start()
+        self.brokers[broker_id] = broker
+        await eventually(lambda: not self.controller.state.image.brokers[broker_id].fenced)
+        return broker
+
+    async def start_brokers(self, *broker_ids: int) -> None:
+        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in broker_ids))
+
+    async def stop_broker(self, broker_id: int) -> None:
+        await self.brokers.pop(broker_id).stop()
+
+    async def crash_broker(self, broker_id: int) -> None:
+        """As a killed process leaves it: nothing handed over, flushed or marked. It is fenced at once (CT-21)."""
+        await self.brokers.pop(broker_id)._release()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
+        for channel in self._channels.values():
+            await channel.close()
+        await self.controller.stop()
+        await self._server.stop(0)
+
+    # -- as a client
+
+    def channel(self, address: str) -> GrpcChannel:
+        if address not in self._channels:
+            self._channels[address] = GrpcChannel(address)
+        return self._channels[address]
+
+    async def create_topic(self, topic: str, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
+        """Create it and wait until every partition is led."""
+        request = controller_pb2.CreateTopicRequest(
+            topic=topic,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs={name.replace("_", "."): value for name, value in configs.items()},
+        )
+        await self.channel(self.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+        for partition in range(partitions):
+            await self.led(TopicPartition(topic, partition))
+
+    async def allocate_producer_ids(self) -> None:
+        """A block of them, 0 to 999 if it is the first, known to every broker."""
+        await self.any_channel().call(methods.Log["init_producer_id"], log_pb2.InitProducerIdRequest(), CALL_S)
+        given = self.controller.state.image.next_producer_id
+        await eventually(lambda: all(b.manager.image.next_producer_id == given for b in self.brokers.values()))
+
+    def leader(self, tp: TopicPartition) -> int:
+        return self.controller.state.image.partitions[tp].leader
+
+    async def led(self, tp: TopicPartition) -> None:
+        """Until the leader that the controller has chosen has heard of it."""
+
+        def leads() -> bool:
+            state = self.controller.state.image.partitions[tp]
+            broker = self.brokers.get(state.leader)
+            hosted = broker.manager.hosted.get(tp) if broker is not None else None
+            role = hosted.leader if hosted is not None else None
+            return role is not None and role.leader_epoch == state.leader_epoch
+
+        await eventually(leads, what=lambda: self.controller.state.image.partitions[tp])
+
+    def isr(self, tp: TopicPartition) -> set[int]:
+        return set(self.controller.state.image.partitions[tp].isr)
+
+    def log(self, broker_id: int, tp: TopicPartition) -> Log:
+        return self.brokers[broker_id].manager.hosted[tp].log
+
+    def to_leader(self, tp: TopicPartition) -> GrpcChannel:
+        return self.channel(self.brokers[self.leader(tp)].address)
+
+    async def produce(
+        self, tp: TopicPartition, records: bytes, acks: int = -1, timeout_ms: int = 30_000
+    ) -> tuple[ErrorCode, int, str]:
+        """Error, base offset, message."""
+        request = log_pb2.ProduceRequest(
+            acks=acks,
+            timeout_ms=timeout_ms,
+            partitions=[log_pb2.ProducePartition(topic=tp.topic, partition=tp.partition, records_size=len(records))],
+        )
+        channel = self.to_leader(tp) if tp in self.controller.state.image.partitions else self.any_channel()
+        response = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), CALL_S)
+        result = response.answers[0].partitions[0]
+        return ErrorCode(result.error_code), result.base_offset, result.error_message
+
+    def any_channel(self) -> GrpcChannel:
+        return self.channel(next(iter(self.brokers.values())).address)
+
+    async def fetch(
+        self, tp: TopicPartition, offset: int, max_wait_ms: int = 100, channel: GrpcChannel | None = None
+    ) -> tuple[log_pb2.FetchPartitionResult, bytes]:
+        request = log_pb2.FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            partitions=[
+                log_pb2.FetchPartition(
+                    topic=tp.topic, partition=tp.partition, fetch_offset=offset, partition_max_bytes=1 << 20
+                )
+            ],
+        )
+        response = await (channel or self.to_leader(tp)).call(methods.Log["fetch_once"], request, CALL_S)
+        return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[InProcessCluster]:
+    cluster = InProcessCluster(tmp_path)
+    await cluster.start_controller()
+    yield cluster
+    await cluster.stop()

@@ -1,0 +1,80 @@
+"""ISR proposals on their way to the controller and back (ISR-8, ISR-9)."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from leader.isr import IsrProposal
+from replog.backoff import Backoff
+from replog.errors import ErrorCode
+from replog.metadata.values import PartitionState
+from replog.rpc.methods import Method
+from replog.rpc.status import wire_code
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1.metadata_pb2 import RECOVERED
+from replog.server.broker.control.isr_proposals import AlterPartitionSender
+from replog.topic import TopicPartition
+from tests.replog.client.network import VirtualLoop
+
+TP = TopicPartition("t", 0)
+
+
+class StaleController:
+    """A channel to a controller that is behind: it decides nothing (rows 2 and 3 of §6.4), or leaves the item out."""
+
+    address = "test"
+
+    def __init__(self, *, leaves_out: bool) -> None:
+        self.asked = 0
+        self.items: list[pb.AlterPartitionItem] = []
+        self._leaves_out = leaves_out
+
+    async def call(self, method: Method, request: Any, timeout_s: float) -> pb.AlterPartitionResponse:
+        self.asked += 1
+        self.items += request.partitions
+        await asyncio.sleep(0)
+        result = pb.AlterPartitionResult(topic="t", partition=0, error_code=wire_code(ErrorCode.NOT_CONTROLLER))
+        return pb.AlterPartitionResponse(partitions=[] if self._leaves_out else [result])
+
+
+def backoff() -> Backoff:
+    return Backoff(random.Random(1), base_ms=50)
+
+
+def sent_for(seconds: float, sender: AlterPartitionSender) -> None:
+    """What the sender does of itself in so much virtual time."""
+
+    async def run() -> None:
+        sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
+        running = asyncio.create_task(sender.run())
+        await asyncio.sleep(seconds)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(run())
+
+
+@pytest.mark.parametrize("leaves_out", [False, True])
+def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out):
+    controller = StaleController(leaves_out=leaves_out)
+
+    def resubmit(tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
+        sender.submit(tp, proposal)
+
+    sender = AlterPartitionSender(1, controller, lambda _: b"", resubmit, 1.0, backoff())  # type: ignore[arg-type]
+    sent_for(10.0, sender)
+    assert 10 <= controller.asked <= 20, "five times in the first second and a half, then once a second"
+    assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
+
+
+def test_a_proposal_keeps_the_topic_it_was_made_for():
+    """ISR-8: it stays queued though the topic is deleted; a new one of that name may have the same epochs."""
+    controller = StaleController(leaves_out=True)
+    ids = [b"new", b"old"]
+    sender = AlterPartitionSender(1, controller, lambda _: ids.pop(), lambda *_: None, 1.0, backoff())  # type: ignore[arg-type]
+    sent_for(0.2, sender)
+    assert controller.asked >= 2
+    assert {item.topic_id for item in controller.items} == {b"old"}

@@ -1,0 +1,74 @@
+"""A broker's life as the controller sees it."""
+
+import asyncio
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.v1 import log_pb2
+from replog.server.broker.control.broker_standing import BrokerState
+from replog.server.broker.control.lifecycle import BrokerLifecycle
+from replog.server.controller.active_controller import ActiveController
+
+
+async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(cluster, monkeypatch):
+    """CT-2, CT-13: it is registered before it recovers, unfenced once it runs, and stops after leave was given."""
+    seen: list[tuple[BrokerState, bool, bool]] = []
+    become = BrokerLifecycle.become
+
+    def noted(self: BrokerLifecycle, state: BrokerState) -> None:
+        broker = cluster.controller.state.image.brokers[1]
+        seen.append((state, broker.fenced, broker.in_controlled_shutdown))
+        become(self, state)
+
+    monkeypatch.setattr(BrokerLifecycle, "become", noted)
+    broker = await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    assert broker._lifecycle.standing.state is BrokerState.RUNNING
+    await cluster.stop_broker(1)
+    assert seen == [
+        (BrokerState.RECOVERY, True, False),
+        (BrokerState.RUNNING, True, False),
+        (BrokerState.PENDING_CONTROLLED_SHUTDOWN, False, False),
+        (BrokerState.SHUTTING_DOWN, True, False),
+    ]
+
+
+async def test_ct_21_a_broker_that_fails_says_so_before_it_goes_and_may_register_again_at_once(cluster, monkeypatch):
+    """CT-21: not only by the connections that it loses."""
+    monkeypatch.setattr(ActiveController, "_on_lost", lambda *_: None)
+    broker = await cluster.start_broker(1)
+    epoch = cluster.controller.state.image.brokers[1].broker_epoch
+    broker._fail(ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone"))
+    await cluster.stop_broker(1)
+    assert broker.failed
+    assert cluster.controller.state.image.brokers[1].fenced
+    again = await asyncio.wait_for(cluster.start_broker(1), 60)
+    assert again._lifecycle.broker_epoch > epoch
+    assert cluster.controller.state.image.brokers[1].broker_epoch == again._lifecycle.broker_epoch
+
+
+async def test_who_asks_a_broker_that_stops_is_refused_at_once_however_long_it_takes(cluster):
+    let_go = asyncio.Event()
+
+    async def busy() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await let_go.wait()
+
+    broker = await cluster.start_broker(1)
+    broker._spawn(busy())
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(cluster.stop_broker(1))
+    channel = cluster.channel(broker.address)
+    with pytest.raises(ReplogError) as refused:
+        async with asyncio.timeout(60):
+            while True:
+                await channel.call(methods.Log["get_metadata"], log_pb2.GetMetadataRequest(), 30)
+    assert refused.value.retriable
+    assert refused.value.code is not ErrorCode.REQUEST_TIMED_OUT
+    assert not stopping.done()
+    let_go.set()
+    await stopping

@@ -1,0 +1,134 @@
+"""A broker waits for all of the metadata, and for all of a change, however many messages it comes in."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from replog.backoff import Backoff
+from replog.metadata.image import MetadataImage
+from replog.metadata.records import change_of
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.server.broker.control.metadata_watch import MetadataWatch
+from replog.server.controller import watchers
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+
+
+class Watched:
+    """An image that follows the controller, and whether each partition in it had its topic at every change."""
+
+    def __init__(self, cluster: InProcessCluster) -> None:
+        self.image = MetadataImage()
+        self.whole: list[bool] = []
+        channel = cluster.channel(cluster.controller_address)
+        self.watch = MetadataWatch(channel, 9, b"w" * 16, self.image, self._apply, Backoff(random.Random(1)))
+
+    async def _apply(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+        for record in records:
+            self.image.put(change_of(record))
+        self.whole.append(all(tp.topic in self.image.topics for tp in self.image.partitions))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.watch.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def alter_retention(cluster: InProcessCluster, topic: str) -> None:
+    request = controller_pb2.AlterTopicConfigsRequest(topic=topic, set={"retention.ms": "86400000"})
+    await cluster.channel(cluster.controller_address).call(methods.Controller["alter_topic_configs"], request, 5)
+
+
+async def test_the_first_of_several_messages_is_not_taken_for_all_of_the_metadata(cluster, monkeypatch):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=20, replication_factor=1)
+    monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
+    watched = Watched(cluster)
+    async with watched.running():
+        await watched.watch.wait_for_version(1, 5)
+        assert len(watched.image.partitions) == 20
+
+
+async def test_a_partition_is_not_heard_of_before_its_topic_whose_record_is_newer_since_it_was_altered(
+    cluster, monkeypatch
+):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=20, replication_factor=1)
+    await alter_retention(cluster, "t")
+    monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
+    watched = Watched(cluster)
+    async with watched.running():
+        await watched.watch.wait_for_version(1, 5)
+    assert watched.whole == [True]
+
+
+async def test_changes_whose_second_half_comes_on_another_stream_are_applied_in_one_piece(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    await alter_retention(cluster, "t")
+    watched = Watched(cluster)
+    records, _ = cluster.controller.records.since(0)
+    latest = records[-1].version
+    half = [record for record in records if not record.key.startswith("topic/")]
+    assert half[-1].version < latest
+    first = controller_pb2.MetadataDelta(version=half[-1].version, records=half, latest_version=latest)
+    watched.watch._take(first)
+    assert watched.image.version == 0
+    async with watched.running():
+        await watched.watch.wait_for_version(latest, 5)
+    assert watched.whole == [True]
+    assert len(watched.image.partitions) == 2
+
+
+async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_again_meanwhile(cluster, monkeypatch):
+    """The new topic's partitions come before its record, in other messages, and the old topic is still known then."""
+    await cluster.start_broker(1)
+    broker = cluster.brokers[1]
+    await cluster.create_topic("t", partitions=8, replication_factor=1, min_insync_replicas="1")
+    tps = list(broker.manager.hosted)
+    await asyncio.gather(*(cluster.produce(tp, batch(b"of the old topic")) for tp in tps))
+    monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
+    watch_task = broker._tasks[0]
+    watch_task.remove_done_callback(broker._on_task_done)
+    watch_task.cancel()
+    await asyncio.gather(watch_task, return_exceptions=True)
+
+    call = cluster.channel(cluster.controller_address).call
+    await call(methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), 5)
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=8, replication_factor=1)
+    topic_id = (await call(methods.Controller["create_topic"], request, 5)).topic_id
+    await alter_retention(cluster, "t")
+
+    broker._spawn(broker._watch.run())
+    await eventually(lambda: [hosted.topic_id for hosted in broker.manager.hosted.values()] == [topic_id] * 8)
+    assert [hosted.log.log_end_offset for hosted in broker.manager.hosted.values()] == [0] * 8
+    assert not broker.failed
+
+
+async def test_who_comes_back_from_before_forgotten_deletions_deletes_what_is_not_there_any_more(cluster):
+    broker = await cluster.start_broker(1)
+    for topic in ("kept", "gone", "again"):
+        await cluster.create_topic(topic, partitions=3, replication_factor=1)
+    watched = Watched(cluster)
+    state = cluster.controller.state
+    async with watched.running():
+        await watched.watch.wait_for_version(state.image.version, 60)
+    assert len(watched.image.partitions) == 9
+    channel = cluster.channel(cluster.controller_address)
+    for topic in ("gone", "again"):
+        request = controller_pb2.DeleteTopicRequest(topic=topic)
+        await channel.call(methods.Controller["delete_topic"], request, 5)
+    await cluster.create_topic("again", partitions=1, replication_factor=1)
+    await eventually(lambda: state.sessions.applied_version(1) == state.image.version)
+    assert await cluster.controller.decide(lambda _: state.collect_tombstones()) == 6
+    async with watched.running():
+        await watched.watch.wait_for_version(state.image.version, 60)
+        await eventually(lambda: watched.image.version == state.image.version)
+    assert watched.image.partitions == state.image.partitions
+    assert watched.image.topics == state.image.topics
+    assert sorted(map(str, broker.manager.hosted)) == ["again-0", "kept-0", "kept-1", "kept-2"]

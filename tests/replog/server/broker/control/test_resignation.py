@@ -1,0 +1,55 @@
+"""A leader whose followers do not reach it, in virtual time, with the default lag limit of thirty seconds (ISR-20)."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.client import Producer
+from replog.simulator.network.transport import SimulatedTransport
+from replog.topic import TopicPartition
+from tests.replog.server.broker.virtual_pair import VirtualPair
+
+EVERYBODY = "broker-1:9092,broker-2:9092,broker-3:9092"
+BOUND_S = 3.0
+
+
+@pytest.fixture
+def three(tmp_path: Path):
+    pair = VirtualPair(tmp_path, replica_lag_time_max_ms=30_000)
+    pair.start(3)
+    pair.create_topic(assignment=[(1, 2, 3), (2, 1, 3)], min_insync_replicas="2")
+    yield pair
+    pair.dispose()
+
+
+def cut_off(pair: VirtualPair, broker_id: int) -> None:
+    name = f"broker-{broker_id}"
+    for other in {"broker-1", "broker-2", "broker-3"} - {name}:
+        pair.network.block(name, other)
+        pair.network.block(other, name)
+
+
+def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22_ct_23(three):
+    async def scenario() -> float:
+        transport = SimulatedTransport(three.network, three.client)
+        async with Producer(EVERYBODY, transport=transport, rng=three.chance.stream("a producer")) as producer:
+            for partition in (0, 1):
+                await (await producer.send("t", b"before", partition=partition))
+            cut_off(three, 1)
+            begun = three.loop.time()
+            for sent in [await producer.send("t", b"after", partition=partition) for partition in (0, 1)]:
+                await sent
+            return three.loop.time() - begun
+
+    assert three.run(scenario()) < BOUND_S
+    states = three.controller.state.image.partitions.values()
+    assert [(state.leader, state.isr) for state in states] == [(2, (2, 3)), (2, (2, 3))]
+
+
+def test_a_leader_that_is_idle_and_cut_off_stays_until_there_is_something_to_commit_isr_20(three):
+    three.produce(10)
+    cut_off(three, 1)
+    three.loop.run_until(lambda: False, three.loop.time() + 10)
+    assert three.isr == {1, 2, 3}
+    state = three.controller.state.image.partitions[TopicPartition("t", 0)]
+    assert (state.leader, state.leader_epoch) == (1, 0)

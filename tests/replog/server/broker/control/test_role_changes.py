@@ -1,0 +1,237 @@
+"""Metadata into roles, and what happens when that cannot be done or a broker is on its way out."""
+
+import asyncio
+import errno
+import itertools
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replog.errors import ErrorCode
+from replog.log.directories.changes import LogChange
+from replog.log.epochs import LeaderEpochCache
+from replog.log.errors import storage_errors
+from replog.metadata.records import partition_to_record
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.server.slices import SLICE
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+async def delete_topic(cluster: InProcessCluster, topic: str) -> None:
+    request = controller_pb2.DeleteTopicRequest(topic=topic)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
+
+
+async def test_a_metadata_change_that_cannot_be_applied_ends_the_broker_instead_of_being_forgotten(cluster):
+    """No delta would bring the rest of it again: the broker would lead and follow by metadata of the past for ever."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    shutil.rmtree(cluster.directory / "broker-2" / "t-0")
+    await delete_topic(cluster, "t")
+    await eventually(lambda: cluster.brokers[2].failed)
+    assert not cluster.brokers[1].failed
+
+
+async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(cluster):
+    """ST-13: a produce that comes before the broker stops is refused, and not appended in no epoch."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    await eventually(lambda: TP in follower.manager.hosted)
+    (follower.manager.hosted[TP].log.directory / "leader-epoch-checkpoint.tmp").mkdir()
+    state = follower._image.partitions[TP]
+    follower._image.partitions[TP] = replace(
+        state, leader=follower.config.node_id, leader_epoch=state.leader_epoch + 1, partition_epoch=9
+    )
+    assert follower._roles is not None
+    await follower._roles.apply_image()
+    assert follower.failed
+    assert follower.manager.hosted[TP].leader is None
+    assert follower.manager.leader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_broker_that_stops_starts_no_fetcher_any_more(cluster, monkeypatch):
+    """§2.3 step 5: leaderships move while a broker lets go of its own, as when the whole cluster stops."""
+    await cluster.start_brokers(1, 2, 3)
+    await cluster.create_topic("t")
+    leader = cluster.leader(TP)
+    follower = cluster.brokers[next(iter({1, 2, 3} - {leader}))]
+    stop_server = follower._server.stop
+
+    async def stop_server_while_the_leader_changes(grace_s: float) -> None:
+        await cluster.stop_broker(leader)
+        await asyncio.sleep(0.2)
+        await stop_server(grace_s)
+
+    monkeypatch.setattr(follower._server, "stop", stop_server_while_the_leader_changes)
+    await cluster.stop_broker(follower.config.node_id)
+    assert cluster.leader(TP) not in (leader, follower.config.node_id)
+    assert not follower._fetchers._fetchers
+    assert not follower.failed
+
+
+async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_one_of_the_same_name(cluster):
+    """§2.3 step 2, PR-13: both may come in one delta, and the new topic starts with the same leader epoch."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    leader = cluster.brokers[cluster.leader(TP)]
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    follower._fetchers.stop(TP)
+    waiting = asyncio.create_task(cluster.produce(TP, batch(b"of the first topic")))
+    await eventually(lambda: leader.manager.hosted[TP].log.log_end_offset == 1)
+    # the leader hears of the deletion and of the creation at once, as after a break of its metadata stream
+    image, roles = leader._image, leader._roles
+    assert roles is not None
+    topic_record = metadata_pb2.MetadataRecord(
+        key="topic/t", version=image.version + 1, topic=metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
+    )
+    partition_record = metadata_pb2.MetadataRecord(
+        key="partition/t/0",
+        version=image.version + 2,
+        partition=partition_to_record(TP, b"2" * 16, image.partitions[TP]),
+    )
+    await roles.apply([topic_record, partition_record])
+    log = leader.manager.hosted[TP].log
+    log.append_as_leader(batch(b"of the second"), leader_epoch=0, now_ms=0)
+    log.update_high_watermark(1)
+    leader.manager.touched(TP, high_watermark_advanced=True)
+    error, _, _ = await waiting
+    assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster):
+    """Else heartbeats and other topics' producers would wait for thousands; of the topic clients see all or nothing."""
+    broker = await cluster.start_broker(1)
+    seen = [(0, 0)]
+
+    async def watch() -> None:
+        while True:
+            seen.append((len(broker._image.partitions), len(broker.manager.hosted)))
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3 * SLICE, replication_factor=1)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await eventually(lambda: len(broker.manager.hosted) == 3 * SLICE)
+    await delete_topic(cluster, "t")
+    await eventually(lambda: not broker._image.partitions)
+    watching.cancel()
+    assert {partitions for partitions, _ in seen} == {0, 3 * SLICE}
+    assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) == SLICE
+
+
+@pytest.fixture
+def fsyncs_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the event loop's own thread has waited for (the metadata store syncs by itself, in C)."""
+    real, loop, paths = os.fsync, threading.get_ident(), list[str]()
+
+    def recorded(fd: int) -> None:
+        if threading.get_ident() == loop:
+            paths.append(os.readlink(f"/proc/self/fd/{fd}"))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    return paths
+
+
+async def test_no_role_change_waits_for_the_disk_on_the_event_loop(cluster, fsyncs_on_the_loop):
+    """Created, led, led by another, deleted, made again: heartbeats wait on the same loop."""
+    await cluster.start_brokers(1, 2, 3)
+    fsyncs_on_the_loop.clear()  # of the directories, when they were taken
+    await cluster.create_topic("t", partitions=6)
+    await cluster.crash_broker(1)
+    for partition in range(6):
+        tp = TopicPartition("t", partition)
+        await eventually(lambda tp=tp: cluster.leader(tp) != 1)  # type: ignore[misc]
+        await cluster.led(tp)
+        await cluster.produce(tp, batch(b"the first in its epoch"))
+    await delete_topic(cluster, "t")
+    await cluster.create_topic("t", partitions=6, replication_factor=2)
+    await eventually(lambda: all(len(broker.manager.hosted) == 6 for broker in cluster.brokers.values()))
+    assert not fsyncs_on_the_loop
+
+
+async def test_a_replica_without_room_is_tried_again_while_the_others_play_their_roles(cluster, monkeypatch):
+    """Not half there for good, and no reason to stop; CreateTopic is not asked again."""
+    broker = await cluster.start_broker(1)
+    full, real = True, Path.mkdir
+
+    def mkdir(path: Path, *arguments: Any, **options: Any) -> None:
+        if full and path.name == "t-1":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        real(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3, replication_factor=1)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    refused = TopicPartition("t", 1)
+    for partition in (0, 2):
+        await cluster.led(TopicPartition("t", partition))
+    assert broker.manager.leader(refused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    full = False
+    await cluster.led(refused)
+    error, _, _ = await cluster.produce(refused, batch(b"one"))
+    assert error is ErrorCode.NONE
+    assert not broker.failed
+
+
+async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cluster, monkeypatch):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.produce(TP, batch(b"one"))
+    crashed = cluster.leader(TP)
+    heir = cluster.brokers[3 - crashed]
+    full, real = True, LeaderEpochCache.put_in_place
+
+    def save(cache: LeaderEpochCache, *durable: Any) -> None:
+        if full:
+            with storage_errors(cache.path):
+                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        real(cache, *durable)
+
+    monkeypatch.setattr(LeaderEpochCache, "put_in_place", save)
+    await cluster.crash_broker(crashed)
+    await eventually(lambda: cluster.leader(TP) == heir.config.node_id)
+    await eventually(lambda: heir._image.partitions[TP].leader == heir.config.node_id)
+    assert heir.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    full = False
+    await cluster.led(TP)
+    assert not heir.failed
+
+
+async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothing_to_recover(cluster, monkeypatch):
+    """A slow disk: clients hear of a partition when it is led, and the broker does not wait for it on its loop."""
+    broker = await cluster.start_broker(1)
+    may_go_on, prepared, real = threading.Event(), threading.Event(), LogChange.steps
+
+    def steps(change: LogChange) -> Iterator[None]:
+        prepared.set()
+        assert may_go_on.wait(60)
+        yield from real(change)
+
+    monkeypatch.setattr(LogChange, "steps", steps)
+    request = controller_pb2.CreateTopicRequest(topic="t", partitions=2, replication_factor=1)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await eventually(prepared.is_set)
+    assert TP not in broker._image.partitions
+    assert not broker.manager.hosted
+    stopping = asyncio.create_task(cluster.stop_broker(1))
+    await asyncio.sleep(0.1)
+    may_go_on.set()
+    await stopping
+    monkeypatch.undo()
+    again = await cluster.start_broker(1)
+    assert again.logs is not None
+    assert all(directory.clean for directory in again.logs.directories)
+    await cluster.led(TP)

@@ -1,0 +1,97 @@
+"""Settings of topics and brokers that change while everything runs."""
+
+import pytest
+
+from replog.client import Admin
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+def admin_of(cluster: InProcessCluster) -> Admin:
+    return Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=60_000)
+
+
+async def test_a_lower_minimum_commits_at_once_what_waited_for_it(cluster):
+    """HW-2: the record was not readable while too few were in sync; no append and no fetch is needed any more."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    leader = cluster.leader(TP)
+    await cluster.crash_broker(3 - leader)
+    await eventually(lambda: cluster.isr(TP) == {leader})
+    assert await cluster.produce(TP, batch(b"one"), acks=1) == (ErrorCode.NONE, 0, "")
+    assert cluster.log(leader, TP).high_watermark == 0
+    async with admin_of(cluster) as admin:
+        assert await admin.alter_topic_configs("t", {"min.insync.replicas": "1"}) == {"min.insync.replicas": "1"}
+    assert cluster.log(leader, TP).high_watermark == 1
+    assert cluster.controller.state.image.partitions[TP].elr == ()
+    assert await cluster.produce(TP, batch(b"two")) == (ErrorCode.NONE, 1, "")
+
+
+async def test_a_higher_minimum_refuses_at_once(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
+    leader = cluster.leader(TP)
+    await cluster.crash_broker(3 - leader)
+    await eventually(lambda: cluster.isr(TP) == {leader})
+    assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
+    async with admin_of(cluster) as admin:
+        await admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
+    error, _, message = await cluster.produce(TP, batch(b"two"))
+    assert (error, "fewer than the 2" in message) == (ErrorCode.NOT_ENOUGH_REPLICAS, True)
+
+
+async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2, retention_ms="1000", flush_messages="5")
+    async with admin_of(cluster) as admin:
+        altered = await admin.alter_topic_configs(
+            "t", {"segment.bytes": "2048", "max.message.bytes": "500"}, ["flush.messages"]
+        )
+        assert (await admin.describe_topic("t")).configs == altered
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2)]
+    await eventually(lambda: all(log.config.segment_bytes == 2048 for log in logs))
+    assert {log.config.retention_ms for log in logs} == {1000}
+    assert {log.config.flush_messages for log in logs} == {2**63 - 1}
+    error, _, message = await cluster.produce(TP, batch(b"x" * 600))
+    assert (error, "max.message.bytes=500" in message) == (ErrorCode.MESSAGE_TOO_LARGE, True)
+    for number in range(9):
+        assert await cluster.produce(TP, batch(b"x" * 400)) == (ErrorCode.NONE, number, "")
+    assert [[segment.base_offset for segment in log.segments] for log in logs] == [[0, 4, 8]] * 2
+
+
+async def test_wrong_settings_are_refused_with_the_words_of_creation(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    async with admin_of(cluster) as admin:
+        refused = []
+        for call in (
+            admin.create_topic("u", 1, 1, {"retention.ms": "x"}),
+            admin.alter_topic_configs("t", {"retention.ms": "x"}),
+        ):
+            with pytest.raises(ReplogError) as caught:
+                await call
+            assert caught.value.code is ErrorCode.INVALID_CONFIG
+            refused.append(caught.value.message)
+        assert refused[0].replace("topic u", "topic t") == refused[1]
+        with pytest.raises(ReplogError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await admin.alter_topic_configs("nobody", {})
+
+
+async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cluster):
+    rate = "leader.replication.throttled.rate"
+    broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
+    assert broker.manager.leader_quota.rate == 5000
+    async with admin_of(cluster) as admin:
+        assert await admin.alter_broker_configs(1, {rate: "700"}) == {rate: "700"}
+        await eventually(lambda: broker.manager.leader_quota.rate == 700)
+        (described,) = (await admin.describe_cluster()).brokers
+        assert described.configs == {rate: "700"}
+        await cluster.stop_broker(1)
+        broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
+        assert broker.manager.leader_quota.rate == 700
+    async with admin_of(cluster) as admin:
+        assert await admin.alter_broker_configs(1, {}, [rate]) == {}
+        await eventually(lambda: broker.manager.leader_quota.rate == 5000)

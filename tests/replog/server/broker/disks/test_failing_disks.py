@@ -1,0 +1,120 @@
+"""A disk that fails while the broker runs (§1.4), in virtual time: the partition is led no more."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import FetchPartition
+from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.v1 import log_pb2 as pb
+from replog.simulator.network.transport import SimulatedTransport
+from tests.replog.log.batches import client_batch
+from tests.replog.server.broker.broken import break_files
+from tests.replog.server.broker.virtual_pair import TP, VirtualPair
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    pair.create_topic()
+    pair.produce(*[100] * 10)
+    yield pair
+    pair.dispose()
+
+
+async def ask(pair: VirtualPair, what: str) -> int:
+    """The error code that broker 1 answers."""
+    channel = SimulatedTransport(pair.network, pair.client).connect("broker-1:9092")
+    t, records = {"topic": TP.topic, "partition": TP.partition}, client_batch(b"x")
+    if what == "produce_once":
+        head = pb.ProduceRequest(
+            acks=-1, timeout_ms=30_000, partitions=[pb.ProducePartition(**t, records_size=len(records))]
+        )
+        produced = await channel.call(methods.Log[what], WithRecords(head, (records,)), 40)
+        return produced.answers[0].partitions[0].error_code
+    if what == "fetch_once":
+        wanted = pb.FetchPartition(**t, fetch_offset=0, partition_max_bytes=1000)
+        fetched = await channel.call(methods.Log[what], pb.FetchRequest(max_bytes=1000, partitions=[wanted]), 40)
+        return fetched.head.partitions[0].error_code
+    request = {
+        "list_offsets": pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**t, timestamp=1)]),
+    }[what]
+    return (await channel.call(methods.Log[what], request, 40)).partitions[0].error_code
+
+
+@pytest.mark.parametrize("met_by", ["produce_once", "fetch_once", "list_offsets"])
+def test_whoever_meets_it_the_broker_stops_and_nobody_waits_on_in_vain_pr_10(pair, met_by):
+    """PR-10 case A: what waits is told at once, and not of a high watermark that moves afterwards."""
+    for source, target in ((1, 2), (2, 1)):
+        pair.network.block(f"broker-{source}", f"broker-{target}")
+    waiting = pair.loop.spawn(pair.client, ask(pair, "produce_once"))
+    pair.loop.run_until(pair.loop.time() + 0.5)
+    assert not waiting.done()
+    break_files(pair.log(1))
+    assert not pair.brokers[1].failed
+    assert pair.run(ask(pair, met_by)) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert pair.brokers[1].failed
+    assert pair.loop.run_until(waiting.done, pair.loop.time() + 0.5)
+    assert waiting.result() == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_partition_whose_disk_failed_is_led_no_more_even_when_its_high_watermark_moves(pair):
+    """PR-10 case A, whatever the reason: the state in memory may lie halfway between two."""
+    hosted = pair.hosted(1)
+    manager, leader = pair.brokers[1].manager, hosted.leader
+    assert leader is not None
+    pair.network.block("broker-2", "broker-1")
+    waiting = pair.loop.spawn(pair.client, ask(pair, "produce_once"))
+    pair.loop.run_until(pair.loop.time() + 0.5)
+    break_files(pair.log(1))
+
+    async def fail() -> None:
+        hosted.log.roll()
+
+    with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+        pair.run(fail(), pair.processes[1])
+    assert hosted.log.maybe_increment_high_watermark(11)
+    assert pair.loop.run_until(waiting.done, pair.loop.time() + 0.5)
+    assert waiting.result() == ErrorCode.KAFKA_STORAGE_ERROR
+    for answer in (manager.leader(TP), manager.leader_for_epoch(TP, 0), manager.leader_for_epoch(TP, 9)):
+        assert answer is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair):
+    hosted, manager = pair.hosted(2), pair.brokers[2].manager
+    assert manager.leader_for_epoch(TP, 9) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is hosted.follower
+    break_files(hosted.log)
+    pair.network.block("broker-1", "broker-2")
+
+    async def append() -> None:
+        await asyncio.sleep(0)
+        hosted.log.roll()
+
+    with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+        pair.run(append(), pair.processes[2])
+    assert pair.brokers[2].failed
+    assert manager.leader_for_epoch(TP, 9) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_copy_from_the_beginning_meets_it(pair):
+    pair.kill(2)
+    shutil.rmtree(pair.directory / "broker-2")
+    break_files(pair.log(1))
+    pair.start(2)
+    assert pair.loop.run_until(lambda: pair.brokers[1].failed, pair.loop.time() + 5)
+
+
+def test_a_stop_that_the_disk_fails_raises_it(pair):
+    (pair.log(1).directory / segment_file_name(pair.log(1).log_end_offset, SNAPSHOT_SUFFIX)).mkdir()
+    with pytest.raises(ReplogError, match=SNAPSHOT_SUFFIX):
+        pair.run(pair.brokers[1].stop(), pair.processes[1])
+    assert pair.brokers[1].failed

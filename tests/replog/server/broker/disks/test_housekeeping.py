@@ -1,0 +1,157 @@
+"""What a broker does on its own clock."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from replog.config import TopicConfig
+from replog.log.errors import TooManyOpenFiles
+from replog.log.files import replacing
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2
+from replog.server.broker.disks.housekeeping import Housekeeping
+from replog.server.broker.disks.log_flusher import LogFlusher
+from replog.topic import TopicPartition
+from tests.replog.log.directories.moving import ID, created, deleted, start
+from tests.replog.log.files.test_open_files import no_descriptors_left
+from tests.replog.server.broker.conftest import CALL_S, batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(cluster):
+    """LG-5, LG-18: the recovery point says where a recovery would begin."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, segment_bytes="2000")
+    await cluster.create_topic("all", replication_factor=1, flush_ms="500")
+    for _ in range(10):
+        await cluster.produce(TP, batch(b"x" * 500))
+        await cluster.produce(TopicPartition("all", 0), batch(b"x" * 500))
+    log, all_of_it = cluster.log(1, TP), cluster.log(1, TopicPartition("all", 0))
+    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset, what=lambda: log.recovery_point)
+    await eventually(lambda: all_of_it.recovery_point == 10, what=lambda: all_of_it.recovery_point)
+
+
+async def test_high_watermarks_are_checkpointed_by_leaders_and_followers(cluster):
+    """HW-11."""
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, replica_high_watermark_checkpoint_interval_ms=50)
+    await cluster.create_topic("t")
+    checkpoints = [cluster.directory / f"broker-{id}" / "replication-offset-checkpoint" for id in (1, 2, 3)]
+    for end in ("t 0 2", "t 0 4"):
+        await cluster.produce(TP, batch(b"one", b"two"))
+        for path in checkpoints:
+            await eventually(lambda path=path, end=end: path.exists() and end in path.read_text())
+
+
+async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(cluster, monkeypatch):
+    """A disk that has no room for another replica is no reason to stop those that are there."""
+    full, refused, real = True, list[str](), replacing.make_file
+
+    def make_file(path: Path, content: bytes = b"") -> None:
+        if full and path.name.startswith("replication-offset-checkpoint"):
+            refused.append(path.name)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        real(path, content)
+
+    broker = await cluster.start_broker(1, replica_high_watermark_checkpoint_interval_ms=50)
+    await cluster.create_topic("t", replication_factor=1)
+    monkeypatch.setattr(replacing, "make_file", make_file)
+    await cluster.produce(TP, batch(b"one"))
+    await eventually(lambda: len(refused) > 2)
+    assert not broker.failed
+    full = False
+    checkpoint = cluster.directory / "broker-1" / "replication-offset-checkpoint"
+    await eventually(lambda: checkpoint.exists() and "t 0 1" in checkpoint.read_text())
+
+
+async def test_expired_segments_go_and_their_files_follow(cluster):
+    """LG-13 to LG-15."""
+    await cluster.start_broker(1, log_retention_check_interval_ms=50)
+    await cluster.create_topic(
+        "t", replication_factor=1, segment_bytes="2000", retention_bytes="2500", file_delete_delay_ms="100"
+    )
+    for _ in range(20):
+        await cluster.produce(TP, batch(b"x" * 500))
+    log = cluster.log(1, TP)
+    await eventually(lambda: log.log_start_offset > 0 and len(log.segments) <= 3, what=lambda: log.segments)
+    await eventually(lambda: not list(log.directory.glob("*.deleted")), what=lambda: list(log.directory.iterdir()))
+
+
+async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_again(cluster):
+    """ISR-5, ISR-1. The metadata that drops it makes it fetch again, so its absence is too short to be looked at."""
+    for broker_id in (1, 2, 3):
+        await cluster.start_broker(broker_id, replica_lag_time_max_ms=2000)
+    await cluster.create_topic("t")
+    await cluster.produce(TP, batch(b"one"))
+    silent = next(iter({1, 2, 3} - {cluster.leader(TP)}))
+    before = cluster.controller.state.image.partitions[TP].partition_epoch
+    cluster.brokers[silent]._fetchers.stop(TP)
+    await cluster.produce(TP, batch(b"two"), timeout_ms=300)
+
+    def dropped_and_taken_back() -> bool:
+        state = cluster.controller.state.image.partitions[TP]
+        return state.partition_epoch == before + 2 and silent in state.isr
+
+    await eventually(dropped_and_taken_back, what=lambda: cluster.controller.state.image.partitions[TP])
+    assert cluster.log(silent, TP).log_end_offset == 2
+
+
+async def test_nothing_is_kept_for_partitions_that_are_gone(cluster):
+    broker = await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, flush_ms="60000")
+    assert broker.logs is not None
+    chores = Housekeeping(broker.manager, broker.logs, LogFlusher(broker.manager, broker.logs, broker._fetchers))
+    await cluster.produce(TP, batch(b"one"))
+    broker.manager.stirred[TP] = None  # the broker's own chores may have taken it
+    await chores._flush()
+    await chores._delete_expired()
+    assert list(chores._restless) == [(TP, cluster.log(1, TP))]
+    request = controller_pb2.DeleteTopicRequest(topic="t")
+    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
+    await eventually(lambda: TP not in broker.manager.hosted)
+    await chores._flush()
+    assert not chores._restless
+
+
+async def test_what_could_not_be_removed_for_want_of_descriptors_is_removed_the_next_time(cluster):
+    """A directory has to be opened."""
+    broker = await cluster.start_broker(1)
+    directories = start(cluster.directory / "another")
+    for tp in (TopicPartition("gone", 0), TopicPartition("gone", 1)):
+        created(directories, tp, ID, TopicConfig(file_delete_delay_ms=0))
+        deleted(directories, tp, 0)
+    chores = Housekeeping(broker.manager, directories, LogFlusher(broker.manager, directories, broker._fetchers))
+    with no_descriptors_left(), pytest.raises(TooManyOpenFiles):
+        await chores._delete_expired()
+    await chores._delete_expired()
+    assert list((cluster.directory / "another").glob("*-delete")) == []
+
+
+async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_something_is_due(cluster):
+    broker = await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, segment_bytes="2000", file_delete_delay_ms="0")
+    for _ in range(10):
+        await cluster.produce(TP, batch(b"x" * 500))
+    assert broker.logs is not None
+    flusher, log = LogFlusher(broker.manager, broker.logs, broker._fetchers), cluster.log(1, TP)
+    chores = Housekeeping(broker.manager, broker.logs, flusher)
+    log.recovery_point = 0  # whatever the broker's own chores have done by now
+    broker.manager.stirred = {}
+    await chores._flush()
+    await chores._delete_expired()
+    assert (log.recovery_point, chores._restless) == (0, {})
+    broker.manager.stirred = {TP: None}
+    await chores._flush()
+    flushing = asyncio.create_task(flusher.run())
+    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset)
+    flushing.cancel()
+    log.maybe_increment_log_start_offset(log.recovery_point)
+    log.delete_old_segments(0)
+    assert log.deleted
+    await chores._delete_expired()
+    assert not log.deleted
+    assert not chores._restless

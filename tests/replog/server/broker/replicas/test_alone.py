@@ -1,0 +1,82 @@
+"""A leader that hears neither controller nor followers, and its readers, in virtual time (divergence 29)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.client import Consumer, Producer
+from replog.errors import ErrorCode, ReplogError
+from replog.simulator.network.transport import SimulatedTransport
+from tests.replog.server.broker.virtual_pair import TP, VirtualPair
+
+EVERYBODY = "broker-1:9092,broker-2:9092"
+SOON_S = 20.0  # its session, and an election; a consumer's metadata is good for 300 s
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    pair.create_topic(min_insync_replicas="1")
+    yield pair
+    pair.dispose()
+
+
+def cut(pair: VirtualPair, a: str, b: str) -> None:
+    pair.network.block(a, b)
+    pair.network.block(b, a)
+
+
+def consumer(pair: VirtualPair) -> Consumer:
+    transport = SimulatedTransport(pair.network, pair.client)
+    return Consumer(EVERYBODY, auto_offset_reset="earliest", transport=transport, rng=pair.chance.stream("a consumer"))
+
+
+def alone(pair: VirtualPair) -> bool:
+    leader = pair.hosted(1).leader
+    return leader is not None and pair.brokers[1].manager.is_alone(leader)
+
+
+def test_its_readers_find_the_next_leader(pair):
+    async def scenario() -> float:
+        transport = SimulatedTransport(pair.network, pair.client)
+        producer = Producer(EVERYBODY, transport=transport, rng=pair.chance.stream("a producer"))
+        async with consumer(pair) as reader, producer:
+            reader.assign([TP])
+            await (await producer.send("t", b"before"))
+            assert [record.value for record in await reader.fetch(10)] == [b"before"]
+            cut(pair, "broker-1", "controller")
+            cut(pair, "broker-1", "broker-2")
+            await (await producer.send("t", b"after"))
+            acknowledged = pair.loop.time()
+            assert pair.isr == {2}
+            assert [record.value for record in await reader.fetch(300)] == [b"after"]
+            return pair.loop.time() - acknowledged
+
+    assert pair.run(scenario()) < SOON_S
+
+
+def test_what_it_has_can_be_read_and_where_it_ends_it_does_not_say(pair):
+    """Here there is no other: what was committed is still there for who wants it."""
+    pair.produce(10)
+    cut(pair, "broker-1", "controller")
+    cut(pair, "broker-1", "broker-2")
+    assert pair.loop.run_until(lambda: alone(pair), pair.loop.time() + SOON_S)
+    pair.kill(2)
+
+    async def scenario() -> None:
+        async with consumer(pair) as reader:
+            reader.assign([TP])
+            assert [record.offset for record in await reader.fetch(10)] == [0]
+            with pytest.raises(ReplogError) as refused:
+                await reader.end_offsets([TP], timeout_s=5)
+            assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+
+    pair.run(scenario())
+
+
+@pytest.mark.parametrize("links", [[(1, 2)], [(1, 0), (2, 0)]], ids=["the controller", "a follower"])
+def test_whoever_hears_somebody_is_not_alone(pair, links):
+    for a, b in links:
+        cut(pair, f"broker-{a}", f"broker-{b}" if b else "controller")
+    assert not pair.loop.run_until(lambda: alone(pair), pair.loop.time() + SOON_S)

@@ -1,0 +1,139 @@
+"""The fetcher between its partitions: one that is delayed, one that waits, one that fails, one that is gone."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from follower.partition_follower import FetchState
+from replog.fetch import SessionResponse
+from replog.metadata.records import partition_to_record
+from replog.rpc.v1 import metadata_pb2
+from replog.server.slices import SLICE
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.virtual_pair import VirtualPair
+
+TP = TopicPartition("t", 0)
+
+
+async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_without_spinning(cluster):
+    """FT-11: its delay may be over long before the answer to the others' fetch comes."""
+    for broker_id in (1, 2):
+        await cluster.start_broker(broker_id, replica_fetch_wait_max_ms=1500)
+    await cluster.create_topic("t", replication_factor=2)
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    await eventually(lambda: bool(follower._fetchers._fetchers), what=lambda: "the follower has not begun")
+    [fetcher] = follower._fetchers._fetchers.values()
+    delayed = follower.manager.hosted[TP].follower
+    assert delayed is not None
+    await eventually(lambda: fetcher.session.outstanding == 1)
+    rounds = 0
+    wait = fetcher._wait
+
+    async def counted_wait(reader: asyncio.Task[None]) -> None:
+        nonlocal rounds
+        rounds += 1
+        await wait(reader)
+
+    fetcher._wait = counted_wait  # type: ignore[method-assign]
+    delayed._delay(follower._clock.monotonic_ms() - 1000)
+    fetcher.session.mark(TP)
+    fetcher._wake.set()
+    await asyncio.sleep(0.4)
+    assert rounds < 20, f"{rounds} rounds in 0.4 s"
+
+
+async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(cluster):
+    """HW-13, with the high watermark as it was before the cut; here the leader has lost a record that was committed."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    await cluster.produce(TP, batch(b"kept"))
+    follower = cluster.brokers[3 - cluster.leader(TP)]
+    hosted = follower.manager.hosted[TP]
+    hosted.log.append_as_leader(batch(b"lost"), leader_epoch=0, now_ms=0)
+    hosted.log.update_high_watermark(2)
+    with capture_logs() as logs:
+        next(iter(follower._fetchers._fetchers.values())).add(hosted)
+        await eventually(lambda: hosted.log.log_end_offset == 1)
+    errors = [entry for entry in logs if entry["log_level"] == "error"]
+    assert len(errors) == 1, logs
+    assert "truncated to 1, below the high watermark 2" in errors[0]["note"]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    yield pair
+    pair.dispose()
+
+
+def test_a_defect_in_one_partition_leaves_the_others_alone(pair):
+    """FT-12, FT-2: it has failed, until newer metadata brings it back."""
+    pair.create_topic(partitions=2)
+    broken, sound = pair.hosted(2, 0), pair.hosted(2, 1)
+    assert broken.follower is not None
+    take = broken.follower.on_answer
+
+    def defect(*_: Any) -> None:
+        raise ValueError("a defect")
+
+    broken.follower.on_answer = defect  # type: ignore[assignment, method-assign]
+    pair.produce(100, partition=0, acks=1)
+    for _ in range(3):
+        pair.produce(100, partition=1)
+    assert sound.log.log_end_offset == 3
+    assert (broken.log.log_end_offset, broken.follower.fetch_state) == (0, FetchState.FAILED)
+    assert "a defect" in (broken.follower.failure or "")
+
+    broken.follower.on_answer = take  # type: ignore[method-assign]
+    pair.kill(1)
+    pair.start(1)
+    assert pair.loop.run_until(lambda: len(pair.isr) == 2, pair.loop.time() + 20)
+    assert broken.leader is not None, "it may lead: what it lacks was not committed"
+
+
+def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):
+    """The follower hears of the new topic while records of the old one are on their way; offsets and epochs fit."""
+    pair.create_topic()
+    follower = pair.brokers[2]
+    pair.loop.run_until(pair.loop.time() + 0.3)
+    image, roles = follower._image, follower._roles
+    assert roles is not None
+    tp = TopicPartition("t", 0)
+    topic = metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
+    partition = partition_to_record(tp, b"2" * 16, image.partitions[tp])
+    records = [
+        metadata_pb2.MetadataRecord(key="topic/t", version=image.version + 1, topic=topic),
+        metadata_pb2.MetadataRecord(key="partition/t/0", version=image.version + 2, partition=partition),
+    ]
+    pair.network.slow("broker-1", "broker-2", (500, 500))
+    pair.produce(100, 100, acks=1)
+    pair.run(roles.apply(records), pair.processes[2])
+    pair.loop.run_until(pair.loop.time() + 5)
+    assert pair.hosted(2).topic_id == b"2" * 16
+    assert (pair.log(1).log_end_offset, pair.log(2).log_end_offset) == (2, 0)
+
+
+def test_a_long_answer_is_taken_in_pieces_between_which_others_have_their_turns(pair):
+    names = range(3 * SLICE)
+    pair.create_topic(partitions=len(names))
+    session = next(iter(pair.brokers[2]._fetchers._fetchers.values())).session
+    on_response, pieces = session.on_response, list[SessionResponse]()
+
+    def note(response: SessionResponse, now_ms: int) -> None:
+        pieces.append(response)
+        on_response(response, now_ms)
+
+    session.on_response = note  # type: ignore[method-assign]
+    pair.network.slow("broker-1", "broker-2", (500, 500))
+    for partition in names:
+        pair.produce(100, partition=partition, acks=1)
+    assert pair.loop.run_until(
+        lambda: all(pair.hosted(2, partition).log.log_end_offset for partition in names), pair.loop.time() + 20
+    )
+    assert any(piece.more for piece in pieces)
+    assert max(len(piece.rows) for piece in pieces) <= SLICE

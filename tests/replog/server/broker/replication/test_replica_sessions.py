@@ -1,0 +1,249 @@
+"""A follower's fetch session, on the leader's side: what is checked in which order, and what is told only once."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from follower.partition_follower import PartitionFollower
+from leader.consumer_session import ConsumerSession
+from replog.config import BrokerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.log import Log
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
+from replog.purgatory.operation import DelayedOperation
+from replog.rpc.codec import WithRecords
+from replog.rpc.v1 import replica_pb2 as pb
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replication.replica_service import ReplicaStream
+from replog.server.clock import SystemClock
+from replog.topic import TopicPartition
+from tests.leader.replicas import ONE_MIB, append_record, leader_of, log_of
+
+LED, FOLLOWED, BROKEN = (TopicPartition("t", partition) for partition in range(3))
+ELSEWHERE, UNKNOWN = TopicPartition("t", 8), TopicPartition("t", 9)
+TOPIC_ID = b"topic id is here"
+EPOCH = 4
+STATE = PartitionState((1, 2), (1, 2), 1, EPOCH, 0)
+
+
+class Answers:
+    """Where the session puts what is to be sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[WithRecords[pb.ReplicaFetchResponse]] = []
+
+    def put(self, answer: WithRecords[pb.ReplicaFetchResponse]) -> None:
+        self.sent.append(answer)
+
+    def last(self) -> dict[TopicPartition, ErrorCode]:
+        """Which partitions the last answer names, in its order, and their errors."""
+        return {
+            TopicPartition(result.topic, result.partition): ErrorCode(result.error_code)
+            for result in self.sent[-1].head.partitions
+        }
+
+
+class Leader:
+    """Broker 1: it leads LED in epoch 4 and follows FOLLOWED; 2 fetches from it."""
+
+    def __init__(self, directory: Path) -> None:
+        image = MetadataImage()
+        for broker_id in (1, 2):
+            image.brokers[broker_id] = BrokerRegistration(
+                broker_id, 100, b"", f"127.0.0.1:{broker_id}", "", False, False
+            )
+        image.partitions = dict.fromkeys((LED, FOLLOWED, BROKEN, ELSEWHERE), STATE)
+        config = BrokerConfig(node_id=1, log_dirs=directory)
+        self.manager = ReplicaManager(config, image, SystemClock(), lambda *_: None, lambda _: None)
+        for tp in (LED, FOLLOWED, BROKEN):
+            log = log_of(directory / tp.directory_name, "4:0-4", high_watermark=5)
+            hosted = self.manager.hosted[tp] = HostedPartition(tp, TOPIC_ID, log)
+            if tp == FOLLOWED:
+                hosted.follower = PartitionFollower(tp, log, backoff_ms=1000)
+                hosted.follower.become_follower(replace(STATE, leader=2), 0)
+            else:
+                hosted.leader = leader_of(log, STATE, image)
+        self.answers = Answers()
+        self.session = ReplicaStream(self.manager, self.answers)
+
+    def log(self, tp: TopicPartition) -> Log:
+        return self.manager.hosted[tp].log
+
+    def append(self, tp: TopicPartition) -> None:
+        append_record(self.log(tp), EPOCH)
+        self.manager.touched(tp, high_watermark_advanced=False)
+
+    def ask(self, *partitions: pb.ReplicaFetchPartition, replica_id: int = 2) -> dict[TopicPartition, ErrorCode]:
+        """One request that does not wait, and what its answer names."""
+        self.session.on_request(
+            pb.ReplicaFetchRequest(
+                replica_id=replica_id,
+                broker_epoch=100,
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=ONE_MIB,
+                partitions=partitions,
+            )
+        )
+        return self.answers.last()
+
+
+def named(
+    tp: TopicPartition, offset: int = 5, *, epoch: int = EPOCH, topic_id: bytes = TOPIC_ID, max_bytes: int = ONE_MIB
+) -> pb.ReplicaFetchPartition:
+    return pb.ReplicaFetchPartition(
+        topic=tp.topic,
+        partition=tp.partition,
+        topic_id=topic_id,
+        current_leader_epoch=epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=EPOCH if offset else -1,
+        partition_max_bytes=max_bytes,
+    )
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Leader:
+    return Leader(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tp", "wrong", "error"),
+    [
+        (UNKNOWN, {"topic_id": b"other", "epoch": 3}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ELSEWHERE, {"topic_id": b"other", "epoch": 3}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (FOLLOWED, {"topic_id": b"other", "epoch": 3}, ErrorCode.INCONSISTENT_TOPIC_ID),
+        (LED, {"topic_id": b"other", "epoch": 3}, ErrorCode.INCONSISTENT_TOPIC_ID),
+        (FOLLOWED, {"epoch": 3}, ErrorCode.FENCED_LEADER_EPOCH),
+        (FOLLOWED, {"epoch": 5}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (FOLLOWED, {}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (LED, {"epoch": 3, "replica_id": 99}, ErrorCode.FENCED_LEADER_EPOCH),
+        (LED, {"offset": 99, "replica_id": 99}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (LED, {"offset": 5}, ErrorCode.NONE),
+    ],
+    ids=str,
+)
+async def test_the_first_fault_is_told_fe_1(leader, tp, wrong, error):
+    """Hosted, the same topic, the epoch, leadership, a known follower: each case has all later faults as well."""
+    replica_id = wrong.pop("replica_id", 2)
+    assert leader.ask(named(tp, **wrong), replica_id=replica_id) == {tp: error}
+
+
+async def test_what_has_not_changed_is_told_once_fe_17(leader):
+    assert leader.ask(named(LED), named(BROKEN)) == {LED: ErrorCode.NONE, BROKEN: ErrorCode.NONE}
+    assert leader.ask() == {}
+    leader.log(BROKEN).maybe_increment_log_start_offset(2)
+    assert leader.ask() == {}
+    leader.manager.log_start_moved(BROKEN)
+    assert leader.ask() == {BROKEN: ErrorCode.NONE}, "its log start"
+    leader.append(LED)
+    assert leader.ask() == {LED: ErrorCode.NONE}, "a record"
+    assert leader.ask(named(LED, 6)) == {}
+    assert leader.ask() == {LED: ErrorCode.NONE}, "the high watermark that this follower's last fetch moved"
+    assert leader.ask() == {}
+
+
+async def test_after_an_error_everything_is_told_again_fe_17(leader):
+    assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
+    leader.manager.hosted[LED].topic_id = b"another topic..."
+    leader.manager.role_changed(LED)
+    assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
+    assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
+    leader.manager.hosted[LED].topic_id = TOPIC_ID
+    leader.manager.role_changed(LED)
+    assert leader.ask() == {LED: ErrorCode.NONE}
+
+
+async def test_whoever_got_records_goes_to_the_end_fe_10(leader):
+    """R-W-D12: with a limit that lets one batch through, every partition has its turn."""
+    leader.session.session._max_bytes = 1
+    order = []
+    for _ in range(3):
+        leader.ask(named(LED, 0), named(BROKEN, 0))
+        order += [
+            TopicPartition(result.topic, result.partition)
+            for result in leader.answers.sent[-1].head.partitions
+            if result.records_size
+        ]
+    assert order == [LED, BROKEN, LED]
+
+
+class Waits(DelayedOperation[TopicPartition]):
+    def __init__(self, fault: Exception | None) -> None:
+        super().__init__(timeout_ms=1000)
+        self.ready = False
+        self.fault = fault
+
+    def try_complete(self, moved: object) -> bool:
+        return self.ready and self.force_complete()
+
+    def on_complete(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+
+class Watch(SystemClock):
+    now_ms = 10_120
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+async def test_followers_that_wait_for_nothing_are_answered_together(leader):
+    """Divergence 35: at the latest after the time that they named."""
+    leader.manager.clock = clock = Watch()
+    wakes = []
+    for clock.now_ms in (10_120, 10_499, 10_500):
+        leader.session = ReplicaStream(leader.manager, leader.answers)
+        leader.ask(named(LED))  # it is told the bounds, and asks on
+        leader.session.on_request(
+            pb.ReplicaFetchRequest(replica_id=2, broker_epoch=100, max_wait_ms=500, min_bytes=1, max_bytes=ONE_MIB)
+        )
+        wakes.append(leader.session.session.next_wake_ms)
+        leader.session.close()
+    assert wakes == [10_500, 10_500, 11_000]
+
+
+async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader):
+    """KAFKA-17234, KAFKA-17240: produces, fetches and deletions are looked at each by itself."""
+    manager, fault = leader.manager, ValueError("the answer cannot be written")
+    waiting = {manager.produces: Waits(fault), manager.record_deletions: Waits(None)}
+    for kind, operation in waiting.items():
+        kind.complete_or_watch(operation, [LED])
+        operation.ready = True
+    manager.touched(LED, high_watermark_advanced=True)
+    assert not any(operation.completed for operation in waiting.values()), "not in the middle of what happened (ST-5)"
+    await asyncio.sleep(0)
+    assert all(operation.completed for operation in waiting.values())
+
+
+async def test_consumers_beyond_their_bound_are_refused_and_followers_are_not(leader, monkeypatch):
+    """What one of them lets go of another may have."""
+    monkeypatch.setattr("replog.server.broker.replicas.replica_manager.MAX_CONSUMED", 2)
+
+    def consume(*partitions: TopicPartition) -> ConsumerSession:
+        session = ConsumerSession(leader.manager, lambda: None, max_bytes=ONE_MIB, max_wait_ms=1000)
+        wanted = {tp: FetchPartition(5, ONE_MIB) for tp in partitions}
+        try:
+            session.on_request(SessionRequest(CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, wanted), 0, ONE_MIB)
+        except ReplogError:
+            session.close()
+            raise
+        return session
+
+    first = consume(LED, BROKEN)
+    for partitions in ((LED,), (ELSEWHERE, UNKNOWN)):
+        with pytest.raises(ReplogError, match="consumers of 2 partitions together") as refused:
+            consume(*partitions)
+        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
+    first.close()
+    consume(LED).close()
+    with pytest.raises(ReplogError):
+        consume(LED, BROKEN, FOLLOWED)
+    consume(LED, BROKEN)

@@ -1,0 +1,157 @@
+"""Replication throttles (KIP-73) between brokers, in virtual time: a copy keeps to its rate and asks seldom, and who
+is in sync is left alone."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replog.rpc.v1 import replica_pb2
+from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
+from replog.server.broker.replication.replica_service import ReplicaStream
+from tests.replog.server.broker.virtual_pair import TP, VirtualPair
+
+BATCH_BYTES = 50_000
+RATE = 100_000  # bytes per second
+
+Start = Callable[..., VirtualPair]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    pairs: list[VirtualPair] = []
+
+    def made(topic: dict[str, str], **settings: Any) -> VirtualPair:
+        pairs.append(VirtualPair(tmp_path, **settings))
+        pairs[0].create_topic(**topic)
+        return pairs[0]
+
+    yield made
+    for pair in pairs:
+        pair.dispose()
+
+
+@pytest.fixture
+def fetches(monkeypatch: pytest.MonkeyPatch) -> list[replica_pb2.ReplicaFetchRequest]:
+    """Every fetch that a leader has got from a follower."""
+    seen: list[replica_pb2.ReplicaFetchRequest] = []
+    on_request = ReplicaStream.on_request
+
+    def counted(session: ReplicaStream, request: replica_pb2.ReplicaFetchRequest) -> None:
+        seen.append(request)
+        on_request(session, request)
+
+    monkeypatch.setattr(ReplicaStream, "on_request", counted)
+    return seen
+
+
+def lag_behind(pair: VirtualPair, batches: int) -> None:
+    """The follower is away while so many batches come in; then it starts again, and has got the first of them."""
+    pair.kill(2)
+    pair.produce(*[BATCH_BYTES] * batches)
+    pair.start(2)
+    assert pair.loop.run_until(lambda: TP in pair.brokers[2].manager.hosted, pair.loop.time() + 5)
+    assert pair.loop.run_until(lambda: pair.log(2).log_end_offset > 0, pair.loop.time() + 5)
+
+
+@pytest.mark.parametrize(
+    ("side", "replicas"), [("leader", "*"), ("follower", "*"), ("leader", "0:1"), ("follower", "0:2")]
+)
+def test_a_replica_that_lacks_much_is_copied_at_the_rate(start, fetches, side, replicas):
+    """FE-23, FT-6: 3 MB at 100 kB/s, neither faster nor much slower, and not by asking again and again."""
+    listed = {f"{side}_replication_throttled_replicas": replicas, "min_insync_replicas": "1"}
+    settings = {f"{side}_replication_throttled_rate": RATE, "replica_fetch_response_max_bytes": BATCH_BYTES}
+    pair = start(listed, **settings)
+    lag_behind(pair, 60)
+    fetches.clear()
+    begun, checked = pair.loop.time(), 0
+    while pair.log(2).log_end_offset < 60:
+        pair.loop.run_until(pair.loop.time() + 1)
+        checked += 1
+        copied = pair.log(2).size
+        assert copied <= RATE * (pair.loop.time() - begun + 1) + 2 * BATCH_BYTES, f"{copied} bytes in {checked} s"
+        assert checked < 60, f"{copied} bytes in a minute"
+    took_s = pair.loop.time() - begun
+    assert took_s == pytest.approx(60 * BATCH_BYTES / RATE, rel=0.1)
+    assert len(fetches) < 60 + 3 * took_s, f"{len(fetches)} fetches in {took_s:.1f} s"
+    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+
+
+@pytest.mark.parametrize("replicas", ["", "0:2", "1:1"])
+def test_whoever_is_not_listed_is_copied_at_once(start, replicas):
+    """A list for leaders names the leader's replica, which is that of broker 1 here (FE-23)."""
+    listed = {"leader_replication_throttled_replicas": replicas, "min_insync_replicas": "1"}
+    pair = start(listed, leader_replication_throttled_rate=1)
+    lag_behind(pair, 60)
+    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+
+
+def test_replicas_in_sync_are_never_throttled(start):
+    """ISR members get everything at once, however little the quotas allow (FE-23, FT-7)."""
+    sides = ("leader", "follower")
+    listed = {f"{side}_replication_throttled_replicas": "*" for side in sides}
+    pair = start(listed, **{f"{side}_replication_throttled_rate": 1 for side in sides})
+    took = pair.produce(*[BATCH_BYTES] * 40)
+    assert max(took) < 0.1, took
+    assert pair.brokers[1].manager.leader_quota.is_exceeded(1000 + int(pair.loop.time() * 1000))
+    assert pair.isr == {1, 2}
+
+
+def test_a_member_of_the_isr_is_not_throttled_after_an_election_either(start):
+    """Its lag is not known then; left out of the fetch it would fall out of the ISR for its own quota."""
+    listed = {"follower_replication_throttled_replicas": "*", "min_insync_replicas": "2"}
+    pair = start(listed, follower_replication_throttled_rate=1, replica_fetch_backoff_ms=100)
+    pair.produce(*[BATCH_BYTES] * 5)
+    follower = pair.brokers[2].manager.hosted[TP].follower
+    assert follower is not None
+    follower.lag = None
+    pair.network.break_connections("broker-1", "broker-2")  # or the answer to the parked fetch would tell it
+    pair.loop.run_until(pair.loop.time() + 1.5)
+    assert follower.lag == 0
+    assert max(pair.produce(*[BATCH_BYTES] * 5)) < 0.1
+
+
+def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(start, fetches, monkeypatch):
+    """FT-6: with nothing to fetch the fetcher waits, though a delay of the partition is over meanwhile (FT-11)."""
+    listed = {"follower_replication_throttled_replicas": "*", "min_insync_replicas": "1"}
+    pair = start(listed, follower_replication_throttled_rate=1, replica_fetch_response_max_bytes=BATCH_BYTES)
+    lag_behind(pair, 5)
+    rounds, wait = 0, ReplicaFetcher._wait
+
+    async def counted_wait(*arguments: Any) -> None:
+        nonlocal rounds
+        rounds += 1
+        await wait(*arguments)
+
+    monkeypatch.setattr(ReplicaFetcher, "_wait", counted_wait)
+    follower = pair.brokers[2].manager.hosted[TP].follower
+    assert follower is not None
+    follower._delay(pair.brokers[2]._clock.monotonic_ms() - 1000)
+    pair.brokers[2].manager.hosted[TP].fetched_by.mark(TP)
+    pair.loop.run_until(pair.loop.time() + 1)
+    fetches.clear()
+    rounds = 0
+    pair.loop.run_until(pair.loop.time() + 8)
+    assert (fetches, rounds <= 8) == ([], True), f"{rounds} rounds in 8 s"
+    assert pair.log(2).log_end_offset == 1
+
+    async def raise_the_rate() -> None:
+        async with pair.admin() as admin:
+            await admin.alter_broker_configs(2, {"follower.replication.throttled.rate": str(1 << 30)})
+
+    pair.run(raise_the_rate())
+    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+
+
+def test_a_throttled_leader_answers_no_more_often_than_its_follower_waits(start, fetches):
+    """FE-12: data is there, and may not be sent; the parked fetch lasts its half second all the same."""
+    listed = {"leader_replication_throttled_replicas": "*", "min_insync_replicas": "1"}
+    pair = start(listed, leader_replication_throttled_rate=1, replica_fetch_response_max_bytes=BATCH_BYTES)
+    lag_behind(pair, 5)
+    fetches.clear()
+    begun = pair.loop.time()
+    pair.produce(*[100] * 50, acks=1)
+    pair.loop.run_until(begun + 8)
+    assert pair.log(2).log_end_offset == 1
+    assert len(fetches) <= 17, f"{len(fetches)} fetches in 8 s"

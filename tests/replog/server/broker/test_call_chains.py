@@ -1,0 +1,64 @@
+"""The function calls of ARCHITECTURE.md, from a stream to a file, are those of a broker that runs."""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import batch
+
+ROOT = Path(__file__).parents[4]
+OURS = tuple(f"{ROOT}/{package}/" for package in ("replog", "leader", "follower"))
+
+
+def told() -> set[str]:
+    """The chains of ARCHITECTURE.md."""
+    (text,) = re.findall(r"test_call_chains.*?```text\n(.*?)```", (ROOT / "ARCHITECTURE.md").read_text(), re.DOTALL)
+    return {" ".join(chain.split()) for chain in text.split("\n\n")}
+
+
+def calls_to(name: str) -> str:
+    """Our functions that are being called, from the stream's on, with `name` behind them."""
+    names, frame = [name], sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(OURS) and frame.f_code.co_name != "serve":
+            names.append(frame.f_code.co_qualname)
+        frame = frame.f_back  # type: ignore[assignment]
+    return " > ".join(reversed(names))
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, name: str) -> set[str]:
+    """What calls `os.<name>` from now on."""
+    real, seen = getattr(os, name), set[str]()
+
+    def called(*arguments: Any) -> Any:
+        seen.add(calls_to(name))
+        return real(*arguments)
+
+    monkeypatch.setattr(os, name, called)
+    return seen
+
+
+async def test_the_chains_of_calls_are_those_that_are_told(cluster, monkeypatch):
+    """A produce while the follower's fetch waits takes all three."""
+    writes, reads = watched(monkeypatch, "pwritev"), watched(monkeypatch, "preadv")
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=2)
+    records = batch(b"x")
+    named = log_pb2.ProducePartition(topic="t", partition=0, records_size=len(records))
+    head = log_pb2.ProduceRequest(acks=-1, timeout_ms=60_000, partitions=[named])
+    stream = cluster.to_leader(TopicPartition("t", 0)).open(methods.Log["produce"])
+    for _ in range(50):  # the follower's fetch may not wait yet, or not just then
+        await stream.send(WithRecords(head, (records,)))
+        await stream.receive()
+        if told() <= writes | reads:
+            break
+    stream.cancel()
+    assert told() <= writes | reads

@@ -1,0 +1,104 @@
+"""A client that asks and does not listen: what it leaves unread is bounded."""
+
+import asyncio
+import gc
+
+import pytest
+
+from replog.rpc import methods
+from replog.rpc.v1 import controller_pb2, log_pb2, replica_pb2
+from replog.server.broker.outbox import Outbox
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import CALL_S, batch, eventually
+
+TP = TopicPartition("t", 0)
+REQUESTS = 300
+
+
+def consumer_fetch(number: int, _: bytes) -> log_pb2.FetchRequest:
+    partition = log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    return log_pb2.FetchRequest(correlation_id=number, min_bytes=1, max_bytes=1 << 20, partitions=[partition])
+
+
+def replica_fetch(_: int, topic_id: bytes) -> replica_pb2.ReplicaFetchRequest:
+    partition = replica_pb2.ReplicaFetchPartition(
+        topic="t", topic_id=topic_id, partition=0, last_fetched_epoch=-1, partition_max_bytes=1 << 20
+    )
+    return replica_pb2.ReplicaFetchRequest(replica_id=2, broker_epoch=-1, max_bytes=1 << 20, partitions=[partition])
+
+
+@pytest.mark.parametrize(
+    ("method", "request_of", "bound"),
+    [
+        pytest.param(methods.Log["fetch"], consumer_fetch, 1, id="consumer"),
+        pytest.param(methods.Replica["fetch"], replica_fetch, 8, id="follower"),
+    ],
+)
+async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long(cluster, method, request_of, bound):
+    await cluster.start_broker(1)
+    await cluster.start_broker(2)
+    assignment = [controller_pb2.ReplicaAssignment(broker_ids=[1, 2])]
+    topic = controller_pb2.CreateTopicRequest(topic="t", assignment=assignment)
+    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], topic, CALL_S)
+    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
+    await cluster.produce(TP, batch(b"x" * 900_000))
+    topic_id = cluster.controller.state.image.topics["t"].topic_id
+    stream = cluster.to_leader(TP).open(method)
+
+    async def ask() -> None:
+        for number in range(REQUESTS):
+            await stream.send(request_of(number, topic_id))
+
+    asking = asyncio.create_task(ask())
+    most = 0
+    for _ in range(8):
+        await asyncio.sleep(0.1)
+        unsent = [len(outbox._items) for outbox in gc.get_objects() if isinstance(outbox, Outbox)]
+        read = [broker.manager.answers.used // 900_000 for broker in cluster.brokers.values()]
+        most = max(most, *unsent, *read)
+    asking.cancel()
+    stream.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert most <= bound, f"{most} answers of 900 KB wait for a client that does not read"
+
+
+class SlowStream:
+    """Takes a message only when told."""
+
+    peer = "test"
+
+    def __init__(self) -> None:
+        self.ready = asyncio.Semaphore(0)
+
+    async def send(self, message: object) -> None:
+        await self.ready.acquire()
+
+
+async def test_a_full_outbox_makes_its_owner_wait_until_something_went_out():
+    stream = SlowStream()
+    outbox: Outbox[int] = Outbox(stream, list, 2)  # type: ignore[arg-type]
+    sender = asyncio.create_task(outbox.run())
+    outbox.put(1)
+    await outbox.room()
+    outbox.put(2)
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    stream.ready.release()
+    stream.ready.release()
+    await asyncio.wait_for(waiting, 60)
+    sender.cancel()
+    await asyncio.gather(sender, return_exceptions=True)
+
+
+async def test_the_owner_of_an_outbox_whose_stream_has_failed_does_not_wait():
+    stream = SlowStream()
+    outbox: Outbox[int] = Outbox(stream, list, 1)  # type: ignore[arg-type]
+    sender = asyncio.create_task(outbox.run())
+    outbox.put(1)
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0.01)
+    sender.cancel()
+    await asyncio.wait_for(waiting, 60)
+    outbox.put(2)
+    assert not outbox._items

@@ -1,0 +1,157 @@
+"""A small cluster in virtual time: one controller, two brokers, one topic with its partitions on both of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from replog.client import Admin
+from replog.config import BrokerConfig, ControllerConfig
+from replog.log.log import Log
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.v1 import log_pb2
+from replog.server.broker.broker import Broker
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.controller.server import ControllerServer
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.simulator.cluster.cleanings import SimulatedCleaning
+from replog.simulator.network.network import SimulatedNetwork
+from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.clocks import ProcessClock
+from replog.simulator.runtime.loop import SimulatedLoop
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
+from tests.replog.log.batches import client_batch
+
+TP = TopicPartition("t", 0)
+CONTROLLER = "controller:9093"
+
+
+class VirtualPair:
+    """Broker 1 leads from the start on; broker 2 can be killed and started again."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        self.settings = settings  # of each broker
+        self.chance = Chance(1)
+        self.loop = SimulatedLoop(self.chance)
+        self.network = SimulatedNetwork(self.loop, self.chance)
+        self.brokers: dict[int, Broker] = {}
+        self.processes: dict[int, SimulatedProcess] = {}
+        self.client = SimulatedProcess("client")
+        self._start_controller()
+        for broker_id in (1, 2):
+            self.start(broker_id)
+
+    def run(self, work: Any, process: SimulatedProcess | None = None) -> Any:
+        task = self.loop.spawn(process or self.client, work)
+        assert self.loop.run_until(task.done, self.loop.time() + 60), "it takes too long"
+        return task.result()
+
+    def _start_controller(self) -> None:
+        async def start() -> ControllerServer:
+            config = ControllerConfig(
+                listeners=CONTROLLER, metadata_log_dir=self.directory / "controller", broker_session_timeout_ms=1000
+            )
+            transport = SimulatedTransport(self.network, process)
+            server = ControllerServer(
+                config, SqliteStore(config.metadata_log_dir), transport, self._clock(), self.chance.stream("controller")
+            )
+            self.store = server.controller._store
+            await server.start()
+            return server
+
+        process = self.controller_process = SimulatedProcess("controller")
+        self.controller = self.run(start(), process).controller
+
+    def _clock(self) -> ProcessClock:
+        return ProcessClock(self.loop, offset_ms=1000)
+
+    def start(self, broker_id: int) -> None:
+        name = f"broker-{broker_id}"
+        process = self.processes[broker_id] = SimulatedProcess(name)
+        settings = {
+            "node_id": broker_id,
+            "listeners": f"{name}:9092",
+            "controller_listener": CONTROLLER,
+            "log_dirs": self.directory / name,
+            "broker_heartbeat_interval_ms": 100,
+            "replica_lag_time_max_ms": 2000,
+        }
+        config = BrokerConfig.model_validate(settings | self.settings)
+
+        async def start() -> None:
+            broker = Broker(
+                config,
+                SimulatedTransport(self.network, process),
+                self._clock(),
+                self.chance.stream(name),
+                SimulatedCleaning(),
+            )
+            await broker.start()
+            self.brokers[broker_id] = broker
+
+        self.run(start(), process)
+        assert self.loop.run_until(lambda: not self.controller.state.image.brokers[broker_id].fenced, 1e9)
+
+    def kill(self, broker_id: int) -> None:
+        """And wait until it is in no ISR."""
+        broker = self.brokers.pop(broker_id)
+        self.loop.kill(self.processes[broker_id])
+        broker.logs.abandon()  # as the end of the process
+        assert self.loop.run_until(lambda: broker_id not in self.isr, self.loop.time() + 60)
+
+    def create_topic(self, partitions: int = 1, assignment: Sequence[Sequence[int]] = (), **settings: str) -> None:
+        configs = {name.replace("_", "."): value for name, value in settings.items()}
+
+        async def create() -> None:
+            async with self.admin() as admin:
+                await admin.create_topic("t", assignment=assignment or [(1, 2)] * partitions, configs=configs)
+
+        self.run(create())
+
+    def admin(self, name: str = "admin") -> Admin:
+        """Those of one name choose the same topic ids."""
+        transport = SimulatedTransport(self.network, self.client)
+        return Admin("broker-1:9092", transport=transport, rng=self.chance.stream(name))
+
+    def produce(self, *sizes: int, acks: int = -1, partition: int = 0) -> list[float]:
+        """One batch of about each size to broker 1; how long each took, in virtual seconds."""
+
+        async def produce() -> list[float]:
+            channel = SimulatedTransport(self.network, self.client).connect("broker-1:9092")
+            took = []
+            for size in sizes:
+                begun = self.loop.time()
+                records = client_batch(b"x" * size)
+                named = log_pb2.ProducePartition(topic="t", partition=partition, records_size=len(records))
+                request = log_pb2.ProduceRequest(acks=acks, timeout_ms=30_000, partitions=[named])
+                answer = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), 30)
+                assert answer.answers[0].partitions[0].error_code == 0, answer
+                took.append(self.loop.time() - begun)
+            await channel.close()
+            return took
+
+        result: list[float] = self.run(produce())
+        return result
+
+    @property
+    def isr(self) -> set[int]:
+        return set(self.controller.state.image.partitions[TP].isr)
+
+    def log(self, broker_id: int) -> Log:
+        return self.hosted(broker_id).log
+
+    def hosted(self, broker_id: int, partition: int = 0) -> HostedPartition:
+        return self.brokers[broker_id].manager.hosted[TopicPartition("t", partition)]
+
+    def dispose(self) -> None:
+        for broker_id in list(self.brokers):
+            self.loop.kill(self.processes[broker_id])
+            self.brokers.pop(broker_id).logs.abandon()
+        self.loop.kill(self.controller_process)
+        self.store.close()
+        failures = self.loop.failures
+        self.loop.dispose()
+        assert failures == []

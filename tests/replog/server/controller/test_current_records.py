@@ -1,0 +1,27 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replog.rpc.v1.metadata_pb2 import CollectedRecord, MetadataRecord
+from replog.server.controller.current_records import CurrentRecords
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 60))
+def test_a_watcher_lacks_the_newest_record_of_each_key_newer_than_its_version_in_order(keys, version):
+    records = [MetadataRecord(key=f"topic/k{key}", version=number) for number, key in enumerate(keys, 1)]
+    current = CurrentRecords()
+    for record in records:
+        current.put([record])
+    newest = {record.key: record.version for record in records}
+    lacking, is_all = current.since(version)
+    assert [record.version for record in lacking] == sorted(v for v in newest.values() if v > version)
+    assert not is_all
+
+
+def test_who_has_seen_less_than_the_forgotten_deletions_is_given_everything():
+    current = CurrentRecords()
+    current.put(MetadataRecord(key=key, version=version) for version, key in enumerate(["cluster", "a", "b", "c"], 1))
+    current.put([MetadataRecord(key="collected", version=5, collected=CollectedRecord(version=3))], ["a", "b"])
+    everything, newer = ["cluster", "c", "collected"], ["c", "collected"]
+    for seen, expected in {0: (everything, False), 2: (everything, True), 3: (newer, False)}.items():
+        lacking, is_all = current.since(seen)
+        assert ([record.key for record in lacking], is_all) == expected, seen

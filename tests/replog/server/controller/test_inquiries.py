@@ -1,0 +1,173 @@
+"""A broker whose stream is lost is asked for, on real connections; its session would last for ten minutes."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from replog.errors import ErrorCode
+from replog.rpc import methods
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.rpc.v1 import presence_pb2
+from replog.server.broker.control.presence_service import PresenceService
+from replog.server.controller import inquiries, watchers
+
+INCARNATION, OTHER = b"a" * 16, b"o" * 16
+
+
+@contextlib.asynccontextmanager
+async def listening(incarnation: bytes = INCARNATION, broker_id: int = 1) -> AsyncIterator[str]:
+    server = GrpcTransport().listen("127.0.0.1:0")
+    server.add(methods.PRESENCE, PresenceService(broker_id, incarnation))
+    yield await server.start()
+    await server.stop(0)
+
+
+class Watching:
+    """The controller with one broker on it, registered, unfenced and following."""
+
+    def __init__(self, running, address):
+        self.running = running
+        self.address = address
+        self.broker_id = 1
+
+    async def begin(self):
+        request = pb.RegisterBrokerRequest(
+            broker_id=1, incarnation_id=INCARNATION, address=self.address, previous_broker_epoch=-1
+        )
+        self.epoch = (await self.running.service.register_broker(request)).broker_epoch
+        await self.running.heartbeat(1, self.epoch)
+        assert not self.fenced
+        self.stream = await self.follow()
+        return self
+
+    async def follow(self):
+        request = pb.WatchMetadataRequest(broker_id=1, incarnation_id=INCARNATION)
+        stream = self.running.service.watch_metadata(request)
+        await asyncio.wait_for(anext(stream), 60)
+        return stream
+
+    @property
+    def fenced(self):
+        return self.running.image.brokers[1].fenced
+
+    async def inquired(self):
+        """Until nothing is asked any more."""
+        async with asyncio.timeout(60):
+            await asyncio.gather(*self.running.controller._inquiries._running.values())
+
+
+@pytest.fixture
+def watching(running):
+    @contextlib.asynccontextmanager
+    async def start(address):
+        async with running(broker_session_timeout_ms=600_000) as r:
+            yield await Watching(r, address).begin()
+
+    return start
+
+
+async def test_ct_21_a_broker_whose_address_refuses_is_fenced_and_its_successor_may_register_at_once(watching):
+    """CT-21."""
+    async with listening() as address:
+        pass
+    async with watching(address) as broker:
+        await broker.stream.aclose()
+        await broker.inquired()
+        assert broker.fenced
+        assert await broker.running.register(1, OTHER) > broker.epoch
+
+
+@pytest.mark.parametrize(("incarnation", "broker_id"), [(OTHER, 1), (INCARNATION, 2)])
+async def test_ct_21_a_broker_in_whose_place_another_process_answers_is_fenced(watching, incarnation, broker_id):
+    """CT-21: also one that has not registered yet."""
+    async with listening(incarnation, broker_id) as address, watching(address) as broker:
+        await broker.stream.aclose()
+        await broker.inquired()
+        assert broker.fenced
+
+
+async def test_ct_21_a_broker_that_says_it_is_there_has_its_session(watching):
+    """CT-21."""
+    async with listening() as address, watching(address) as broker:
+        await broker.stream.aclose()
+        await broker.inquired()
+        assert not broker.fenced
+
+
+async def test_ct_21_silence_means_nothing(watching, monkeypatch):
+    """CT-21: a process that is paused, say."""
+    monkeypatch.setattr(inquiries, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(inquiries, "ASKED_AFTER_S", (0.0, 0.01))
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        async with watching(f"127.0.0.1:{mute.getsockname()[1]}") as broker:
+            await broker.stream.aclose()
+            await broker.inquired()
+            assert not broker.fenced
+
+
+async def test_ct_21_a_process_that_still_closes_what_it_had_open_is_asked_for_again(watching):
+    """CT-21: its port was open a moment longer than its stream."""
+    with socket.socket() as closing:
+        closing.bind(("127.0.0.1", 0))
+        closing.listen()
+        async with watching(f"127.0.0.1:{closing.getsockname()[1]}") as broker:
+            await broker.stream.aclose()
+            connection, _ = await asyncio.to_thread(closing.accept)
+            closing.close()
+            connection.close()
+            await broker.inquired()
+            assert broker.fenced
+
+
+async def test_a_broker_that_has_opened_another_stream_is_not_asked_for_and_has_one_only(watching):
+    async with listening() as address:
+        pass
+    async with watching(address) as broker:
+        newer = await broker.follow()
+        with pytest.raises(StopAsyncIteration):
+            while True:
+                await asyncio.wait_for(anext(broker.stream), 60)
+        assert not broker.running.controller._inquiries._running
+        assert not broker.fenced
+        await newer.aclose()
+        await broker.inquired()
+        assert broker.fenced
+
+
+async def test_ct_21_after_a_false_alarm_a_broker_comes_back_by_its_next_heartbeat(watching):
+    """CT-21."""
+    async with listening() as address:
+        pass
+    async with watching(address) as broker:
+        await broker.stream.aclose()
+        await broker.inquired()
+        assert broker.fenced
+        assert not (await broker.running.heartbeat(1, broker.epoch)).is_fenced
+        assert not broker.fenced
+
+
+async def test_a_registered_broker_finds_room_to_follow_when_strangers_take_all_there_is(
+    watching, refused, monkeypatch
+):
+    monkeypatch.setattr(watchers, "MAX_WATCHERS", 1)
+    async with watching("127.0.0.1:1") as broker:
+        stranger = broker.running.watch()
+        await asyncio.wait_for(anext(stranger), 60)
+        with refused(ErrorCode.BROKER_NOT_AVAILABLE, "1 watch already"):
+            await anext(broker.running.watch())
+        again = await broker.follow()
+        await again.aclose()
+        await stranger.aclose()
+
+
+async def test_who_says_yes_is_asked_by_id_and_incarnation():
+    service = PresenceService(3, INCARNATION)
+    asked = [(3, INCARNATION), (3, OTHER), (4, INCARNATION), (3, b"")]
+    answers = [(await service.are_you(presence_pb2.AreYouRequest(broker_id=b, incarnation_id=i))).yes for b, i in asked]
+    assert answers == [True, False, False, False]

@@ -1,0 +1,129 @@
+"""The controller as a real process."""
+
+import asyncio
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from replog.errors import ReplogError
+from replog.rpc import methods
+from replog.rpc.channel import GrpcTransport
+from replog.rpc.v1 import controller_pb2 as pb
+
+pytestmark = pytest.mark.processes
+
+SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+from replog.server.controller.process import run_controller
+from replog.config import ControllerConfig
+from replog.errors import ReplogError
+config = ControllerConfig.parse({"metadata.log.dir": sys.argv[1], "listeners": sys.argv[2]}, "test")
+try:
+    asyncio.run(run_controller(config, lambda address: print(address, flush=True)))
+except ReplogError as error:
+    sys.exit(str(error))
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def launch(listener="127.0.0.1:0"):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(tmp_path / "metadata"), listener],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield launch
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def address_of(process):
+    """The first line that is not a log line."""
+    for line in process.stdout:
+        if line.startswith("127.0.0.1:"):
+            return line.strip()
+    raise AssertionError(process.stderr.read())
+
+
+async def register(address, broker_id):
+    channel = GrpcTransport().connect(address)
+    try:
+        request = pb.RegisterBrokerRequest(
+            broker_id=broker_id, incarnation_id=os.urandom(16), address="h:1", previous_broker_epoch=-1
+        )
+        return await channel.call(methods.Controller["register_broker"], request, 60.0)
+    finally:
+        await channel.close()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_told_to_stop_and_exits_cleanly_though_somebody_watches(start, stop):
+    process = start()
+    address = address_of(process)
+
+    async def watch_and_stop():
+        channel = GrpcTransport().connect(address)
+        watch = channel.watch(methods.Controller["watch_metadata"], pb.WatchMetadataRequest())
+        assert (await asyncio.wait_for(anext(watch), 60)).version == 1
+        process.send_signal(stop)
+        with pytest.raises((StopAsyncIteration, ReplogError)):
+            while True:
+                await asyncio.wait_for(anext(watch), 60)
+        await channel.close()
+
+    asyncio.run(watch_and_stop())
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
+def test_a_killed_controller_comes_back_with_everything_it_had_answered(start):
+    process = start()
+    first = asyncio.run(register(address_of(process), 1))
+    process.kill()
+    process.wait(60)
+    second = asyncio.run(register(address_of(start()), 2))
+    assert second.cluster_id == first.cluster_id
+    assert second.broker_epoch == first.broker_epoch + 1
+
+
+def test_a_second_controller_on_the_same_store_ends_with_a_clear_error(start):
+    address_of(start())
+    second = start()
+    _, errors = second.communicate(timeout=60)
+    assert second.returncode == 1
+    assert "another controller" in errors
+
+
+def test_a_controller_whose_store_was_taken_over_ends_with_a_clear_error(start, tmp_path):
+    process = start()
+    address = address_of(process)
+    with sqlite3.connect(tmp_path / "metadata" / "metadata.sqlite") as usurper:
+        usurper.execute("UPDATE metadata SET version = 9")
+    usurper.close()
+    with pytest.raises(ReplogError, match="NOT_CONTROLLER"):
+        asyncio.run(register(address, 1))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "version 9, not 1" in errors
+
+
+def test_a_port_in_use_ends_with_a_clear_error(start):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = start(f"127.0.0.1:{taken.getsockname()[1]}")
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cannot listen on" in errors

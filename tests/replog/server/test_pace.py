@@ -1,0 +1,161 @@
+"""What can wait gives way to those who are served, and to nobody else. In virtual time, which counts rests exactly."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from replog.server.broker.control.role_changes import WAVE
+from replog.server.broker.disks.housekeeping import Housekeeping
+from replog.server.broker.disks.log_flusher import LogFlusher
+from replog.server.pace import LONGEST_REST_S, RESTS, SERVED_MS, Pace
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.clocks import ProcessClock
+from replog.simulator.runtime.loop import SimulatedLoop
+from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
+from tests.replog.server.broker.virtual_pair import VirtualPair
+
+MANY = 2 * WAVE + 100
+SERVED_S = SERVED_MS / 1000
+OTHER = TopicPartition("other", 0)
+
+# -- rests
+
+
+def seconds(begin: Callable[[Pace], object], things: int = 10, each_s: float = 0.004) -> float:
+    """How long work on so many things takes."""
+    loop = SimulatedLoop(Chance(1))
+
+    async def work() -> None:
+        pace = Pace(ProcessClock(loop))
+        begin(pace)
+        async for _ in pace.in_slices(range(things)):
+            await asyncio.sleep(each_s)
+
+    task = loop.spawn(SimulatedProcess("broker"), work())
+    assert loop.run_until(task.done, 600)
+    task.result()
+    return loop.time()
+
+
+def served_but_urgent(pace: Pace) -> None:
+    pace.served()
+    pace.is_urgent = lambda: True
+
+
+def test_who_serves_nobody_does_not_rest():
+    assert seconds(lambda _: None) == pytest.approx(0.04)
+
+
+def test_who_serves_somebody_rests_several_times_as_long_as_it_worked():
+    assert seconds(Pace.served) == pytest.approx(0.04 * (1 + RESTS))
+
+
+def test_what_is_urgent_rests_for_nobody():
+    assert seconds(served_but_urgent) == pytest.approx(0.04)
+
+
+def test_no_rest_is_long():
+    assert seconds(Pace.served, things=1, each_s=0.5) == pytest.approx(0.5 + LONGEST_REST_S)
+
+
+def test_who_has_served_nobody_for_a_while_rests_no_more():
+    worked_s, things = SERVED_S / (1 + RESTS), 1000
+    assert seconds(Pace.served, things) == pytest.approx(0.004 * things + SERVED_S - worked_s, rel=0.02)
+
+
+# -- who is served, and what gives way
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path)
+    pair.create_topic()
+    pair.run(asyncio.sleep(2 * SERVED_S))
+    yield pair
+    pair.dispose()
+
+
+def gives_way(pair: VirtualPair) -> list[bool]:
+    async def ask() -> list[bool]:
+        return [pair.brokers[broker_id].manager.pace.gives_way for broker_id in (1, 2)]
+
+    answer: list[bool] = pair.run(ask())
+    return answer
+
+
+def create(pair: VirtualPair, topic: str, partitions: int, *replicas: int) -> None:
+    """Until a broker knows it: it may have none of its replicas yet."""
+
+    async def ask() -> None:
+        async with pair.admin(topic) as admin:
+            await admin.create_topic(topic, assignment=[replicas] * partitions)
+
+    pair.run(ask())
+
+
+def made(pair: VirtualPair, topic: str) -> float:
+    """How long it takes until broker 1 has made many replicas."""
+    hosted, begun = pair.brokers[1].manager.hosted, pair.loop.time()
+    create(pair, topic, MANY, 1)
+    assert pair.loop.run_until(lambda: sum(tp.topic == topic for tp in hosted) == MANY, begun + 60)
+    return pair.loop.time() - begun
+
+
+def removed(pair: VirtualPair) -> float:
+    """How long it takes to remove many deleted files."""
+    broker = pair.brokers[1]
+    assert broker.logs is not None
+    chores = Housekeeping(broker.manager, broker.logs, LogFlusher(broker.manager, broker.logs, broker._fetchers))
+    chores._expired = [pair.directory / f"{number}.deleted" for number in range(MANY)]
+    for path in chores._expired:
+        path.touch()
+    begun = pair.loop.time()
+    pair.run(chores._delete_expired())
+    assert not list(pair.directory.glob("*.deleted"))
+    return pair.loop.time() - begun
+
+
+def serve(pair: VirtualPair) -> None:
+    """Somebody, from now on, on broker 1."""
+
+    async def serve() -> None:
+        while True:
+            pair.brokers[1].manager.pace.served()
+            await asyncio.sleep(SERVED_S / 2)
+
+    pair.loop.spawn(pair.client, serve())
+
+
+def test_a_leader_and_its_follower_serve_whoever_produces_and_idle_replicas_are_nobody(pair):
+    assert gives_way(pair) == [False, False]
+    pair.produce(100)
+    pair.run(asyncio.sleep(SERVED_S / 2))  # the follower hears that it is committed
+    assert gives_way(pair) == [True, True]
+    pair.run(asyncio.sleep(2 * SERVED_S))
+    assert gives_way(pair) == [False, False]
+
+
+def test_many_replicas_come_and_go_slowly_where_somebody_is_served(pair):
+    made_alone_s, removed_alone_s = made(pair, "alone"), removed(pair)
+    serve(pair)
+    assert made(pair, "beside") > 2 * made_alone_s
+    assert removed(pair) > 2 * removed_alone_s
+
+
+def test_a_fail_over_waits_for_no_replicas_that_are_still_to_come(pair):
+    create(pair, OTHER.topic, 1, 2, 1)
+    serve(pair)
+    manager = pair.brokers[1].manager
+    create(pair, "many", 10 * WAVE, 1)
+    assert pair.loop.run_until(lambda: len(manager.hosted) > WAVE, 60)
+    assert TopicPartition("many", 10 * WAVE - 1) in manager.image.partitions, "clients know all of it"
+    pair.kill(2)
+    assert pair.loop.run_until(lambda: pair.controller.state.image.partitions[OTHER].leader == 1, 60)
+    elected_s = pair.loop.time()
+    assert pair.loop.run_until(lambda: manager.hosted[OTHER].leader is not None, elected_s + 60)
+    assert pair.loop.time() - elected_s < 0.3
+    assert len(manager.hosted) < 9 * WAVE, "they are still to come"
+    assert pair.loop.run_until(lambda: len(manager.hosted) == 10 * WAVE + 2, elected_s + 60)

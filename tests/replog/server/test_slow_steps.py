@@ -1,0 +1,79 @@
+"""What is told of steps that hold up the loop."""
+
+import asyncio
+import gc
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from replog.server.slow_steps import SLOW_S, SlowSteps
+
+
+@pytest.fixture
+def told(monkeypatch):
+    monkeypatch.setattr(asyncio.Handle, "_run", asyncio.Handle._run)  # put back afterwards
+    callbacks = gc.callbacks[:]
+    SlowSteps().watch()
+    with capture_logs() as logs:
+        yield logs
+    gc.callbacks[:] = callbacks
+
+
+def compute():
+    until = time.thread_time() + SLOW_S
+    while time.thread_time() < until:
+        pass
+
+
+def wait():
+    time.sleep(SLOW_S)
+
+
+def collect():
+    until = time.thread_time() + SLOW_S
+    while time.thread_time() < until:
+        gc.collect()
+
+
+def in_a_task(work):
+    async def a_slow_task():
+        await asyncio.sleep(0)
+        work()
+        await asyncio.sleep(0)
+
+    async def main():
+        await asyncio.create_task(a_slow_task(), name="its name")
+
+    asyncio.run(main())
+
+
+def test_a_step_that_computes_for_long_is_told_with_its_name_and_its_cpu_time(told):
+    in_a_task(compute)
+    line = max((line for line in told if "a_slow_task" in line["step"]), key=lambda line: line["cpu_ms"])
+    assert (line["event"], line["log_level"]) == ("slow step", "warning")
+    assert line["step"].startswith("its name: ")
+    assert line["ms"] + 6 >= line["cpu_ms"] >= 1000 * SLOW_S
+
+
+def test_a_step_that_waits_for_long_is_told_with_little_cpu_time(told):
+    in_a_task(wait)
+    line = max((line for line in told if "a_slow_task" in line["step"]), key=lambda line: line["ms"])
+    assert line["ms"] >= 1000 * SLOW_S > 2 * line["cpu_ms"]
+
+
+def test_of_a_step_that_meets_collections_of_garbage_it_is_told_how_long_they_took(told):
+    in_a_task(collect)
+    line = max((line for line in told if "a_slow_task" in line["step"]), key=lambda line: line["cpu_ms"])
+    assert line["cpu_ms"] >= line["collecting_ms"] > line["cpu_ms"] / 2
+
+
+def test_a_callback_is_told_by_its_own_name(told):
+    loop = asyncio.new_event_loop()
+    try:
+        loop.call_soon(wait)
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    finally:
+        loop.close()
+    assert "wait" in [line["step"] for line in told]

@@ -1,0 +1,34 @@
+"""What runs in a thread while the broker goes on, or stops."""
+
+import asyncio
+import threading
+
+import pytest
+
+from replog.server.threads import in_thread
+
+
+async def test_the_result_and_the_error_come_back():
+    assert await in_thread(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(lambda: 1 // 0)
+
+
+async def test_a_cancellation_waits_for_the_end_of_the_work():
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert may_end.wait(60)
+        ended.set()
+        raise OSError("seen by nobody")
+
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(begun.wait, 60)
+    task.cancel()
+    await asyncio.sleep(0.05)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()

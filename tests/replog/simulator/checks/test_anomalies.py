@@ -1,0 +1,257 @@
+"""The anomaly catalogue, each by hand and nearly: INV-17, INV-18; lost, invented, repeated, disordered records."""
+
+import pytest
+
+from replog.client.producing.accumulator import DeliveryFailed, RecordMetadata
+from replog.errors import ErrorCode, ReplogError
+from replog.simulator.checks.anomalies import find_anomalies
+from replog.simulator.history import Outcome, Poll, Read
+from tests.replog.simulator.checks.story import OTHER, TP, Story
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+STORIES = [  # as Story.told says them
+    (
+        "honest",
+        "sent 0@0 1@1 2@2 3@3 4@4 5@5; poll 0=0 1=1; poll 2=2; seek; poll 1=1 2=2; poll-2 3=3 4=4 5=5; "
+        "latest 4:1-2 6:3-4; drained 0 1 2 3 4 5",
+        [],
+    ),
+    ("readers passed over an acknowledged record", "sent 0@0 1@1 2@2; poll 2=2; poll-2 0=0", ["lost-write"]),
+    ("an acknowledged record is not there in the end", "sent 0@0 1@1 2@2; drained 0 1", ["unseen"]),
+    ("acknowledged without an offset, by a leader that restarted", "sent 0@0 1@-1; drained 0 1", []),
+    ("acknowledged without an offset, and nowhere", "sent 0@0 1@-1 2@-1; drained 0 1", ["unseen"]),
+    ("one value at two offsets", "sent 0@0 1@1; poll 0=0 1=1 2=1", ["duplicate"]),
+    (
+        "a value where it was acknowledged, and elsewhere",
+        "sent 0@0 1; poll 0=1 1=0",
+        ["duplicate", "inconsistent-offsets"],
+    ),
+    ("a value twice, without idempotence", "sent-plain 0@0; poll 0=0 1=0", []),
+    (
+        "INV-17: another value where one was acknowledged (PR-13)",
+        "sent 0@0; sent-2 1; poll 0=1",
+        ["inconsistent-offsets"],
+    ),
+    ("INV-17: one offset in two acknowledgements", "sent 0@0; sent-2 1@0", ["inconsistent-offsets"]),
+    ("INV-17 is not for acks=1, nor for two partitions", "sent-plain 0@0; sent-2 1@0; sent-other 2@0; poll 0=1", []),
+    ("nobody sent it there", "sent-other 0@0; poll 0=0", ["made-up"]),
+    (
+        "offsets left out, in one poll and between two",
+        "sent 0@0 1@1 2@2 3@3 4@4 5@5; poll 0=0 2=2; poll 4=4; poll-2 1=1 2=2 3=3 4=4 5=5",
+        ["int-poll-skip", "poll-skip"],
+    ),
+    ("deleted offsets left out", "sent 0@0 1@1 2@2 3@3; deleted 3; poll 0=0; poll 3=3", []),
+    (
+        "more than the deleted ones",
+        "sent 0@0 1@1 2@2 3@3 4@4; deleted 3; poll 0=0; poll 4=4; poll-2 3=3",
+        ["poll-skip"],
+    ),
+    (
+        "back, in one poll and between two",
+        "sent 0@0 1@1 2@2 3@3; poll 0=0 1=1 2=2 1=1; poll 0=0; poll-2 0=0 1=1 2=2 3=3",
+        ["int-nonmonotonic-poll", "nonmonotonic-poll"],
+    ),
+    ("one offset in two polls", "sent 0@0; poll 0=0; poll 0=0", ["nonmonotonic-poll"]),
+    (
+        "the last reader misses one",
+        "sent 0@0 1@1 2@2 3@3; drained 0 1 3",
+        ["lost-write", "poll-skip", "unseen"],
+    ),
+    ("the last reader stops before the end", "sent 0@0 1@1; drained 0 1 end=3", ["poll-skip"]),
+    ("skips, and disorder without idempotence", "sent 0@0 1@7; sent-plain 2@3 3@2; sent 4@-1 5@9", []),
+    (
+        "a negative offset is read, and told as the end",
+        "sent 0; poll -1=0; latest -1:0-1",
+        ["bad-offset", "bad-offset"],
+    ),
+    ("INV-18: a longer question between", "latest 10:0-1 10:1.5-9 9:2-3", ["nonmonotonic-latest"]),
+    ("INV-18: another question was open", "latest 10:0-5 9:4-6 9:7-8", ["nonmonotonic-latest"]),
+]
+
+
+@pytest.mark.parametrize(("told", "anomalies"), [row[1:] for row in STORIES], ids=[row[0] for row in STORIES])
+def test_what_a_history_is_accused_of(told, anomalies, story):
+    story.told(told)
+    assert sorted(story.anomalies) == anomalies
+
+
+# lost-write, unseen
+
+
+@pytest.mark.parametrize(
+    "excuse", ["acks=1", "not read so far", "deleted", "retained", "compacted", "unclean", "topic"]
+)
+def test_lost_write_nearly(excuse, story):
+    history = story.history
+    story.sent(0, 0)
+    story.sent(1, 1, acks=1 if excuse == "acks=1" else -1, idempotent=False)
+    story.sent(2, 2)
+    story.polled((0, 0))
+    if excuse != "not read so far":
+        story.polled((2, 2), client="consumer-2")
+    if excuse == "deleted":
+        story.deleted(2)
+    if excuse == "retained":
+        history.retained["t"] = None
+        story.drained([2], start=2)
+    if excuse == "compacted":
+        history.compacted["t"] = None
+    if excuse == "unclean":
+        history.unclean[TP] = None
+    if excuse == "topic":
+        history.deleted["t"] = None
+    assert story.anomalies == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "outcome", "lost"),
+    [
+        (1, Outcome.OK, True),  # record 1 is above
+        (2, Outcome.OK, False),
+        (2, Outcome.UNKNOWN, False),
+        (2, Outcome.PENDING, False),
+        (2, Outcome.FAILED, True),
+    ],
+)
+def test_lost_write_below_a_deletion(offset, outcome, lost, story):
+    """What a deletion may have taken is excused, and nothing else."""
+    story.all_sent(3)
+    story.polled((2, 2))
+    story.polled((0, 0), client="consumer-2")
+    story.deleted(offset, outcome)
+    assert story.anomalies == (["lost-write"] if lost else [])
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN, Outcome.PENDING])
+@pytest.mark.parametrize(("done", "lost"), [({}, True), ({TP: 1}, True), ({TP: 2}, False), ({OTHER: 2}, True)])
+def test_lost_write_below_a_deletion_of_all_that_is_committed(outcome, done, lost, story):
+    """How far leaders went decides, and not what the client knows: another try, or a copy, may have gone further."""
+    story.all_sent(3)
+    story.polled((2, 2))
+    story.polled((0, 0), client="consumer-2")
+    story.deleted(-1, outcome, low_watermark=1)
+    story.history.committed_deleted = done
+    assert story.anomalies == (["lost-write"] if lost else [])
+
+
+def test_unseen_nearly(story):
+    """acks=1 may be lost; what was not acknowledged may be there or not."""
+    story.sent(0, 0)
+    story.sent(1, 1, acks=1, idempotent=False)
+    story.history.failed(story.sent(2), DeliveryFailed(ErrorCode.REQUEST_TIMED_OUT, "?", True), 9.0)
+    story.sent(3)
+    story.drained(range(1))
+    assert story.anomalies == []
+
+
+# duplicate, inconsistent-offsets, made-up
+
+
+def test_inv_17_two_readers_find_two_values_at_one_offset(story):
+    """INV-17"""
+    story.sent(0)
+    story.sent(1)
+    story.polled((3, 0))
+    story.polled((3, 1), client="consumer-2")
+    assert story.anomalies == ["inconsistent-offsets"]
+    assert find_anomalies(story.history)[0].invariant == "INV-17"
+
+
+def test_made_up_is_a_value_whose_sending_certainly_failed(story):
+    send = story.sent(0)
+    story.history.failed(send, ReplogError(ErrorCode.NOT_ENOUGH_REPLICAS, "no"), 3.0)
+    story.polled((0, 0))
+    assert story.anomalies == ["made-up"]
+    story.history.failed(send, DeliveryFailed(ErrorCode.REQUEST_TIMED_OUT, "who knows", True), 3.0)
+    assert story.anomalies == []
+
+
+# polls
+
+
+def test_nonmonotonic_poll_nearly(story):
+    """After a seek, and between two consumers, and in the partitions of one poll."""
+    story.all_sent(2)
+    story.polled((0, 0), (1, 1))
+    story.polled((0, 0), client="consumer-2")
+    story.seek()
+    story.polled((0, 0))
+    story.sent(9, 5, partition=OTHER)
+    story.history.reads.append(Poll("consumer-1", (Read(TP, 1, b"1"), Read(OTHER, 5, b"9")), 90.0, 91.0))
+    assert story.anomalies == []
+
+
+# sends
+
+
+def test_nonmonotonic_send_and_int_nonmonotonic_send(story):
+    story.sent(0, 5)
+    story.sent(1, 4)
+    together = [story.sent(2), story.sent(3)]
+    for send, offset in zip(together, (9, 8), strict=True):
+        story.history.acknowledged(send, RecordMetadata(TP.topic, TP.partition, offset, 0), 50.0)
+    assert story.anomalies == ["nonmonotonic-send", "int-nonmonotonic-send"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "acks", "idempotent", "bad"),
+    [(-1, -1, True, False), (-1, 0, False, False), (-1, -1, False, True), (-1, 1, False, True), (-2, -1, True, True)],
+)
+def test_bad_offset_of_an_acknowledgement(offset, acks, idempotent, bad, story):
+    story.sent(0, offset, acks=acks, idempotent=idempotent)
+    assert story.anomalies == (["bad-offset"] if bad else [])
+
+
+@pytest.mark.parametrize(
+    ("offset", "low_watermark", "bad"), [(3, 3, False), (3, 4, False), (3, 2, True), (-1, 0, False), (-1, -1, True)]
+)
+def test_bad_offset_of_a_deletion(offset, low_watermark, bad, story):
+    """It is answered when no live replica has the records any longer (FT-23)."""
+    story.deleted(offset, low_watermark=low_watermark)
+    assert story.anomalies == (["bad-offset"] if bad else [])
+
+
+# latest
+
+
+def test_inv_18_an_end_offset_goes_back(story):
+    """INV-18"""
+    story.latest(10, 0.0, 1.0)
+    story.latest(12, 1.0, 2.0)
+    story.latest(11, 2.0, 3.0)
+    assert story.anomalies == ["nonmonotonic-latest"]
+    assert find_anomalies(story.history)[0].invariant == "INV-18"
+
+
+def test_inv_18_nearly(story):
+    """INV-18 is for one client, and for questions one after the other."""
+    story.latest(10, 0.0, 5.0)
+    story.latest(9, 4.0, 6.0)
+    story.latest(8, 7.0, 8.0, client="client-2")
+    story.latest(10, 9.0, 10.0)
+    assert story.anomalies == []
+    story.latest(9, 11.0, 12.0)
+    story.history.unclean[TP] = None
+    assert story.anomalies == []
+
+
+# unclean elections
+
+
+def test_an_unclean_election_excuses_what_it_may_have_done_to_its_partition_and_no_more(story):
+    story.sent(0, 0)
+    story.sent(1, 1)
+    story.sent(2, 1, client="producer-2")
+    story.polled((0, 0), (1, 1))
+    story.polled((0, 2))
+    story.drained([0])
+    story.history.unclean[TP] = None
+    assert story.anomalies == []
+    story.polled((5, 77))
+    story.polled((6, 2), (6, 2), client="consumer-9")
+    assert story.anomalies == ["made-up", "int-nonmonotonic-poll"]

@@ -1,0 +1,125 @@
+"""What a leader acts on: ST-7, HW-2, HW-3 and ISR-3, broken by hand, and nearly broken."""
+
+from leader.isr import Committed, IsrProposal, PendingExpand
+from leader.partition_leader import PartitionLeader
+from tests.leader.replicas import LAG_MS, append_record, state
+from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+
+SHRUNK = state(partition_epoch=1, isr=(1, 2))
+
+
+def _leader(world: TinyWorld) -> PartitionLeader:
+    leader = world.hosted(1).leader
+    assert leader is not None
+    return leader
+
+
+def _believe(world: TinyWorld, replica_id: int, end: int) -> None:
+    leader = _leader(world)
+    leader.replicas[replica_id] = leader.replicas[replica_id]._replace(log_end_offset=end)
+
+
+def test_st_7_a_leader_takes_a_follower_to_have_what_it_was_only_sent(tmp_path):
+    """ST-7"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    _believe(world, 2, 6)
+    append_record(_leader(world).log, 0)
+    with violates("ST-7", "broker 2", "epoch 0", "up to 6"):
+        world.step(1)
+
+
+def test_st_7_nearly_a_follower_in_a_later_epoch_or_incarnation(tmp_path):
+    """ST-7: it may have truncated what this leader did not commit; and a fetch may come late."""
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    world.fetch(1, 2)
+    world.record(state(leader=3, epoch=1, partition_epoch=1, isr=(3,)))
+    world.follow(2, state(leader=3, epoch=1, partition_epoch=1, isr=(3,)))
+    world.hosted(2).log.truncate_to(5)
+    world.step(2)
+    _believe(world, 2, 6)
+    append_record(_leader(world).log, 0)
+    world.step(1)
+
+    world = three(tmp_path / "again", "0:0-4")
+    world.append(1)
+    world.fetch(1, 2)
+    world.record(SHRUNK)
+    world.register(2, broker_epoch=202)
+    world.losses[2] = 1
+    world.start(2, "0:0-4")
+    world.follow(2, SHRUNK)
+    _believe(world, 2, 6)
+    append_record(_leader(world).log, 0)
+    world.step(1)
+
+
+def test_hw_2_records_are_exposed_with_too_few_in_sync(tmp_path):
+    """HW-2"""
+    world = three(tmp_path, "0:0-4", min_insync_replicas=2)
+    alone = state(partition_epoch=1, isr=(1,))
+    world.record(alone)
+    leader = world.lead(1, alone)
+    world.append(1)  # nearly
+    assert world.partition.committed_end == 5
+    leader.log.maybe_increment_high_watermark(6)
+    with violates("HW-2", "exposes up to 6 with [1] in sync; 2 have to be"):
+        world.step(1)
+
+
+def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have(tmp_path):
+    """HW-3, while broker 3 is being added: the controller may have it already (ST-2)."""
+    world = three(tmp_path, "0:0-4")
+    world.record(SHRUNK)
+    leader = world.lead(1, SHRUNK)
+    leader.state = PendingExpand(Committed(frozenset({1, 2})), 3, IsrProposal(0, 1, ((1, 101), (2, 102), (3, 103))))
+    world.append(1)
+    world.fetch(1, 2)
+    world.fetch(1, 2)  # nearly
+    assert leader.log.high_watermark == 5
+    leader.log.maybe_increment_high_watermark(6)
+    with violates("HW-3", "exposes up to 6", "broker 3", "to hold 5"):
+        world.step(1)
+
+
+def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch(tmp_path):
+    """ISR-3"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1, 2)
+    second = state(epoch=1, partition_epoch=1, isr=(1, 2))
+    world.record(second)
+    leader = world.lead(1, second)
+    for replica_id, end in ((2, 5), (3, 5)):
+        _believe(world, replica_id, end)
+    proposal = IsrProposal(1, 1, ((1, 101), (2, 102), (3, 103)))
+    leader.state = PendingExpand(Committed(frozenset({1, 2})), 3, proposal)
+    with violates("ISR-3", "broker 3", "to hold 5", "it needs 7"):
+        world.step(1)
+
+
+def test_isr_3_a_replica_is_proposed_that_has_reached_it(tmp_path):
+    """ISR-3, nearly"""
+    world = three(tmp_path, "0:0-4")
+    world.record(SHRUNK)
+    leader = world.lead(1, SHRUNK)
+    world.append(1)
+    world.fetch(1, 2)
+    world.fetch(1, 3)  # at 5, which is the high watermark
+    assert isinstance(leader.state, PendingExpand)
+
+
+def test_one_step_may_raise_a_leaders_high_watermark_and_depose_it(tmp_path):
+    """INV-10, nearly: after a pause a broker hears many records at once."""
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    world.fetch(1, 2)
+    world.fetch(1, 2)
+    third = state(leader=2, epoch=1, partition_epoch=2, isr=(2,))
+    world.record(SHRUNK)
+    world.record(third)
+    world.clock.now_ms += LAG_MS + 1  # broker 3 is no longer waited for as one that may come back (HW-6)
+    _leader(world).become_leader(SHRUNK, 101, world.clock.now_ms)
+    assert world.hosted(1).log.high_watermark == 6
+    world.follow(1, third)
+    assert world.partition.committed_end == 6

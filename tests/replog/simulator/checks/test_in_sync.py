@@ -1,0 +1,215 @@
+"""Who must hold what: INV-5, INV-6, INV-7, INV-8, INV-11 and INV-22, broken by hand, and nearly broken."""
+
+from dataclasses import replace
+
+from leader.isr import Committed
+from tests.leader.replicas import append_record, state
+from tests.replog.simulator.checks.tiny import TinyWorld, replace_elr, three, violates
+
+DEPOSED = state(leader=2, epoch=1, partition_epoch=1, isr=(2,))  # broker 1 was the leader; it has not heard
+
+
+def _rewrite(world: TinyWorld, broker_id: int, offset: int, epoch: int) -> None:
+    """The records from `offset` on become as many of another epoch."""
+    log = world.hosted(broker_id).log
+    end = log.log_end_offset
+    log.truncate_to(offset)
+    while log.log_end_offset < end:
+        append_record(log, epoch)
+
+
+def test_an_honest_life_of_appends_commits_and_elections_breaks_nothing(tmp_path):
+    world = three(tmp_path, "0:0-4")
+    assert world.partition.committed_end == 5
+    world.append(1, 3)
+    world.commit(1, 2, 3)
+    elected = state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3))
+    world.record(elected)
+    world.append(1, 2)  # nobody has told it yet
+    world.lead(2, elected)
+    world.follow(3, elected)
+    world.append(2, 2)
+    world.commit(2, 3)
+    world.follow(1, elected)
+    world.commit(2, 1, 3)
+    assert str(world.partition.committed) == "0:0-7 1:8-9"
+    assert str(world.partition.replicas[1].chain) == "0:0-7 1:8-9"
+
+
+def test_inv_5_a_member_of_a_deposed_leaders_isr_lacks_what_that_leader_exposed(tmp_path):
+    """INV-5"""
+    world = three(tmp_path, "0:0-4")
+    world.record(DEPOSED)
+    world.hosted(3).log.truncate_to(3)
+    with violates("INV-5", "broker 3", "leader 1 of epoch 0", "below the leader's high watermark 5", "0:0-2"):
+        world.step(3)
+
+
+def test_inv_5_a_member_may_lack_what_is_not_exposed(tmp_path):
+    """INV-5, nearly"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1, 2)
+    world.fetch(1, 3)
+    world.record(DEPOSED)
+    world.hosted(3).log.truncate_to(5)
+    world.step(3)
+    assert world.partition.replicas[3].end == 5
+
+
+def test_inv_5_a_replica_that_lost_its_disk_is_excused_and_one_that_was_killed_is_not(tmp_path):
+    """INV-5: a power loss is told to the controller, and to a leader that hears nothing cannot be."""
+    world = three(tmp_path, "0:0-4")
+    world.record(DEPOSED)
+    world.losses[3] = 1
+    world.start(3, "0:0-2")
+    world.follow(3, DEPOSED)
+    assert world.partition.replicas[3].lost_below == 5
+    world.start(3, "0:0-1")
+    world.follow(3, DEPOSED)
+    assert world.partition.replicas[3].lost_below == 5, "it has not copied again what it had once"
+
+    killed = three(tmp_path / "killed", "0:0-4")
+    killed.record(DEPOSED)
+    killed.start(3, "0:0-2")
+    with violates("INV-5", "broker 3"):
+        killed.follow(3, DEPOSED)
+
+
+def test_inv_5_what_is_left_after_a_loss_must_still_be_the_leaders(tmp_path):
+    """INV-5: the excuse reaches no further than the loss."""
+    world = three(tmp_path, "0:0-4")
+    world.record(DEPOSED)
+    world.losses[3] = 1
+    world.start(3, "0:0-1", "1:2-2")
+    with violates("INV-5", "broker 3", "0:0-1 1:2-2"):
+        world.follow(3, DEPOSED)
+
+
+def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(tmp_path):
+    """INV-5, nearly: its broker deletes the log before the deposed leader hears of it (CT-17)."""
+    world = three(tmp_path, "0:0-4")
+    world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(1, 2), replicas=(1, 2)))
+    broker = world.brokers[3]
+    assert broker is not None
+    broker.manager.hosted.clear()
+    world.step(3)
+    assert 3 not in world.partition.replicas
+    world.record(replace(state(leader=2, epoch=1, partition_epoch=2, isr=(1, 2)), adding=(3,)))
+    world.start(3)
+    world.follow(3, state(leader=2, epoch=1, partition_epoch=2, isr=(1, 2)))
+    assert world.partition.replicas[3].end == 0, "and it is being added again before that leader hears of anything"
+
+
+def test_inv_6_another_record_in_the_place_of_an_exposed_one(tmp_path):
+    """INV-6, for a deposed leader"""
+    world = three(tmp_path, "0:0-4")
+    world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
+    follower = world.hosted(3).follower
+    assert follower is not None
+    follower.leader_epoch = 1
+    _rewrite(world, 3, 4, epoch=1)
+    with violates("INV-6", "broker 3", "leader 1 in epoch 0", "0:0-3 1:4-4"):
+        world.step(3)
+
+
+def test_inv_6_another_record_above_what_is_exposed(tmp_path):
+    """INV-6, nearly"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1, 2)
+    world.fetch(1, 3)
+    world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
+    follower = world.hosted(3).follower
+    assert follower is not None
+    follower.leader_epoch = 1
+    _rewrite(world, 3, 5, epoch=1)
+    world.step(3)
+    assert str(world.partition.replicas[3].chain) == "0:0-4 1:5-6"
+
+
+def test_inv_7_the_controller_has_a_member_that_its_leader_does_not_wait_for(tmp_path):
+    """INV-7"""
+    world = three(tmp_path, "0:0-4")
+    leader = world.hosted(1).leader
+    assert leader is not None
+    leader.state = Committed(frozenset({1, 2}))
+    with violates("INV-7", "[1, 2]", "[1, 2, 3]"):
+        world.step(1)
+
+
+def test_inv_7_a_deposed_leader_may_not_know_the_isr(tmp_path):
+    """INV-7, nearly: it is for the leader of the controller's epoch."""
+    world = three(tmp_path, "0:0-4")
+    world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(1, 2, 3)))
+    leader = world.hosted(1).leader
+    assert leader is not None
+    leader.state = Committed(frozenset({1, 2}))
+    world.step(1)
+
+
+def test_inv_8_a_member_of_the_isr_ends_below_the_high_watermark(tmp_path):
+    """INV-8"""
+    world = three(tmp_path, "0:0-4")
+    world.hosted(2).log.truncate_to(4)
+    with violates("INV-8", "broker 2", "high watermark 5 of leader 1 in epoch 0"):
+        world.step(2)
+
+
+def test_inv_8_a_member_of_the_isr_ends_at_the_high_watermark(tmp_path):
+    """INV-8, nearly"""
+    world = three(tmp_path, "0:0-4")
+    world.append(1, 2)
+    world.fetch(1, 2)
+    world.hosted(2).log.truncate_to(5)
+    world.step(2)
+
+
+def test_inv_11_a_member_lacks_what_a_leader_exposed_that_is_dead(tmp_path):
+    """INV-11: nobody presumes to lead, and what was exposed stays committed."""
+    world = three(tmp_path, "0:0-4")
+    world.start(1, "0:0-4")
+    world.hosted(2).log.truncate_to(4)
+    with violates("INV-11", "broker 2", "below 5"):
+        world.step(2)
+
+
+def test_a_member_need_not_have_what_lies_below_its_log_start(tmp_path):
+    """INV-5, INV-6, INV-8, nearly: deleted records."""
+    world = three(tmp_path, "0:0-4")
+    world.partition.highest_start = 5  # a leader's
+    world.hosted(2).log.truncate_fully_and_start_at(5)
+    world.step(2)
+
+
+def test_inv_22_an_eligible_leader_lacks_a_record_that_was_exposed(tmp_path):
+    """INV-22"""
+    world = three(tmp_path, "0:0-4")
+    eligible = state(leader=1, partition_epoch=1, isr=(1,))
+    world.record(replace_elr(eligible, 2))
+    world.hosted(2).log.truncate_to(4)
+    with violates("INV-22", "eligible leader 2", "below 5"):
+        world.step(2)
+
+
+def test_inv_22_an_eligible_leader_lacks_a_record_that_was_not_exposed(tmp_path):
+    """INV-22, nearly: below the minimum nothing is committed (HW-2)."""
+    world = three(tmp_path, "0:0-4")
+    world.record(replace_elr(state(leader=1, partition_epoch=1, isr=(1,)), 2))
+    world.append(1)
+    assert world.partition.committed_end == 5
+    world.hosted(2).log.truncate_to(5)
+    world.step(2)
+
+
+def test_nothing_is_asked_of_a_topic_that_was_deleted(tmp_path):
+    """Its replicas vanish one by one (CT-19)."""
+    world = three(tmp_path, "0:0-4")
+    image = world.image
+    assert image is not None
+    partition = world.partition
+    image.partitions.clear()
+    image.topics.clear()
+    image.version += 1
+    world.checker.after_step(world.controller)
+    assert partition.deleted
+    world.hosted(2).log.truncate_to(1)
+    world.step(2)

@@ -1,0 +1,255 @@
+"""One log by itself and against all others: INV-1, INV-13, INV-14, INV-15 and INV-16, broken by hand, and nearly."""
+
+from pathlib import Path
+
+import pytest
+
+from replog.log.formats.batch import parse_header
+from replog.log.log import Log
+from replog.log.offsets import OffsetMetadata
+from replog.simulator.checks.chain import Chain, KnownBatch
+from replog.simulator.checks.headers import all_headers, headers_from
+from tests.leader.replicas import append_record, log_of, state
+from tests.replog.log.batches import leader_batch
+from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+
+
+def _in_epoch(directory: Path, epoch: int, *runs: str) -> TinyWorld:
+    """Broker 1 follows in `epoch` with these `runs`; 2 leads."""
+    world = TinyWorld(directory)
+    recorded = state(leader=2, epoch=epoch, isr=(2,))
+    world.record(recorded)
+    world.start(1, *runs)
+    world.follow(1, recorded)
+    return world
+
+
+# INV-1
+
+
+def test_inv_1_a_high_watermark_beyond_the_log_end(tmp_path):
+    world = _in_epoch(tmp_path, 0, "0:0-4")
+    world.hosted(1).log._high_watermark = OffsetMetadata(6)
+    with violates("INV-1", "high watermark 6 <= log end 5"):
+        world.step(1)
+
+
+def test_inv_1_a_log_start_beyond_the_high_watermark(tmp_path):
+    world = three(tmp_path, "0:0-4")
+    log = world.hosted(1).log
+    world.partition.highest_start = 6  # it is no matter of who asked for it
+    log.maybe_increment_log_start_offset(5)
+    world.step(1)  # nearly
+    log.log_start_offset = 6
+    with violates("INV-1", "log start 6"):
+        world.step(1)
+
+
+def test_inv_1_an_epoch_that_the_controller_has_not_given(tmp_path):
+    world = _in_epoch(tmp_path, 1, "0:0-4")
+    follower = world.hosted(1).follower
+    assert follower is not None
+    follower.leader_epoch = 2
+    with violates("INV-1", "epoch 2", "the controller has given 1"):
+        world.step(1)
+
+
+def test_inv_1_a_batch_of_an_epoch_that_its_broker_does_not_know(tmp_path):
+    world = _in_epoch(tmp_path, 2, "0:0-4")
+    append_record(world.hosted(1).log, 2)
+    world.step(1)  # nearly
+    append_record(world.hosted(1).log, 3)
+    with violates("INV-1", "is in epoch 2", "3:6-6"):
+        world.step(1)
+
+
+def test_inv_1_an_epoch_in_the_cache_that_its_broker_does_not_know(tmp_path):
+    world = _in_epoch(tmp_path, 2, "0:0-4")
+    world.hosted(1).log.assign_epoch_start(3)
+    with violates("INV-1", "its cache has (3, 5)"):
+        world.step(1)
+
+
+# INV-13
+
+
+def test_inv_13_two_batches_at_one_offset_of_one_epoch(tmp_path):
+    world = three(tmp_path, "0:0-4")
+    world.append(1)
+    world.hosted(2).log.append_as_follower(leader_batch(5, 0, b"another"))
+    with violates("INV-13", "offset 5 of epoch 0", "broker 2"):
+        world.step(2)
+
+
+def test_inv_13_the_same_batch_behind_another_one(tmp_path):
+    """Broker 3 has batch 5 of epoch 1, and before it what only epoch 0 had there."""
+    world = TinyWorld(tmp_path)
+    recorded = state(leader=2, epoch=1, isr=(2,))
+    world.record(recorded)
+    for broker_id, *runs in ((1, "0:0-3", "1:4-5"), (3, "0:0-4", "1:5-5")):
+        world.start(broker_id, *map(str, runs))
+    world.follow(1, recorded)
+    with violates("INV-13", "broker 3", "1:5-5", "behind 0:4-4", "lies behind 1:4-4"):
+        world.follow(3, recorded)
+
+
+def test_inv_13_a_batch_of_another_epoch_at_the_same_offset(tmp_path):
+    """INV-13, nearly: a divergence that the next fetch will find."""
+    world = TinyWorld(tmp_path)
+    recorded = state(leader=2, epoch=2, isr=(2,))
+    world.record(recorded)
+    for broker_id, *runs in ((1, "0:0-3", "1:4-5"), (3, "0:0-4", "2:5-5")):
+        world.start(broker_id, *map(str, runs))
+        world.follow(broker_id, recorded)
+
+
+def test_inv_13_a_log_that_begins_later_shows_what_lies_before_when_another_comes(tmp_path):
+    world = TinyWorld(tmp_path)
+    recorded = state(leader=2, epoch=1, isr=(2,))
+    world.record(recorded)
+    world.partition.highest = world.partition.highest_start = 5  # so much a leader had
+    world.start(1, "0:4-4", "1:5-5")
+    world.start(3, "1:5-6")
+    for broker_id in (3, 1):  # the one that begins at 5 first
+        world.follow(broker_id, recorded)
+    third = world.partition.batches[1, 5]
+    assert third.previous is world.partition.batches[0, 4]
+
+
+# INV-14, INV-16
+
+
+def _write(log: Log, batch: bytes) -> None:
+    """The log itself refuses such batches."""
+    header, active = parse_header(batch), log._segments.active
+    active.add(header, log.config.index_interval_bytes)
+    active.write([batch])
+    active.write_indexes()
+    log.log_end_offset = header.next_offset
+
+
+def test_inv_14_an_epoch_that_goes_back(tmp_path):
+    world = _in_epoch(tmp_path, 2, "2:0-4")
+    log = world.hosted(1).log
+    _write(log, leader_batch(5, 1, b"old"))
+    with violates("INV-14", "offset 5 with epoch 1", "2:4-4"):
+        world.step(1)
+
+
+def test_inv_16_a_hole_between_batches(tmp_path):
+    world = _in_epoch(tmp_path, 0, "0:0-4")
+    log = world.hosted(1).log
+    _write(log, leader_batch(6, 0, b"late"))
+    with violates("INV-16", "offset 6 after 0:4-4"):
+        world.step(1)
+
+
+def test_inv_16_an_end_that_is_not_that_of_the_last_batch(tmp_path):
+    world = _in_epoch(tmp_path, 0, "0:0-4")
+    world.hosted(1).log.log_end_offset = 6
+    with violates("INV-16", "ends at 6", "0:4-4"):
+        world.step(1)
+
+
+def test_inv_16_an_empty_log_that_begins_anew_at_any_offset(tmp_path):
+    """INV-16, nearly"""
+    world = _in_epoch(tmp_path, 0, "0:0-4")
+    world.hosted(1).log.truncate_fully_and_start_at(70)
+    partition = world.partition
+    partition.highest = partition.highest_of_epoch[0] = partition.highest_start = 70  # so much a leader had
+    world.step(1)
+    assert str(world.partition.replicas[1].chain) == "∅"
+
+
+# INV-15
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([(0, 0), (1, 4)], "the batches say (0@0)(1@3)"),
+        ([(0, 0)], "the batches say (0@0)(1@3)"),
+        ([(1, 0)], "the batches say"),
+        ([(0, 0), (1, 3), (1, 4)], "does not rise"),
+        ([(0, 0), (2, 3)], "the batches say"),
+        ([(0, 0), (1, 3), (2, 7)], "behind the log end 6"),
+        ([], "the batches say"),
+        ([(0, 1), (1, 3)], "the batches say"),
+    ],
+)
+def test_inv_15_a_cache_that_does_not_say_what_the_batches_say(entries, words, tmp_path):
+    world = _in_epoch(tmp_path, 2, "0:0-2", "1:3-5")
+    log = world.hosted(1).log
+    log.epochs.replace(entries)
+    append_record_without_epoch(world)
+    with violates("INV-15", words):
+        world.step(1)
+
+
+def append_record_without_epoch(world: TinyWorld) -> None:
+    """Something else than the cache changes too, so that the broker is looked at even if the last entry is equal."""
+    world.hosted(1).log._segments.generation += 1
+
+
+def test_inv_15_an_epoch_without_a_record_at_the_log_end(tmp_path):
+    """INV-15, nearly: a leader's, or that of one that was deposed."""
+    world = _in_epoch(tmp_path, 2, "0:0-2", "1:3-5")
+    world.hosted(1).log.assign_epoch_start(2)
+    world.step(1)
+
+
+def test_inv_15_nothing_is_asked_below_the_log_start(tmp_path):
+    """INV-15, nearly: the epoch that the log start lies in begins there."""
+    world = _in_epoch(tmp_path, 2, "0:0-2", "1:3-5")
+    world.partition.highest = 6
+    log = world.hosted(1).log
+    log.update_high_watermark(6)
+    world.partition.highest_of_epoch[2] = world.partition.highest_start = 6
+    for start in (1, 3, 4, 6):
+        log.maybe_increment_log_start_offset(start)
+        world.step(1)
+    assert log.epochs.entries == ((1, 6),)
+
+
+# what logs are compared by
+
+
+def test_a_truncation_and_an_append_in_one_step_are_seen(tmp_path):
+    """To the same log end, and to a higher one."""
+    world = _in_epoch(tmp_path, 2, "0:0-4")
+    log = world.hosted(1).log
+    log.truncate_to(3)
+    append_record(log, 1)
+    append_record(log, 1)
+    world.step(1)
+    assert str(world.partition.replicas[1].chain) == "0:0-2 1:3-4"
+    log.truncate_to(4)
+    for _ in range(3):
+        append_record(log, 2)
+    world.step(1)
+    assert str(world.partition.replicas[1].chain) == "0:0-2 1:3-3 2:4-6"
+    assert world.partition.replicas[1].chain.runs == [(0, 0), (1, 3), (2, 4)]
+
+
+def test_headers_come_from_memory_and_from_rolled_segments(tmp_path):
+    log = log_of(tmp_path / "log", segment_bytes=200)
+    for count in (1, 5, 2, 9):
+        end = log.log_end_offset
+        for _ in range(count):
+            append_record(log, 0)
+        assert [header.base_offset for header in headers_from(log, end)] == list(range(end, end + count))
+    assert len(log.segments) > 3
+    assert [header.base_offset for header in all_headers(log)] == list(range(17))
+
+
+def test_a_chain_finds_batches_by_offset():
+    chain = Chain()
+    for first, following, epoch in ((10, 12, 0), (12, 13, 0), (13, 20, 2)):
+        chain.append(KnownBatch(first, following, epoch, 0, chain.last))
+    assert [getattr(chain.at(offset), "base", None) for offset in (9, 10, 11, 12, 13, 19, 20)] == [
+        None, 10, 10, 12, 13, 13, None,
+    ]  # fmt: skip
+    assert [chain.slot_from(offset) for offset in (0, 10, 11, 12, 19, 20)] == [0, 0, 0, 1, 2, 3]
+    assert str(chain) == "0:10-12 2:13-19"
+    chain.cut(1)
+    assert (str(chain), chain.runs, chain.at(12)) == ("0:10-11", [(0, 10)], None)

@@ -1,0 +1,31 @@
+"""What tests of the simulator share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.loop import SimulatedLoop
+from replog.simulator.runtime.process import SimulatedProcess
+from tests.replog.simulator.network.conversation import Pair
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    pair = Pair()
+    yield pair
+    failures = pair.loop.failures
+    pair.loop.dispose()
+    assert failures == []
+
+
+@pytest.fixture
+def loop() -> Iterator[SimulatedLoop]:
+    loop = SimulatedLoop(Chance(1))
+    yield loop
+    loop.dispose()
+
+
+@pytest.fixture
+def process() -> SimulatedProcess:
+    return SimulatedProcess("broker-1")

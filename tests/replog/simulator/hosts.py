@@ -1,0 +1,33 @@
+"""A host with a simulated disk, for tests that need no loop."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from replog.simulator.disk.disk import Disk
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.loop import SimulatedLoop
+from replog.simulator.runtime.process import SimulatedProcess
+
+
+class Host:
+    """One host with a disk; `do` runs something in its process and returns its result or its error."""
+
+    def __init__(self, directory: Path, seed: int = 1) -> None:
+        self.loop = SimulatedLoop(Chance(seed))
+        self.disk = Disk(self.loop, Chance(seed), directory)
+        self.home = directory / "broker-1"
+        self.home.mkdir()
+        self.boot()
+
+    def boot(self) -> None:
+        self.process = SimulatedProcess("broker-1")
+
+    def do(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return self.process.context.copy().run(work, *arguments)
+
+    def lose_power(self, seed: int) -> None:
+        self.loop.kill(self.process, power_loss=True)
+        self.disk.power_loss(self.home, random.Random(seed))
+        self.boot()

@@ -1,0 +1,266 @@
+"""The simulated network: every method's bytes, delays, losses and repetitions."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+from replog.config import ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import controller_pb2, inspection_pb2
+from replog.server.controller.server import ControllerServer
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.simulator.network.links import Calm
+from replog.simulator.network.network import SimulatedNetwork
+from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.clocks import ProcessClock
+from replog.simulator.runtime.loop import SimulatedLoop
+from replog.simulator.runtime.process import SimulatedProcess
+from tests.replog.rpc.handlers import error_of, produce_request
+from tests.replog.simulator.network.conversation import Pair
+
+
+def test_a_defect_of_a_handler_is_a_failure_of_the_simulation(pair):
+    pair.handlers.error = ValueError("a defect")
+    pair.run(error_of(pair.ask("a")))
+    assert "broker-1: the handler of get_metadata failed: ValueError('a defect')" in str(pair.loop.failures.pop())
+
+
+def test_a_request_may_come_again_long_after_its_answer_also_when_its_sender_is_dead(pair):
+    pair.network.repeat_late(pair.client.name, "broker-1", 5.0)
+    sent = [str(number) for number in range(40)]
+    for name in sent:
+        assert pair.run(pair.ask(name)) == [name]
+    assert pair.loop.time() < 0.2
+    pair.loop.kill(pair.client)
+    pair.loop.run_until(6.0)
+    again = pair.network.counts["repeated late"]
+    assert 10 < again < 30
+    assert len(pair.handlers.asked) == len(sent) + again
+    assert pair.network.calls == {}
+
+
+def test_a_stream_both_ways_keeps_its_order_and_its_bytes(pair):
+    pair.network.weather = Calm(delay_ms=(0.1, 50.0), drop=0.2)
+
+    async def converse() -> list[int]:
+        stream = pair.channel.open(methods.Log["produce"])
+        for i in range(20):
+            await stream.send(produce_request(i, b"one", b"two%d" % i))
+        await stream.finish()
+        answers = []
+        while (answer := await stream.receive()) is not None:
+            answers.append(answer.answers[0].correlation_id)
+        assert await stream.receive() is None
+        assert (await error_of(stream.send(produce_request(1)))).code is ErrorCode.NETWORK_EXCEPTION
+        return answers
+
+    assert pair.run(converse()) == list(range(20))
+    assert pair.handlers.asked == [(i, [b"onetwo%d" % i]) for i in range(20)]
+    assert pair.handlers.ended == ["finished"]
+    assert pair.network.counts["delayed"] > 0
+    assert pair.network.calls == {}
+
+
+def test_a_sender_waits_for_a_reader_that_does_not_read(pair):
+    pair.handlers.delay_s = 1.0
+    sent = 0
+
+    async def flood() -> None:
+        nonlocal sent
+        stream = pair.channel.open(methods.Log["produce"])
+        while True:
+            await stream.send(produce_request(sent))
+            sent += 1
+
+    pair.loop.spawn(pair.client, flood())
+    pair.loop.run_until(10.5)
+    assert 32 + 10 <= sent <= 32 + 11  # those in the window and one for each that was read
+
+
+def test_cancelling_a_stream_wakes_its_reader_and_cancels_its_handler(pair):
+    async def converse() -> ReplogError:
+        stream = pair.channel.open(methods.Log["produce"])
+        asyncio.get_running_loop().call_later(1, stream.cancel)
+        return await error_of(stream.receive())
+
+    assert pair.run(converse()).code is ErrorCode.NETWORK_EXCEPTION
+    pair.loop.run_until(2.0)
+    assert pair.handlers.ended == ["cancelled"]
+    assert pair.network.calls == {}
+
+
+def test_closing_a_channel_ends_all_that_runs_on_it(pair):
+    pair.handlers.delay_s = 60.0
+
+    async def converse() -> None:
+        call = asyncio.create_task(error_of(pair.ask("a")))
+        stream = pair.channel.open(methods.Log["produce"])
+        reading = asyncio.create_task(error_of(stream.receive()))
+        await asyncio.sleep(1)
+        await pair.channel.close()
+        assert (await call).code is (await reading).code is ErrorCode.NETWORK_EXCEPTION
+        with pytest.raises(RuntimeError, match="closed"):
+            pair.channel.open(methods.Log["produce"])
+
+    pair.run(converse())
+    pair.loop.run_until(3.0)
+    assert pair.handlers.ended == ["cancelled", "cancelled"]
+
+
+def test_watching_reads_as_fast_as_it_wants_and_leaving_closes_the_generator(pair):
+    async def watch(count: int) -> list[int]:
+        positions = []
+        answers: Any = pair.channel.watch(methods.Inspection["read_file"], inspection_pb2.ReadFileRequest())
+        async for answer in answers:
+            positions.append(answer.head.position)
+            if len(positions) == count:
+                break
+        await answers.aclose()
+        await asyncio.sleep(1)
+        return positions
+
+    assert pair.run(watch(3)) == [0, 1, 2]
+    assert len(pair.handlers.asked) < 50
+    assert pair.handlers.ended == ["closed"]
+    assert len(pair.run(watch(2000))) == 1000
+    assert pair.network.calls == {}
+
+
+def test_lost_repeated_and_overtaken_calls(pair):
+    pair.network.weather = Calm(drop=0.2, duplicate=0.3, reorder=0.3)
+
+    codes: set[ErrorCode] = set()
+
+    async def one(i: int) -> int:
+        try:
+            await pair.ask(str(i), timeout_s=1.0)
+        except ReplogError as error:
+            codes.add(error.code)
+            return 0
+        return 1
+
+    async def many() -> int:
+        answered = 0
+        for start in range(0, 200, 10):
+            answered += sum(await asyncio.gather(*(one(i) for i in range(start, start + 10))))
+        return answered
+
+    answered = pair.run(many())
+    pair.loop.run_until(100.0)
+    asked = [int(names[0]) for names in pair.handlers.asked]
+    counts = pair.network.counts
+    assert codes == {ErrorCode.REQUEST_TIMED_OUT}
+    assert 90 < answered < 160
+    assert asked != sorted(asked)
+    assert len(asked) > len(set(asked)) > answered
+    assert all(counts[kind] > 20 for kind in ("dropped", "duplicated", "reordered")), counts
+    assert pair.network.calls == {}
+
+
+def test_a_slow_link(pair):
+    pair.network.slow("broker-1", "client-1", (500.0, 600.0))
+    pair.run(pair.ask("a"))
+    assert 0.5 < pair.loop.time() < 0.7
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 2.0])
+def test_a_server_that_stops_lets_calls_end_within_its_grace(pair, grace_s):
+    pair.handlers.delay_s = 1.0
+
+    async def converse() -> Any:
+        return await pair.ask("a")
+
+    task = pair.loop.spawn(pair.client, converse())
+    pair.loop.run_until(0.5)
+    stopping = pair.loop.spawn(pair.server, pair.listening.stop(grace_s))
+    pair.loop.run_until(lambda: task.done() and stopping.done())
+    assert (task.exception() is None) == (grace_s > 0)
+    assert pair.run(error_of(pair.ask("b"))).code is ErrorCode.NETWORK_EXCEPTION
+
+
+def test_an_address_is_taken_until_its_process_dies(pair):
+    first = pair.server
+    with pytest.raises(ReplogError, match="in use"):
+        pair.start()
+    pair.loop.kill(first)
+    pair.start()
+
+
+def test_the_events_of_a_seed_are_the_same_every_time_and_others_than_of_another():
+    def events(seed: int) -> list[Any]:
+        pair = Pair(seed)
+        pair.network.weather = Calm(delay_ms=(0.1, 20.0), drop=0.1, duplicate=0.1, reorder=0.1)
+        seen: list[Any] = []
+
+        def note(*args: Any, **details: Any) -> None:
+            seen.append((pair.loop.time(), args, details))
+
+        pair.network.on_event = pair.network.on_message = note
+
+        async def one(i: int) -> None:
+            with suppress(ReplogError):
+                await pair.ask(str(i), timeout_s=1.0)
+
+        async def many() -> None:
+            await asyncio.gather(*(one(i) for i in range(50)))
+
+        pair.run(many())
+        pair.loop.dispose()
+        return seen
+
+    assert len(events(1)) > 100
+    assert events(1) == events(1) != events(2)
+
+
+def test_the_controller_over_this_network(tmp_path):
+    chance = Chance(3)
+    loop = SimulatedLoop(chance)
+    network = SimulatedNetwork(loop, chance, Calm(drop=0.02, duplicate=0.3))
+    config = ControllerConfig.parse({"metadata.log.dir": str(tmp_path), "listeners": "controller:9093"}, "test")
+
+    async def serve(process: SimulatedProcess) -> ControllerServer:
+        transport = SimulatedTransport(network, process)
+        server = ControllerServer(config, SqliteStore(tmp_path), transport, ProcessClock(loop), random.Random(1))
+        await server.start()
+        return server
+
+    async def retry(call: Callable[[], Awaitable[Any]]) -> Any:
+        while True:
+            try:
+                return await call()
+            except ReplogError as error:
+                if error.code not in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION):
+                    raise
+                await asyncio.sleep(0.1)
+
+    async def use(channel: Channel) -> int:
+        for broker in range(3):
+            request = controller_pb2.RegisterBrokerRequest(
+                broker_id=broker, incarnation_id=bytes([broker]) * 16, address=f"b{broker}:1", previous_broker_epoch=-1
+            )
+            register = partial(channel.call, methods.Controller["register_broker"], request, 2.0)
+            answer = await retry(register)
+            assert answer.broker_epoch > 0
+        deltas: Any = channel.watch(
+            methods.Controller["watch_metadata"], controller_pb2.WatchMetadataRequest(after_version=0)
+        )
+        version = (await anext(deltas)).latest_version
+        await deltas.aclose()
+        return int(version)
+
+    process = SimulatedProcess("controller")
+    server = loop.run_until_complete(loop.spawn(process, serve(process)))
+    client = SimulatedProcess("broker-1")
+    channel = SimulatedTransport(network, client).connect(server.address)
+    assert loop.run_until_complete(loop.spawn(client, use(channel))) >= 4
+    loop.run_until_complete(loop.spawn(process, server.stop()))
+    assert loop.failures == []
+    loop.dispose()

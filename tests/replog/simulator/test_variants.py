@@ -1,0 +1,42 @@
+"""The simulator can fail: it catches protocols that are wrong on purpose, near the seeds that caught them before."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.replog.simulator.catch import BEGIN, END, catch, evidence
+from tests.replog.simulator.variants import VARIANTS
+
+SEEDS = 60  # from the known one on: the code changes, and with it what a seed does
+KNOWN = {
+    "truncate-to-hw": 1,
+    "kip-101-only": 7,
+    "no-leader-epoch-fencing": 1,
+    "hw-from-committed-isr": 4,
+    "delayed-produce-without-epoch": 1,
+    "ack-before-append": 1,
+}
+REPORT = Path(__file__).parents[3] / "docs" / "simulator.md"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("name", "first_seed"), KNOWN.items())
+def test_the_worst_of_protocols_are_caught(name, first_seed):
+    caught, tried = catch(VARIANTS[name], SEEDS, first_seed)
+    assert caught is not None, f"none of {tried} seeds from {first_seed} on catches {name}"
+    print(f"seed {caught.seed}: {evidence(caught)}")
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=lambda variant: variant.name)
+def test_what_a_variant_replaces_is_there_and_comes_back(variant):
+    before = [owner.__dict__[name] for owner, name, _ in variant.changes]
+    with variant.applied():
+        assert [owner.__dict__[name] for owner, name, _ in variant.changes] != before
+    assert [owner.__dict__[name] for owner, name, _ in variant.changes] == before
+
+
+def test_the_document_tells_of_every_variant_and_of_no_other():
+    table = REPORT.read_text().partition(BEGIN)[2].partition(END)[0]
+    told = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert len(told) == len(set(told))
+    assert set(told) == VARIANTS.keys()

@@ -1,0 +1,18 @@
+"""Every wrong variant by its name."""
+
+from tests.replog.simulator.variants import (
+    clients,
+    compaction,
+    elections,
+    replication,
+    storage,
+    transactions,
+    truncation,
+)
+from tests.replog.simulator.variants.variant import Variant
+
+VARIANTS: dict[str, Variant] = {
+    variant.name: variant
+    for module in (truncation, replication, elections, storage, compaction, transactions, clients)
+    for variant in module.VARIANTS
+}

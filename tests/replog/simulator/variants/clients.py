@@ -1,0 +1,27 @@
+"""Wrong ways for clients to go on when an answer is missing."""
+
+from typing import Any
+
+from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from tests.replog.simulator.variants.variant import Variant
+
+_land = Accumulator.land
+
+
+def _number_anew(self: Accumulator, queue: PartitionQueue, landed: list[ProducerBatch]) -> Any:
+    _land(self, queue, landed)
+    if queue.sequences is not None and not queue.flying and queue.numbered():
+        queue.sequences.broken = True
+        for batch in queue.numbered():
+            batch.sequence = None
+
+
+VARIANTS = [
+    Variant(
+        "retries-renumbered",
+        "an idempotent producer sends a batch whose answer is missing again under another number",
+        "PS-1 (KAFKA-14034)",
+        "swarm",
+        ((Accumulator, "land", _number_anew),),
+    ),
+]

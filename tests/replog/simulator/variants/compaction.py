@@ -1,0 +1,32 @@
+"""Wrong ways to compact a log."""
+
+from replog.log.compaction import rewriting
+from replog.log.compaction.rewriting import Compaction
+from replog.log.formats.batch import DELETE_HORIZON, BatchHeader
+from tests.replog.simulator.variants.variant import Variant
+
+
+def _nothing_stays(self: Compaction, header: BatchHeader, data: memoryview) -> None:
+    """Of a batch below the end of the cleaning."""
+
+
+def _over_at_once(header: BatchHeader) -> int:
+    return header.base_timestamp if header.attributes & DELETE_HORIZON else 0
+
+
+VARIANTS = [
+    Variant(
+        "latest-of-key-goes",
+        "a cleaning takes every record, the latest of a key too",
+        "CL-5",
+        "compaction",
+        ((Compaction, "_records", _nothing_stays),),
+    ),
+    Variant(
+        "tombstones-go-at-once",
+        "the first cleaning that meets a tombstone takes it",
+        "CL-6 (KAFKA-4545)",
+        "compaction",
+        ((rewriting, "delete_horizon", _over_at_once),),
+    ),
+]

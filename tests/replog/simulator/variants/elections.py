@@ -1,0 +1,288 @@
+"""Wrong ways for a controller to elect leaders and to take in-sync sets, and for brokers to hear of it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import replog.controller.alter_partition
+import replog.controller.broker_events
+import replog.controller.elections
+import replog.controller.registration
+from leader.alter_partition_queue import AlterPartitionQueue
+from leader.isr import Committed, PendingShrink
+from leader.partition_leader import PartitionLeader
+from replog.controller.alter_partition import Proposal
+from replog.controller.cluster_state import ClusterState
+from replog.controller.decision import Decision, numbered
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.records import record_of
+from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
+from replog.server.broker.control.role_changes import RoleChanges
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.controller.active_controller import ActiveController
+from tests.replog.simulator.variants.variant import Variant
+
+_refusal = replog.controller.alter_partition.refusal
+_restart = replog.controller.registration.restart
+_lead = RoleChanges._lead
+
+
+def _refusal_of_any_incarnation(
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
+) -> ErrorCode:
+    unfenced = {b.broker_id: replace(b, fenced=False, in_controlled_shutdown=False) for b in brokers.values()}
+    members = tuple((broker_id, NO_BROKER_EPOCH) for broker_id, _ in proposal.isr)
+    return _refusal(state, replace(proposal, isr=members), unfenced)
+
+
+def _refusal_by_membership(
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
+) -> ErrorCode:
+    current = replace(
+        proposal,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        sender=state.leader,
+        isr=(*(member for member in proposal.isr if member[0] != state.leader), (state.leader, NO_BROKER_EPOCH)),
+    )
+    return _refusal(state, current, brokers) if state.leader >= 0 else _refusal(state, proposal, brokers)
+
+
+def _refusal_of_old_epoch(
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
+) -> ErrorCode:
+    return _refusal(state, replace(proposal, partition_epoch=state.partition_epoch), brokers)
+
+
+def _clean_restart(*arguments: Any, unclean: bool) -> Any:
+    return _restart(*arguments, unclean=False)
+
+
+def _elect_anyone(state: PartitionState, situation: Any, election: Any) -> tuple[int, bool]:
+    leader, _ = _elect(state, situation, election)
+    live = [replica for replica in state.replicas if replica in situation.active]
+    return (leader if leader >= 0 or not live else live[0]), False
+
+
+_elect = replog.controller.elections._elect
+
+
+def _same_leader_epoch(state: PartitionState, *arguments: Any, **options: Any) -> PartitionState:
+    changed = _settle(state, *arguments, **options)
+    return replace(changed, leader_epoch=state.leader_epoch) if changed is not state else state
+
+
+_settle = replog.controller.elections.settle
+
+
+def _any_epoch(self: ClusterState, broker_id: int, broker_epoch: int) -> BrokerRegistration:
+    broker = self.image.broker(broker_id)
+    return broker if broker is not None else _registered(self, broker_id, broker_epoch)
+
+
+_registered = ClusterState._registered
+
+
+def _replace_in_flight(self: AlterPartitionQueue, topic_partition: Any, proposal: Any) -> bool:
+    self._queued[topic_partition] = proposal
+    return True
+
+
+def _take_queued(self: AlterPartitionQueue, answered: Any) -> Any:
+    """The answer goes to whom it is for; what takes its leave from the queue is what is there by now."""
+    in_flight = self._in_flight or {}
+    return {tp: in_flight[tp] for tp in _on_answer(self, answered)}
+
+
+_on_answer = AlterPartitionQueue.on_answer
+
+
+def _ignores_smaller_epoch_changes(self: RoleChanges, tp: Any, state: PartitionState) -> None:
+    hosted = self._manager.hosted.get(tp)
+    if hosted is None or hosted.leader is None or hosted.leader.leader_epoch != state.leader_epoch:
+        _lead(self, tp, state)
+
+
+def _completed_in_part(state: PartitionState) -> PartitionState:
+    changed = _completed(state)
+    return changed if changed is state else replace(changed, isr=state.isr)
+
+
+_completed = replog.controller.elections._completed
+
+
+def _in_any_order(replicas: tuple[int, ...], brokers: Any) -> tuple[int, ...]:
+    members = dict.fromkeys(brokers)
+    return (*(r for r in replicas if r in members), *(r for r in sorted(members) if r not in replicas))
+
+
+def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | None]:
+    unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
+    expired = [broker_id for broker_id in unfenced if self.sessions.left_ms(broker_id, now_ms) == 0]
+    changes = [
+        change
+        for broker_id in expired
+        for change in replog.controller.broker_events.fence(self.image, self._rules, self.image.brokers[broker_id])
+    ]
+    return Decision(changes, expired[0] if expired else None)
+
+
+async def _announce_then_store(self: ActiveController, wanted: Iterable[Any]) -> None:
+    version = self.state.image.version
+    changes = [change for change in numbered(wanted, version) if change is not None]
+    records = [record_of(change) for change in changes]
+    self.state.apply(changes, self._clock.monotonic_ms())
+    self.records.put(records)
+    self._watchers.wake()
+    try:
+        await self._in_store(self._store.commit, version, records)
+    except Exception as error:
+        self._fail(error)
+        raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
+
+
+def _fence_all_but_isr(image: Any, rules: Any, broker: BrokerRegistration) -> Any:
+    return [Change("broker", broker.broker_id, replace(broker, fenced=True, in_controlled_shutdown=False))]
+
+
+def _resign_and_wait_for_nobody(self: PartitionLeader) -> None:
+    _resign(self)
+    if isinstance(self.state, PendingShrink) and self.broker_id in self.state.out_of_sync:
+        self.state = replace(self.state, last=Committed(frozenset({self.broker_id})))
+
+
+_resign = PartitionLeader.resign
+
+
+def _stay(self: ReplicaManager) -> bool:
+    return False
+
+
+def _expire_nobody(self: ClusterState, now_ms: int) -> Decision[int | None]:
+    return Decision([], None)
+
+
+VARIANTS = [
+    Variant(
+        "nobody-resigns",
+        "a leader that hears none of those who could lead in its place stays, and they wait",
+        "ISR-20",
+        "serving",
+        ((ReplicaManager, "resign_where_unheard", _stay),),
+    ),
+    Variant(
+        "resigns-and-goes-on-alone",
+        "a leader that has asked to lead no more waits for nobody when it commits",
+        "ISR-20, ST-2",
+        "network",
+        (
+            (PartitionLeader, "resign", _resign_and_wait_for_nobody),
+            (PartitionLeader, "min_insync_replicas", property(lambda self: 1)),
+        ),
+    ),
+    Variant(
+        "silence-is-no-death",
+        "a broker that is not heard of stays the leader; only one whose address refuses connections is fenced",
+        "CT-6; live",
+        "serving",
+        ((ClusterState, "fence_next_expired", _expire_nobody),),
+    ),
+    Variant(
+        "any-incarnation-joins",
+        "the controller takes fenced and reborn replicas into the ISR",
+        "§6.4 row 11, ISR-14 (KIP-841, KIP-903, KAFKA-13916, KAFKA-14139)",
+        "isr",
+        ((replog.controller.alter_partition, "refusal", _refusal_of_any_incarnation),),
+    ),
+    Variant(
+        "isr-by-membership",
+        "the controller takes an ISR from a deposed leader",
+        "ISR-13, R-W-I13",
+        "isr",
+        ((replog.controller.alter_partition, "refusal", _refusal_by_membership),),
+    ),
+    Variant(
+        "no-partition-epoch-check",
+        "the controller takes a proposal that was made before its own last change",
+        "§6.4 row 6, R-W-I10",
+        "stragglers",
+        ((replog.controller.alter_partition, "refusal", _refusal_of_old_epoch),),
+    ),
+    Variant(
+        "unclean-restart-stays-eligible",
+        "a broker that stopped uncleanly stays an eligible leader",
+        "ISR-18",
+        "power",
+        ((replog.controller.registration, "restart", _clean_restart),),
+    ),
+    Variant(
+        "anyone-leads",
+        "any live replica is elected where no eligible one is",
+        "CT-7, CT-8, ISR-17",
+        "swarm",
+        ((replog.controller.elections, "_elect", _elect_anyone),),
+    ),
+    Variant(
+        "leader-epoch-not-raised",
+        "a new leader gets the epoch of the one before",
+        "CT-9, INV-3",
+        "swarm",
+        ((replog.controller.elections, "settle", _same_leader_epoch),),
+    ),
+    Variant(
+        "stale-brokers-are-heard",
+        "requests of an earlier incarnation of a broker count",
+        "CT-3, INV-20",
+        "stragglers",
+        ((ClusterState, "_registered", _any_epoch),),
+    ),
+    Variant(
+        "proposal-replaces-one-in-flight",
+        "a second proposal takes the place of one that is under way, and leaves the queue with that one's answer",
+        "ISR-8 (KAFKA-12686)",
+        "stragglers",
+        (
+            (AlterPartitionQueue, "submit", _replace_in_flight),
+            (AlterPartitionQueue, "on_answer", _take_queued),
+        ),
+    ),
+    Variant(
+        "leader-misses-isr-changes",
+        "a leader does not look at records that leave its epoch alone",
+        "2.1, ISR-12 (KAFKA-12367)",
+        "isr",
+        ((RoleChanges, "_lead", _ignores_smaller_epoch_changes),),
+    ),
+    Variant(
+        "reassigned-replica-stays-in-isr",
+        "a reassignment that completes leaves the replicas that it took away in the ISR",
+        "CT-15 (KAFKA-9672)",
+        "moves",
+        (
+            (replog.controller.elections, "_completed", _completed_in_part),
+            (replog.controller.elections, "in_order", _in_any_order),
+        ),
+    ),
+    Variant(
+        "fenced-from-one-base",
+        "brokers whose sessions end together are fenced with records that do not know of each other",
+        "CT-6 (KAFKA-13173)",
+        "network",
+        ((ClusterState, "fence_next_expired", _fence_all_from_one_base),),
+    ),
+    Variant(
+        "fenced-stay-in-isr",
+        "a broker whose session ended stays in the in-sync sets and leads on",
+        "CT-6 (KAFKA-13916)",
+        "swarm",
+        ((replog.controller.broker_events, "fence", _fence_all_but_isr),),
+    ),
+    Variant(
+        "announced-before-stored",
+        "the controller tells of its decisions before they are durable",
+        "§9",
+        "controller",
+        ((ActiveController, "_commit", _announce_then_store),),
+    ),
+]

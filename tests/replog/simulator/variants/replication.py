@@ -1,0 +1,360 @@
+"""Wrong ways for a leader to count its followers, to move the high watermark and to acknowledge."""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import leader.isr
+import leader.list_offsets
+import leader.partition_leader
+from leader.delayed_produce import DelayedProduce, PendingProduce
+from leader.follower_state import Asker, FollowerState
+from leader.isr import AfterRefusal, PendingShrink
+from leader.partition_leader import PartitionLeader
+from replog.errors import ErrorCode
+from replog.fetch import FetchAnswer
+from replog.log.formats.batch import iterate_batches
+from replog.log.log import Log
+from replog.log.offsets import NO_EPOCH, Isolation, TimestampAndOffset
+from replog.metadata.values import PartitionState
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from tests.replog.simulator.variants.variant import Variant
+
+_candidate = leader.partition_leader.high_watermark_candidate
+_become_leader = PartitionLeader.become_leader
+_begin_epoch = PartitionLeader._begin_epoch
+_on_fetched = PartitionLeader.on_fetched
+_on_result = PartitionLeader.on_alter_partition_result
+_check = DelayedProduce._check
+_append = PartitionLeader.append
+_after_refusal = leader.isr.after_refusal
+
+
+class _CommittedOnly:
+    """An ISR state whose maximal ISR is the committed one."""
+
+    def __init__(self, state: Any) -> None:
+        self.isr = self.maximal_isr = state.isr
+
+
+def _candidate_of_committed(end: int, followers: dict[int, FollowerState], state: Any, **options: Any) -> int | None:
+    return _candidate(end, followers, _CommittedOnly(state), **(options | {"is_eligible": lambda *_: False}))
+
+
+class _WithoutLaggards(_CommittedOnly):
+    def __init__(self, state: Any) -> None:
+        out = state.out_of_sync if isinstance(state, PendingShrink) else frozenset()
+        self.isr, self.maximal_isr = state.isr, state.maximal_isr - out
+
+
+def _candidate_without_laggards(end: int, followers: Any, state: Any, **options: Any) -> int | None:
+    return _candidate(end, followers, _WithoutLaggards(state), **options)
+
+
+def _candidate_without_minimum(*arguments: Any, **options: Any) -> int | None:
+    return _candidate(*arguments, **(options | {"min_insync_replicas": 1}))
+
+
+def _check_without_epoch(self: DelayedProduce, produce: PendingProduce) -> ErrorCode | None:
+    leader = self._lookup(produce.topic_partition)
+    if isinstance(leader, ErrorCode):
+        return None  # it may lead again
+    return _check(self, produce._replace(leader_epoch=leader.leader_epoch))
+
+
+def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> ErrorCode | None:
+    error = _check(self, produce)
+    return ErrorCode.NONE if error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else error
+
+
+def _progress_before_append(self: PartitionLeader, asker: Asker, request: Any, answer: Any, now_ms: int) -> bool:
+    if answer.records:
+        *_, (_, last) = iterate_batches(answer.records)
+        request = request._replace(fetch_offset=last.next_offset)
+    return _on_fetched(self, asker, request, answer, now_ms)
+
+
+def _append_unchecked(self: PartitionLeader, records: Any, *, acks: int, **options: Any) -> Any:
+    return _append(self, records, acks=1, **options)
+
+
+def _expand_at_high_watermark(self: PartitionLeader, replica_id: int, follower: FollowerState) -> None:
+    start, self.leader_epoch_start_offset = self.leader_epoch_start_offset, -1
+    try:
+        _expand(self, replica_id, follower)
+    finally:
+        self.leader_epoch_start_offset = start
+
+
+def _expand_at_once(self: PartitionLeader, replica_id: int, follower: FollowerState) -> None:
+    _expand_at_high_watermark(self, replica_id, follower._replace(log_end_offset=1 << 62))
+
+
+_expand = PartitionLeader._expand_isr
+
+
+def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> None:
+    _begin_epoch(self, *arguments)
+    for replica_id, known in _remembered.get(self.log, {}).items():
+        if replica_id in self.replicas:
+            self.replicas[replica_id] = self.replicas[replica_id]._replace(
+                log_end_offset=known.log_end_offset, broker_epoch=known.broker_epoch
+            )
+
+
+def _record_and_remember(self: PartitionLeader, asker: Asker, *arguments: Any) -> bool:
+    moved = _on_fetched(self, asker, *arguments)
+    if asker.replica_id in self.replicas:
+        _remembered.setdefault(self.log, {})[asker.replica_id] = self.replicas[asker.replica_id]
+    return moved
+
+
+_remembered: WeakKeyDictionary[Log, dict[int, FollowerState]] = WeakKeyDictionary()
+
+
+def _begin_epoch_as_the_next(self: PartitionLeader, leader_epoch: int, *arguments: Any) -> None:
+    if self.leader_epoch != NO_EPOCH:
+        self.leader_epoch = leader_epoch - 1
+    _begin_epoch(self, leader_epoch, *arguments)
+
+
+def _become_leader_on_equal_record(self: PartitionLeader, state: PartitionState, *arguments: Any) -> bool:
+    if state.partition_epoch == self.partition_epoch:
+        self.partition_epoch -= 1
+    return _become_leader(self, state, *arguments)
+
+
+def _refuse_nothing(error: ErrorCode) -> AfterRefusal:
+    return AfterRefusal.REVERT if error is ErrorCode.INVALID_UPDATE_VERSION else _after_refusal(error)
+
+
+def _forget_but_not_what_was_told(self: PartitionLeader, *arguments: Any) -> bool:
+    before = self.partition_epoch
+    advanced = _on_result(self, *arguments)
+    _told[self], self.partition_epoch = self.partition_epoch, before
+    return advanced
+
+
+def _become_leader_unless_told(self: PartitionLeader, state: PartitionState, *arguments: Any) -> bool:
+    if state.leader_epoch == self.leader_epoch and state.partition_epoch <= _told.get(self, -1):
+        return False
+    return _become_leader(self, state, *arguments)
+
+
+_told: WeakKeyDictionary[PartitionLeader, int] = WeakKeyDictionary()
+
+
+def _any_incarnation(self: PartitionLeader, asker: Asker) -> bool:
+    return False
+
+
+def _anyone(self: PartitionLeader, replica_id: int, follower: FollowerState) -> bool:
+    return True
+
+
+def _no_start_of_epoch(self: Log, epoch: int, **_: bool) -> None:
+    """Only appends note an epoch."""
+
+
+def _bound_at_once(
+    log: Log, timestamp: int, isolation: Isolation, epoch: int, _start: int, **how: Any
+) -> TimestampAndOffset:
+    return _list_offset(log, timestamp, isolation, epoch, -1, **how)
+
+
+_list_offset = leader.list_offsets.list_offset
+
+
+def _nothing_waits(self: ReplicaManager, tp: Any) -> None:
+    """A waiter finds out at its deadline."""
+
+
+def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advanced: bool) -> None:
+    _touched(self, tp, False)
+
+
+_touched = ReplicaManager.touched
+
+
+def _not_told(self: ReplicaManager, tp: Any, visible: bool) -> None:
+    """A waiter on the follower finds out at its deadline."""
+    self.stirred[tp] = None
+
+
+def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation, **options: Any) -> FetchAnswer:
+    return _fetch_as_consumer(self, request, Isolation.LOG_END, **options)
+
+
+_fetch_as_consumer = PartitionLeader.fetch_as_consumer
+
+
+def _list_uncommitted(self: PartitionLeader, timestamp: int, isolation: Isolation, *arguments: Any, **how: Any) -> Any:
+    return _list_offset_of_leader(self, timestamp, Isolation.LOG_END, *arguments, **how)
+
+
+_list_offset_of_leader = PartitionLeader.list_offset
+
+VARIANTS = [
+    Variant(
+        "hw-from-committed-isr",
+        "the high watermark waits for the committed ISR alone while a replica is being added to it",
+        "HW-3, ST-2",
+        "isr",
+        ((leader.partition_leader, "high_watermark_candidate", _candidate_of_committed),),
+    ),
+    Variant(
+        "hw-without-laggards",
+        "the high watermark no longer waits for members that are proposed to be dropped",
+        "ST-2, R-W-H6",
+        "isr",
+        ((leader.partition_leader, "high_watermark_candidate", _candidate_without_laggards),),
+    ),
+    Variant(
+        "hw-below-min-isr",
+        "the high watermark moves with fewer in sync than the minimum",
+        "HW-2, ISR-16",
+        "swarm",
+        ((leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum),),
+    ),
+    Variant(
+        "delayed-produce-without-epoch",
+        "a waiting produce looks at offsets only, even if another leader wrote them meanwhile",
+        "PR-13, R-W-P12",
+        "failover",
+        ((DelayedProduce, "_check", _check_without_epoch),),
+    ),
+    Variant(
+        "ack-before-append",
+        "what a follower was sent counts as what it has",
+        "ST-7, FE-4",
+        "swarm",
+        ((PartitionLeader, "on_fetched", _progress_before_append),),
+    ),
+    Variant(
+        "expand-below-epoch-start",
+        "a replica joins the ISR at the high watermark, below the start of the epoch",
+        "ISR-3, R-W-I1",
+        "isr",
+        ((PartitionLeader, "_expand_isr", _expand_at_high_watermark),),
+    ),
+    Variant(
+        "expand-at-once",
+        "any replica that fetches joins the ISR",
+        "ISR-1",
+        "swarm",
+        ((PartitionLeader, "_expand_isr", _expand_at_once),),
+    ),
+    Variant(
+        "old-offsets-after-election",
+        "a new leader believes what it knew of its followers when it led before",
+        "ST-11, HW-5",
+        "failover",
+        (
+            (PartitionLeader, "_begin_epoch", _begin_epoch_with_old_offsets),
+            (PartitionLeader, "on_fetched", _record_and_remember),
+        ),
+    ),
+    Variant(
+        "reset-on-equal-record",
+        "the record that is applied already drops the proposal that is under way",
+        "2.1, ST-12, ISR-9",
+        "isr",
+        ((PartitionLeader, "become_leader", _become_leader_on_equal_record),),
+    ),
+    Variant(
+        "revert-on-invalid-update-version",
+        "a proposal whose fate is unknown counts as refused",
+        "ISR-10, R-W-I4 (KAFKA-14144)",
+        "stragglers",
+        ((leader.partition_leader, "after_refusal", _refuse_nothing),),
+    ),
+    Variant(
+        "partition-epoch-forgotten-for-good",
+        "the partition epoch of an accepted proposal is forgotten, and the record that follows is known already",
+        "ISR-9, ISR-12 (KAFKA-12367, KAFKA-13790)",
+        "isr",
+        (
+            (PartitionLeader, "on_alter_partition_result", _forget_but_not_what_was_told),
+            (PartitionLeader, "become_leader", _become_leader_unless_told),
+        ),
+    ),
+    Variant(
+        "zombie-fetches-count",
+        "fetches of an earlier life of a follower are believed, and any replica may join",
+        "ST-7, ISR-2, ISR-14 (KAFKA-14139)",
+        "stragglers",
+        (
+            (PartitionLeader, "_is_zombie", _any_incarnation),
+            (PartitionLeader, "_is_eligible", _anyone),
+        ),
+    ),
+    Variant(
+        "no-epoch-start",
+        "a leader serves before it has noted where its epoch begins",
+        "ST-13, EP-3 (KAFKA-7415)",
+        "failover",
+        ((Log, "assign_epoch_start", _no_start_of_epoch),),
+    ),
+    Variant(
+        "end-offset-goes-back",
+        "a new leader names its high watermark as the end before it has reached the epoch's start",
+        "FE-22 (KIP-207, KAFKA-2334)",
+        "failover",
+        ((leader.partition_leader, "list_offset", _bound_at_once),),
+    ),
+    Variant(
+        "purgatory-not-told-of-lost-leadership",
+        "requests that wait on a leader that is none any more wait on",
+        "§2.3 (KAFKA-2960, KAFKA-8571, KAFKA-9198)",
+        "failover",
+        (
+            (ReplicaManager, "role_changed", _nothing_waits),
+            (ReplicaManager, "check_now", _nothing_waits),
+        ),
+    ),
+    Variant(
+        "produce-not-told-of-high-watermark",
+        "produces that wait are not looked at when the high watermark moves",
+        "PG-6, PR-6 (KAFKA-6653, KAFKA-8334)",
+        "swarm",
+        ((ReplicaManager, "touched", _touch_for_appends_alone),),
+    ),
+    Variant(
+        "all-minimums-ignored",
+        "acks=all is appended, exposed and acknowledged with fewer in sync than the minimum",
+        "PR-3, PR-10 (C3), HW-2, ISR-16",
+        "swarm",
+        (
+            (PartitionLeader, "append", _append_unchecked),
+            (DelayedProduce, "_check", _check_without_minimum),
+            (leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum),
+        ),
+    ),
+    Variant(
+        "missed-epoch-unnoticed",
+        "a leader that is elected again trusts what it knew, although it missed an epoch in which another led",
+        "ST-11 (KAFKA-7164)",
+        "failover",
+        ((PartitionLeader, "_begin_epoch", _begin_epoch_as_the_next),),
+    ),
+    Variant(
+        "consumers-read-uncommitted",
+        "consumers are given records above the high watermark",
+        "FE-4",
+        "swarm",
+        ((PartitionLeader, "fetch_as_consumer", _read_uncommitted),),
+    ),
+    Variant(
+        "uncommitted-end-offset",
+        "clients are told the log end instead of the high watermark",
+        "FE-22",
+        "swarm",
+        ((PartitionLeader, "list_offset", _list_uncommitted),),
+    ),
+    Variant(
+        "consumer-on-follower-not-woken",
+        "a consumer that waits on a follower is not told of its high watermark",
+        "FE-14 (KAFKA-14334)",
+        "swarm",
+        ((ReplicaManager, "on_followed", _not_told),),
+    ),
+]

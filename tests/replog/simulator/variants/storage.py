@@ -1,0 +1,185 @@
+"""Wrong ways to keep a log on disk, seen from the cluster."""
+
+import asyncio
+from typing import Any
+
+import replog.log.directories.clean_shutdown
+import replog.log.directories.log_directory
+import replog.log.recovery
+from follower.partition_follower import PartitionFollower
+from replog.fetch import FetchPartition
+from replog.log.directories.log_directory import LogDirectory
+from replog.log.epochs import LeaderEpochCache
+from replog.log.formats.checkpoint import OffsetCheckpoint
+from replog.log.log import Log
+from replog.log.producers.recovery import LoadingProducers
+from replog.log.producers.state import ProducerStateManager
+from tests.replog.simulator.variants.variant import Variant
+
+_load = LogDirectory.load
+
+
+def _trust_any_stop(self: LogDirectory, *arguments: Any) -> Any:
+    self.clean = True
+    return _load(self, *arguments)
+
+
+def _epochs_in_memory(self: LeaderEpochCache, entries: Any) -> None:
+    """They are lost with the process."""
+    self._entries = self._saved = list(entries)
+
+
+def _save_nothing(self: LeaderEpochCache) -> None:
+    """So are those."""
+
+
+def _epochs_match(*_: Any) -> bool:
+    return True
+
+
+def _no_epochs(path: Any) -> LeaderEpochCache:
+    return LeaderEpochCache(path)
+
+
+def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
+    if self.path.name != replog.log.directories.log_directory.HIGH_WATERMARK_CHECKPOINT:
+        _write(self, offsets)
+
+
+_write = OffsetCheckpoint.write
+
+
+def _start_over_without_high_watermarks(self: LogDirectory, *arguments: Any) -> Any:
+    logs = _load(self, *arguments)
+    if self.clean and not self._high_watermarks.path.exists():
+        for log in logs.values():
+            log.truncate_to(log.high_watermark)
+    return logs
+
+
+def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
+    clean, epoch = _take_marker(directory, log_dirs)
+    if clean:
+        replog.log.directories.clean_shutdown.write_marker(directory, epoch, log_dirs)
+    return clean, epoch
+
+
+_take_marker = replog.log.directories.log_directory.take_marker
+
+
+def _all_counts(self: Log) -> int:
+    return self.log_end_offset
+
+
+def _ask_nobody(self: Log) -> None:
+    """No flush."""
+
+
+def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
+    fetch = _next_fetch(self, *arguments)
+    return None if fetch is None else fetch._replace(unflushed=0)
+
+
+_next_fetch = PartitionFollower.next_fetch
+
+
+def _flush_by_a_timer(self: Log) -> None:
+    if self.config.flush_messages == 1:
+        asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _flush_if_there, self)
+
+
+BEFORE_ANYBODY_HEARS_S = 0.0001
+
+
+def _flush_if_there(log: Log) -> None:
+    if log.failure is None and log.directory.exists():
+        log.flush()
+
+
+def _no_producers(self: LoadingProducers, segments: Any) -> ProducerStateManager:
+    state = _finish(self, segments)
+    state.clear(segments[-1].next_offset)
+    return state
+
+
+_finish = LoadingProducers.finish
+
+
+VARIANTS = [
+    Variant(
+        "no-recovery",
+        "a log is believed after an unclean stop as after a clean one",
+        "LD-5, SG-8",
+        "disks",
+        ((LogDirectory, "load", _trust_any_stop),),
+        raises=True,
+    ),
+    Variant(
+        "marker-left-behind",
+        "the clean-shutdown marker of an earlier stop is still there after a crash",
+        "FN-3, ISR-18",
+        "power",
+        ((replog.log.directories.log_directory, "take_marker", _always_clean),),
+        raises=True,
+    ),
+    Variant(
+        "stale-epochs-believed",
+        "the epoch cache is not written in time, and what its file says is believed",
+        "LD-10, EP-9 (KAFKA-16541, KAFKA-7897)",
+        "crashes",
+        (
+            (LeaderEpochCache, "replace", _epochs_in_memory),
+            (LeaderEpochCache, "begin_save", _save_nothing),
+            (replog.log.recovery, "epochs_match", _epochs_match),
+        ),
+    ),
+    Variant(
+        "epochs-lost-at-load",
+        "a log that is opened has no epoch cache, and none is made from its batches",
+        "LD-10 (KAFKA-15608, KAFKA-20961, KAFKA-10432)",
+        "crashes",
+        (
+            (LeaderEpochCache, "load", staticmethod(_no_epochs)),
+            (replog.log.recovery, "epochs_match", _epochs_match),
+        ),
+    ),
+    Variant(
+        "cut-to-lost-high-watermark",
+        "no high watermark is checkpointed, and what a clean start finds without one is cut to nothing",
+        "HW-11, FT-3 (KAFKA-1647)",
+        "crashes",
+        (
+            (OffsetCheckpoint, "write", _no_high_watermarks),
+            (LogDirectory, "load", _start_over_without_high_watermarks),
+        ),
+    ),
+    Variant(
+        "unflushed-fetch-counts",
+        "with flush.messages=1 a follower's fetch counts as if all before it were flushed",
+        "LG-18",
+        "swarm",
+        ((PartitionFollower, "next_fetch", _fetch_as_if_flushed),),
+    ),
+    Variant(
+        "late-flush-timer",
+        "with flush.messages=1 records are flushed by a timer that is due before anybody hears of them, and late after "
+        "a pause or a slow disk",
+        "LG-18",
+        "disks",
+        ((Log, "promised_offset", property(_all_counts)), (Log, "ask_for_flush", _flush_by_a_timer)),
+    ),
+    Variant(
+        "flush-messages-ignored",
+        "flush.messages=1 does not sync",
+        "LG-18",
+        "power",
+        ((Log, "promised_offset", property(_all_counts)), (Log, "ask_for_flush", _ask_nobody)),
+    ),
+    Variant(
+        "producers-forgotten",
+        "a log that is opened knows no producer, so that a retry is appended again",
+        "PS-10 (KAFKA-14034)",
+        "stragglers",
+        ((LoadingProducers, "finish", _no_producers),),
+    ),
+]

@@ -1,0 +1,38 @@
+"""Wrong ways to follow transactions."""
+
+from typing import Any
+
+from replog.log.offsets import NO_OFFSET
+from replog.log.producers.snapshot import ProducerSnapshotEntry
+from replog.log.producers.state import ProducerState
+from replog.log.segments import Segments
+from tests.replog.simulator.variants.variant import Variant
+
+
+def _none_aborted(*_: Any) -> list[Any]:
+    return []
+
+
+def _none_open(entry: ProducerSnapshotEntry) -> ProducerState:
+    return _of_snapshot(entry._replace(current_txn_first_offset=NO_OFFSET))
+
+
+_of_snapshot = ProducerState.of_snapshot
+
+
+VARIANTS = [
+    Variant(
+        "aborted-shown",
+        "readers of what is committed are not told which transactions were aborted",
+        "LG-9",
+        "transactions",
+        ((Segments, "aborted_transactions", _none_aborted),),
+    ),
+    Variant(
+        "open-transactions-forgotten",
+        "a log that is opened takes no open transaction from its snapshot",
+        "PS-5, PS-10",
+        "transactions",
+        ((ProducerState, "of_snapshot", staticmethod(_none_open)),),
+    ),
+]

@@ -1,0 +1,290 @@
+"""Wrong ways for a follower to find where its log differs from its leader's."""
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import follower.partition_follower
+import leader.delayed_fetch
+import leader.fetch_session
+import leader.partition_leader
+import replog.log.log
+from follower.fetch_session_handler import FetchSessionHandler
+from follower.partition_follower import FetchState, FollowerProgress, PartitionFollower
+from leader.follower_session import FollowerSession
+from replog.errors import ErrorCode, ReplogError
+from replog.fetch import (
+    FetchAnswer,
+    FetchPartition,
+    SessionResponse,
+    SessionRow,
+    answer_of,
+    diverges,
+    read_log,
+)
+from replog.log.epochs import LeaderEpochCache
+from replog.log.formats.batch import iterate_batches
+from replog.log.log import Log
+from replog.log.offsets import EpochEndOffset
+from replog.topic import TopicPartition
+from tests.replog.simulator.variants.variant import Variant
+
+_become_follower = PartitionFollower.become_follower
+_next_fetch = PartitionFollower.next_fetch
+_on_answer = PartitionFollower.on_answer
+_truncate = PartitionFollower._truncate
+_is_current = PartitionFollower._is_current
+_take_row = FetchSessionHandler._take_row
+_check_replicated_batches = replog.log.log.check_replicated_batches
+
+
+def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
+    return fetch and fetch._replace(last_fetched_epoch=None)
+
+
+def _accepts_unvalidated(self: PartitionFollower, request: FetchPartition) -> bool:
+    return _is_current(self, request._replace(last_fetched_epoch=self.log.latest_epoch))
+
+
+# truncate-to-hw
+
+
+def _cut_to_high_watermark(self: PartitionFollower, *arguments: Any) -> bool:
+    started_over = _become_follower(self, *arguments)
+    if started_over:
+        self.fetch_state = FetchState.TRUNCATING
+    return started_over
+
+
+def _fetch_unvalidated(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
+    return _unvalidated(_next_fetch(self, *arguments))
+
+
+# kip-101-only
+
+
+def _one_round(self: PartitionFollower, *arguments: Any) -> FollowerProgress:
+    progress = _truncate(self, *arguments)
+    _cut_in_epoch[self] = self.leader_epoch
+    return progress
+
+
+def _fetch_after_one_round(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
+    fetch = _next_fetch(self, *arguments)
+    return _unvalidated(fetch) if _cut_in_epoch.get(self) == self.leader_epoch else fetch
+
+
+def _is_current_after_one_round(self: PartitionFollower, request: FetchPartition) -> bool:
+    if _cut_in_epoch.get(self) == self.leader_epoch:
+        return _accepts_unvalidated(self, request)
+    return _is_current(self, request)
+
+
+def _leaders_word(leader: EpochEndOffset, local: EpochEndOffset, log_end_offset: int) -> int:
+    return min(leader.end_offset, log_end_offset)
+
+
+_cut_in_epoch: WeakKeyDictionary[PartitionFollower, int] = WeakKeyDictionary()
+
+
+# no-leader-epoch-fencing
+
+
+def _no_fence(requested: int | None, local: int) -> ErrorCode:
+    return ErrorCode.NONE
+
+
+def _is_current_in_any_epoch(self: PartitionFollower, request: FetchPartition) -> bool:
+    return _is_current(self, request._replace(current_leader_epoch=self.leader_epoch))
+
+
+# others
+
+
+def _take_high_watermark_of_divergence(
+    self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
+) -> FollowerProgress:
+    if _is_current(self, request) and answer.diverging is not None and answer.high_watermark >= 0:
+        self._update_high_watermark(answer.high_watermark)
+    return _on_answer(self, request, answer, now_ms)
+
+
+def _keep_high_watermark_of_truncation(self: Log, offset: int) -> bool:
+    before = self._high_watermark
+    truncated = _truncate_log(self, offset)
+    self._high_watermark = before
+    return truncated
+
+
+_truncate_log = Log.truncate_to
+
+
+def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: int) -> bool:
+    return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
+
+
+def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartition) -> None:
+    _mark(self, tp)
+    if not isinstance(self, FollowerSession):
+        return
+    request = self._named[tp].request
+    leader_or_error = self._host.leader_for_fetch(tp, request)
+    if not isinstance(leader_or_error, ErrorCode):
+        self._send(SessionResponse([SessionRow(tp, request, answer_of(leader_or_error.log))], pushed=True))
+
+
+_mark = leader.fetch_session.FetchSession.mark
+
+
+def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> FetchAnswer:
+    if request.last_fetched_epoch is not None and request.fetch_offset < log.log_start_offset:
+        end = log.end_offset_for_epoch(request.last_fetched_epoch)
+        if end.end_offset >= 0 and diverges(end, request.last_fetched_epoch, request.fetch_offset):
+            return answer_of(log, diverging=end)
+    return read_log(log, request, *arguments, **options)
+
+
+def _take_log_start_of_divergence(
+    self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
+) -> FollowerProgress:
+    progress = _on_answer(self, request, answer, now_ms)
+    if answer.diverging is not None and answer.log_start_offset > request.fetch_offset:
+        try:
+            self.log.maybe_increment_log_start_offset(answer.log_start_offset)
+        except ReplogError as error:
+            return self._fail(str(error))
+    return progress
+
+
+def _keep_trailing_epoch(self: LeaderEpochCache, offset: int) -> None:
+    kept = [entry for entry in self.entries if entry[1] <= offset]
+    if offset >= 0 and len(kept) < len(self.entries):
+        self.replace(kept)
+
+
+def _keep_high_watermark(self: Log, offset: int) -> None:
+    before = self._high_watermark
+    _truncate_fully(self, offset)
+    self._high_watermark = before
+
+
+_truncate_fully = Log.truncate_fully_and_start_at
+
+
+def _answer_of_any_request(self: PartitionFollower, request: FetchPartition) -> bool:
+    return self.fetch_state is FetchState.FETCHING
+
+
+def _take_old_answers(self: FetchSessionHandler, row: SessionRow, now_ms: int) -> None:
+    named = self._named.get(row.topic_partition)
+    _take_row(self, row if named is None else row._replace(request=named), now_ms)
+
+
+def _check_no_continuity(records: Any, log_end_offset: int, latest_epoch: int, *, holes: bool) -> Any:
+    first = next((header.base_offset for _, header in iterate_batches(records)), log_end_offset)
+    return _check_replicated_batches(records, first, 0, holes=holes)
+
+
+VARIANTS = [
+    Variant(
+        "truncate-to-hw",
+        "a follower cuts its log to its own high watermark and fetches from there, epochs unasked",
+        "FT-3, FE-5; scenarios L and D (KIP-101)",
+        "swarm",
+        (
+            (PartitionFollower, "become_follower", _cut_to_high_watermark),
+            (PartitionFollower, "next_fetch", _fetch_unvalidated),
+            (PartitionFollower, "_is_current", _accepts_unvalidated),
+        ),
+    ),
+    Variant(
+        "kip-101-only",
+        "one round: a follower cuts to the end that the leader names, whatever epoch it is of, and is not asked again",
+        "FT-14; scenario F (KIP-279, KAFKA-6361)",
+        "swarm",
+        (
+            (PartitionFollower, "_truncate", _one_round),
+            (PartitionFollower, "next_fetch", _fetch_after_one_round),
+            (PartitionFollower, "_is_current", _is_current_after_one_round),
+            (follower.partition_follower, "truncation_target", _leaders_word),
+        ),
+    ),
+    Variant(
+        "no-leader-epoch-fencing",
+        "fetches and answers of other leader epochs are taken for current ones",
+        "FE-2, FT-8 (KIP-320, KAFKA-6880)",
+        "failover",
+        (
+            (leader.partition_leader, "check_leader_epoch", _no_fence),
+            (leader.delayed_fetch, "check_leader_epoch", _no_fence),
+            (follower.partition_follower, "check_leader_epoch", _no_fence),
+            (PartitionFollower, "_is_current", _is_current_in_any_epoch),
+        ),
+    ),
+    Variant(
+        "no-epoch-validation",
+        "a follower fetches on from its log end after an election, its last epoch unsaid",
+        "FE-5; scenario G (KAFKA-7164)",
+        "swarm",
+        (
+            (PartitionFollower, "next_fetch", _fetch_unvalidated),
+            (PartitionFollower, "_is_current", _accepts_unvalidated),
+        ),
+    ),
+    Variant(
+        "hw-of-diverging-answer-kept",
+        "a follower takes the high watermark of an answer that says it diverged, and a truncation leaves it alone",
+        "FT-9, LG-10 (KAFKA-14704)",
+        "failover",
+        (
+            (PartitionFollower, "on_answer", _take_high_watermark_of_divergence),
+            (Log, "truncate_to", _keep_high_watermark_of_truncation),
+        ),
+    ),
+    Variant(
+        "pushed-before-validation",
+        "a leader pushes its high watermark at once, and a follower takes it before it knows that its log is the "
+        "leader's",
+        "HW-9, HW-10",
+        "failover",
+        (
+            (PartitionFollower, "on_high_watermark", _take_any_push),
+            (leader.fetch_session.FetchSession, "mark", _push_at_once),
+        ),
+    ),
+    Variant(
+        "divergence-below-log-start-taken",
+        "a leader answers a fetch below its log start with a divergence, and the follower takes the log start of that "
+        "answer, too",
+        "FE-5, FT-9, R-W-T13 (KAFKA-12996)",
+        "laggards",
+        (
+            (leader.partition_leader, "read_log", _diverges_below_log_start),
+            (PartitionFollower, "on_answer", _take_log_start_of_divergence),
+        ),
+    ),
+    Variant(
+        "trailing-epoch-kept",
+        "a truncation leaves an epoch that begins at the new log end in the cache",
+        "EP-4, FT-16 (KAFKA-10706)",
+        "swarm",
+        ((LeaderEpochCache, "truncate_from_end", _keep_trailing_epoch),),
+    ),
+    Variant(
+        "hw-kept-by-full-truncation",
+        "the high watermark stays where it was when a log starts over elsewhere",
+        "FT-22 (KAFKA-9491, KAFKA-3978, KAFKA-16452)",
+        "swarm",
+        ((Log, "truncate_fully_and_start_at", _keep_high_watermark),),
+    ),
+    Variant(
+        "old-answers-are-appended",
+        "a follower takes whatever answer comes, and appends it wherever its log ends",
+        "FT-8, FT-13, INV-14, INV-16 (KAFKA-13161)",
+        "failover",
+        (
+            (PartitionFollower, "_is_current", _answer_of_any_request),
+            (FetchSessionHandler, "_take_row", _take_old_answers),
+            (replog.log.log, "check_replicated_batches", _check_no_continuity),
+        ),
+    ),
+]
