@@ -16,6 +16,7 @@ from replog.metadata.values import PartitionState, Topic
 from replog.topic import MAX_PARTITIONS, TopicPartition, validate_topic_name
 
 MAX_CLUSTER_PARTITIONS = 200_000
+REQUEST_BYTES = 8  # of a topic id: what it has of the id in the request that made it
 
 
 class NewTopic(NamedTuple):
@@ -27,7 +28,7 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str] = {}
     assignment: Sequence[Sequence[int]] = ()  # by hand, one per partition; then partitions and factor stay 0
     validate_only: bool = False
-    topic_id: bytes = b""  # empty: a new one
+    topic_id: bytes = b""  # random: the new topic's id begins as this one does. Empty: it is all new
 
 
 class CreatedTopic(NamedTuple):
@@ -46,19 +47,20 @@ def create_topic(
 
     Its min.insync.replicas is stored even if it is the default: brokers commit by it and elections rely on it (ISR-16),
     so they must read it from the same place.
-    A request that names the id of an existing topic is a repetition: it gets the same answer again.
+    A request whose id an existing topic was made with is a repetition: it gets the same answer again. One that comes
+    when its topic is deleted already makes another topic, with another id (CT-19): no metadata version comes twice.
     Raises INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST.
     """
     name = validate_topic_name(request.topic)
     if name in image.topics:
-        if request.topic_id != image.topics[name].topic_id:
+        if not _made_by(image.topics[name], request.topic_id):
             raise ReplogError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
             )
         return Decision([], _made(image, name))
     if request.topic_id and (
-        len(request.topic_id) != 16 or any(topic.topic_id == request.topic_id for topic in image.topics.values())
+        len(request.topic_id) != 16 or any(_made_by(topic, request.topic_id) for topic in image.topics.values())
     ):
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
@@ -69,7 +71,8 @@ def create_topic(
     active = {broker.broker_id for broker in image.brokers.values() if broker.active}
     count, factor, assignment = _assignment(image, config, request, chance)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
-    topic = Topic(name, request.topic_id or chance.randbytes(16), configs)
+    topic_id = request.topic_id[:REQUEST_BYTES] + (image.version + 1).to_bytes(16 - REQUEST_BYTES)
+    topic = Topic(name, topic_id if request.topic_id else chance.randbytes(16), configs)
 
     def changes() -> Iterator[Change]:
         yield Change("topic", name, topic)
@@ -81,6 +84,11 @@ def create_topic(
     if request.validate_only:
         return Decision([], CreatedTopic(b"", count, factor, image.version))
     return Decision(changes(), CreatedTopic(topic.topic_id, count, factor, image.version + 1 + count))
+
+
+def _made_by(topic: Topic, topic_id: bytes) -> bool:
+    """Whether the request with this id made it."""
+    return bool(topic_id) and topic.topic_id[:REQUEST_BYTES] == topic_id[:REQUEST_BYTES]
 
 
 def _made(image: MetadataImage, name: str) -> CreatedTopic:
