@@ -17,11 +17,5 @@ def _number_anew(self: Accumulator, queue: PartitionQueue, landed: list[Producer
 
 
 VARIANTS = [
-    Variant(
-        "retries-renumbered",
-        "an idempotent producer sends a batch whose answer is missing again under another number",
-        "PS-1 (KAFKA-14034)",
-        "swarm",
-        ((Accumulator, "land", _number_anew),),
-    ),
+    Variant("retries-renumbered", "swarm", (Accumulator, "land", _number_anew)),
 ]

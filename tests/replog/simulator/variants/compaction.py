@@ -15,18 +15,6 @@ def _over_at_once(header: BatchHeader) -> int:
 
 
 VARIANTS = [
-    Variant(
-        "latest-of-key-goes",
-        "a cleaning takes every record, the latest of a key too",
-        "CL-5",
-        "compaction",
-        ((Compaction, "_records", _nothing_stays),),
-    ),
-    Variant(
-        "tombstones-go-at-once",
-        "the first cleaning that meets a tombstone takes it",
-        "CL-6 (KAFKA-4545)",
-        "compaction",
-        ((rewriting, "delete_horizon", _over_at_once),),
-    ),
+    Variant("latest-of-key-goes", "compaction", (Compaction, "_records", _nothing_stays)),
+    Variant("tombstones-go-at-once", "compaction", (rewriting, "delete_horizon", _over_at_once)),
 ]

@@ -21,18 +21,6 @@ _of_snapshot = ProducerState.of_snapshot
 
 
 VARIANTS = [
-    Variant(
-        "aborted-shown",
-        "readers of what is committed are not told which transactions were aborted",
-        "LG-9",
-        "transactions",
-        ((Segments, "aborted_transactions", _none_aborted),),
-    ),
-    Variant(
-        "open-transactions-forgotten",
-        "a log that is opened takes no open transaction from its snapshot",
-        "PS-5, PS-10",
-        "transactions",
-        ((ProducerState, "of_snapshot", staticmethod(_none_open)),),
-    ),
+    Variant("aborted-shown", "transactions", (Segments, "aborted_transactions", _none_aborted)),
+    Variant("open-transactions-forgotten", "transactions", (ProducerState, "of_snapshot", staticmethod(_none_open))),
 ]

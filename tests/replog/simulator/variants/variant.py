@@ -1,31 +1,35 @@
 """A protocol that is wrong on purpose: a simulator that does not catch it is too weak."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-Changes = tuple[tuple[Any, str, Callable[..., Any]], ...]  # owner, attribute, new value
+Change = tuple[Any, str, Any]  # owner, attribute, new value
 
 
-@dataclass(frozen=True, slots=True)
 class Variant:
-    """`changes` are put in place of what is right for as long as `applied` lasts."""
+    """`changes` are put in place of what is right for as long as `applied` lasts.
 
-    name: str
-    wrong: str  # what it does instead
-    of: str  # rules that it breaks, and published defects of that shape
-    profile: str  # of the simulator, the one most likely to catch it
-    changes: Changes
-    raises: bool = False  # what it does in life is to raise an exception
+    docs/simulator.md tells what is wrong, and which rules it breaks. `profile` is the one most likely to catch it.
+    `raises`: what it does in life is to raise an exception.
+    """
+
+    def __init__(self, name: str, profile: str, *changes: Change, raises: bool = False) -> None:
+        self.name = name
+        self.profile = profile
+        self.changes = changes
+        self.raises = raises
 
     @contextmanager
     def applied(self) -> Iterator[None]:
         originals = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.changes]
-        for owner, name, value in self.changes:
-            setattr(owner, name, value)
+        _put(self.changes)
         try:
             yield
         finally:
-            for owner, name, value in originals:
-                setattr(owner, name, value)
+            _put(originals)
+
+
+def _put(changes: Iterable[Change]) -> None:
+    for owner, name, value in changes:
+        setattr(owner, name, value)
