@@ -27,17 +27,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.audit_logs import REPLICAS, Replicas, forget_all, read_all
-from benchmarks.measure import descendants, environment
-from benchmarks.report import benchmark_parser, show_report
+from benchmarks.measure import descendants
+from benchmarks.report import benchmark_parser, publish, table
 from benchmarks.storage import KIB, MIB
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, LEVELS
-from spark_jobs.java import find_java_home
 from spark_jobs.session import spark_session
-from tests.interop.kafka import NoKafka, cache_directory, fetch_jars
+from tests.interop.kafka import Kafka as Programs
+from tests.interop.kafka import NoKafka
 
 GIB = 1 << 30
 SMALL_LOG = MIB  # what a session is warmed up with
@@ -48,14 +47,10 @@ MIN_GIB = 0.0625
 LINEAR = 1.2  # how much more time a byte may take in a log that is larger
 SHA256SUM, OPENSSL, DUMP = "sha256sum", "openssl sha256", "DumpLogSegments"
 KAFKA_JVM = (  # as bin/kafka-dump-log.sh has it
-    "-Xmx256M",
-    "-server",
-    "-XX:+UseG1GC",
-    "-XX:MaxGCPauseMillis=20",
-    "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent",
-    "-XX:MaxInlineLevel=15",
-)
+    "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15",
+)  # fmt: skip
+BATCH_BYTES = 16 * KIB
 TIMEOUT_S = 3600
 
 Note = Callable[[str], None]
@@ -88,12 +83,7 @@ class Kafka:
     """Its DumpLogSegments. Raises NoKafka where it cannot be had."""
 
     def __init__(self, small: Path) -> None:
-        self._command = [
-            str(find_java_home() / "bin" / "java"),
-            *KAFKA_JVM,
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-            *("-cp", f"{fetch_jars(cache_directory())}/*", "kafka.tools.DumpLogSegments", "--deep-iteration"),
-        ]
+        self._programs = Programs()
         self._small = small
 
     def seconds(self, log: Path) -> float:
@@ -101,20 +91,20 @@ class Kafka:
         return self._dump(log) - self._dump(self._small)
 
     def _dump(self, log: Path) -> float:
-        return run([*self._command, "--files", str(log)])
-
-
-def run(command: Sequence[str], stdin: str = "") -> float:
-    """The seconds that a program takes, which must succeed."""
-    started = time.perf_counter()
-    subprocess.run(command, input=stdin.encode(), stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
-    return time.perf_counter() - started
+        started = time.perf_counter()
+        with Path(os.devnull).open("wb") as nowhere:
+            arguments = ("--deep-iteration", "--files", log)
+            dumping = self._programs.start("kafka.tools.DumpLogSegments", *arguments, output=nowhere, jvm=KAFKA_JVM)
+        assert dumping.wait(TIMEOUT_S) == 0, dumping.args
+        return time.perf_counter() - started
 
 
 def hashed(command: Sequence[str], files: Sequence[Path], cores: int) -> float:
     """Seconds for a hash of each file, `cores` files at once."""
-    names = "\0".join(map(str, files))
-    return run(["xargs", "-0", "-n", "1", "-P", str(cores), *command], names)
+    names, started = "\0".join(map(str, files)), time.perf_counter()
+    one_by_one = ["xargs", "-0", "-n", "1", "-P", str(cores), *command]
+    subprocess.run(one_by_one, input=names.encode(), stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
+    return time.perf_counter() - started
 
 
 def audited(spark: SparkSession, replicas: Replicas, level: str) -> tuple[float, int]:
@@ -129,9 +119,9 @@ def audited(spark: SparkSession, replicas: Replicas, level: str) -> tuple[float,
 class Bench:
     """Measures in `directory`, on the file system that is asked about."""
 
-    def __init__(self, directory: Path, batch_bytes: int, rounds: int, note: Note) -> None:
-        self._replicas = Replicas(directory / "replicas", batch_bytes)
-        self._small = Replicas(directory / "small", batch_bytes)
+    def __init__(self, directory: Path, rounds: int, note: Note) -> None:
+        self._replicas = Replicas(directory / "replicas", BATCH_BYTES)
+        self._small = Replicas(directory / "small", BATCH_BYTES)
         self._rounds = rounds
         self._note = note
 
@@ -155,7 +145,6 @@ class Bench:
             "grown": grown,
             "targets": targets(compared, grown),
             "no_kafka": missing,
-            "environment": environment(),
         }
 
     def compare(self) -> tuple[list[Figure], str | None]:
@@ -246,27 +235,26 @@ def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]
     return [dict(zip(("what", "found", "wanted", "met"), target, strict=True)) for target in made]
 
 
-def show(report: dict[str, Any], console: Console) -> None:
+def shown(report: dict[str, Any]) -> str:
     gib, state = report["gib"], report["in_memory"]
-    table = Table(title=f"Three replicas of {gib:g} GiB, {_from(state['compared'])}")
-    for column in ("", "cores", "seconds", "MB/s", "bytes read", "of the log"):
-        table.add_column(column, justify="right" if column else "left")
-    for figure in report["compared"]:
-        table.add_row(figure["name"], *_cells(figure))
-    console.print(table)
+    figures = ("cores", "seconds", "MB/s", "bytes read", "of the log")
+    compared = [[figure["name"], *_cells(figure)] for figure in report["compared"]]
+    in_order = sorted(report["grown"], key=lambda figure: LEVELS.index(figure["name"]))
+    grown = [[figure["name"], f"{figure['gib']:g}", *_cells(figure)] for figure in in_order]
+    wanted = [
+        [target["what"], f"{target['found']:.3g}", f"{target['wanted']} {'✓ met' if target['met'] else '✗ missed'}"]
+        for target in report["targets"]
+    ]
+    parts = [
+        f"Three replicas of {gib:g} GiB, {_from(state['compared'])}:",
+        table(["", *figures], compared),
+        f"Growing, {_from(state['grown'])}:",
+        table(["", "GiB a replica", *figures], grown),
+        table(["What is aimed at", "found", "wanted"], wanted),
+    ]
     if report["no_kafka"] is not None:
-        console.print(f"Without Kafka's {DUMP}: {report['no_kafka']}", highlight=False)
-    table = Table(title=f"Growing, {_from(state['grown'])}")
-    for column in ("", "GiB a replica", "cores", "seconds", "MB/s", "bytes read", "of the log"):
-        table.add_column(column, justify="right" if column else "left")
-    for figure in sorted(report["grown"], key=lambda figure: LEVELS.index(figure["name"])):
-        table.add_row(figure["name"], f"{figure['gib']:g}", *_cells(figure))
-    console.print(table)
-    table = Table("", "found", "wanted", title="What is aimed at")
-    for target in report["targets"]:
-        mark = "✓ met" if target["met"] else "✗ missed"
-        table.add_row(target["what"], f"{target['found']:.3g}", f"{target['wanted']} {mark}")
-    console.print(table)
+        parts.insert(2, f"Without Kafka's {DUMP}: {report['no_kafka']}")
+    return "\n\n".join(parts)
 
 
 def _from(in_memory: bool) -> str:
@@ -287,13 +275,12 @@ def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--gib", type=float, default=2.0, help="of a replica that is compared with other programs")
     parser.add_argument("--sizes", default="1,2,4,8", help="of a replica that grows, in GiB, separated by commas")
-    parser.add_argument("--batch-kib", type=int, default=16, help="of the batches in the log")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", type=Path, help="for the replicas; the system's temporary one if left out")
     options = parser.parse_args()
     sizes = sorted(float(size) for size in options.sizes.split(","))
-    if min(options.gib, *sizes) < MIN_GIB or options.rounds < 1 or options.batch_kib < 2:
-        parser.error(f"needs --rounds 1, --batch-kib 2 and sizes of {MIN_GIB} GiB at least")
+    if min(options.gib, *sizes) < MIN_GIB or options.rounds < 1:
+        parser.error(f"needs --rounds 1 and sizes of {MIN_GIB} GiB at least")
     needed = int(len(REPLICAS) * max(options.gib, *sizes) * GIB * 1.05)
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=options.directory, ignore_cleanup_errors=True) as made:
@@ -302,9 +289,9 @@ def main() -> None:
         if free < needed:
             parser.error(f"{directory} has {free >> 20:,} MiB free, {needed >> 20:,} MiB are needed: see --directory")
         with console.status("") as status:
-            bench = Bench(directory, options.batch_kib * KIB, options.rounds, status.update)
+            bench = Bench(directory, options.rounds, status.update)
             report = bench.run(options.gib, sizes)
-    show_report(report, show, options)
+    publish("audit", shown(report), report, options)
 
 
 if __name__ == "__main__":

@@ -54,23 +54,23 @@ class BesideCell(Cell):
     async def _removed(self) -> Figures:
         """The deleted files, from when the first of them go: a minute after the deletion, by `file.delete.delay.ms`."""
         await self._until_directories(lambda names: _left(names) < self._partitions)
-        started = time.perf_counter()
         async with self._watched() as figures:
             await self._until_directories(lambda names: not _left(names))
-            figures["seconds"] = time.perf_counter() - started
         return figures
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[Figures]:
-        """How long the steady producer's records wait meanwhile, and the CPU time of the cluster's processes."""
+        """How long it takes, how long the steady producer's records wait meanwhile, and the cluster's CPU time."""
         figures: Figures = {}
         meter = CpuMeter(self._contender.pids)
-        self._steady.go()
+        await self._steady.order("go")
+        started = time.perf_counter()
         try:
             yield figures
+            figures["seconds"] = time.perf_counter() - started
             await asyncio.sleep(AFTER_S)
         finally:
-            steady = await self._steady.tell()
+            steady = await self._steady.order("tell")
         figures |= {f"steady_{name}": figure for name, figure in steady.items()}
         figures["cpu_s"] = {name: round(used, 2) for name, used in meter.used().items()}
 

@@ -77,6 +77,12 @@ class Load:
         """Of the records that were due from then on, and before then."""
         return Latency.of([wait for due, _, wait in self.waits if since <= due < until])
 
+    def figures(self, since: float = 0.0, until: float = math.inf) -> dict[str, float]:
+        """The latency of these records, and how many failed of all."""
+        latency = self.latency(since, until)
+        names = ("p50_ms", "p99_ms", "max_ms")
+        return {name: getattr(latency, name) for name in names} | {"failed_records": len(self.failed)}
+
     def longest_wait(self, partitions: Iterable[int], since: float) -> float:
         """Seconds that a record of one of these partitions, due from then on, waited for its answer."""
         among = set(partitions)

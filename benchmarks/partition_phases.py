@@ -25,22 +25,8 @@ SETTLE_S = 3.0
 POLL_S, PAUSE = 0.05, 5  # between two looks at the state, and at least how many times as long as the look took
 MIB = 1 << 20
 
-LIMITS_S = {
-    "start": 120,
-    "create": 60,
-    "first": 60,
-    "load": 60,
-    "idle": 60,
-    "fail_over": 60,
-    "restart": 60,
-    "orderly": 60,
-    "delete": 60,
-    "quiet": 60,
-    "made": 120,
-    "written": 90,
-    "deleted": 60,
-    "removed": 180,
-}
+LIMIT_S = 60.0
+LONG_S = {"start": 120.0, "made": 120.0, "written": 90.0, "removed": 180.0}
 
 
 class Cell:
@@ -92,7 +78,7 @@ class Cell:
 
     async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
         """Whether it finished."""
-        limit_s = min(LIMITS_S[name], self._deadline - time.perf_counter())
+        limit_s = min(LONG_S.get(name, LIMIT_S), self._deadline - time.perf_counter())
         where = f"{self._contender.name}, {self._partitions} partitions, {name}"
         if limit_s <= 0:
             self._note(f"{where}: not begun, no time is left")
@@ -123,18 +109,14 @@ class Cell:
     async def _create(self) -> Figures:
         """Until every broker has every replica on its disk and all are in sync."""
         async with self._watched() as figures:
-            started = time.perf_counter()
             await self._contender.create(TOPIC, self._partitions)
             await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
             await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
-            figures["seconds"] = time.perf_counter() - started
         return figures
 
     async def _first(self) -> Figures:
         async with self._watched() as figures:
-            started = time.perf_counter()
             await write_everywhere(self._send, TOPIC, self._partitions)
-            figures["seconds"] = time.perf_counter() - started
         return figures
 
     async def _load(self) -> Figures:
@@ -143,15 +125,11 @@ class Cell:
             meter, begun = CpuMeter({"client": os.getpid(), **self._contender.pids}), time.perf_counter()
             await asyncio.sleep(self._seconds)
             cpu = meter.percent()
-        latency = load.latency(since=begun)
         states = await self._contender.describe(TOPIC)
         memory = {name: rss_bytes(pid) / MIB for name, pid in self._contender.pids.items()}
         return {
             **figures,
-            "p50_ms": latency.p50_ms,
-            "p99_ms": latency.p99_ms,
-            "max_ms": latency.max_ms,
-            "failed_records": len(load.failed),
+            **load.figures(since=begun),
             "moved": float(sum(state.leader != state.replicas[0] for state in states)),
             "client_percent": cpu["client"],
             "broker_percent": max(cpu[broker_name(broker)] for broker in BROKERS),
@@ -180,10 +158,11 @@ class Cell:
             killed = time.perf_counter()
             self._contender.kill(VICTIM)
             await self._until(lambda states: all(state.leader not in (VICTIM, -1) for state in states))
-            figures["seconds"] = time.perf_counter() - killed
+            seconds = time.perf_counter() - killed
             await asyncio.sleep(max(1.0, self._partitions / PER_SECOND))
         return {
             **figures,
+            "seconds": seconds,
             "led_wait_s": load.longest_wait(led, killed),
             "others_wait_s": load.longest_wait(others, killed),
             "failed_records": len(load.failed),
@@ -192,10 +171,8 @@ class Cell:
     async def _restart(self) -> Figures:
         """The killed broker, from its start until every replica is in sync."""
         async with self._watched() as figures:
-            started = time.perf_counter()
             self._contender.launch(VICTIM)
             await self._until(_in_sync)
-            figures["seconds"] = time.perf_counter() - started
         return figures
 
     async def _orderly(self) -> Figures:
@@ -211,29 +188,28 @@ class Cell:
             figures["stopped_s"] = time.perf_counter() - started
             self._contender.launch(ORDERLY)
             await self._until(_in_sync)
-            figures["seconds"] = time.perf_counter() - started
         return figures
 
     async def _delete(self) -> Figures:
         """Until no broker has a directory under its name any longer."""
         async with self._watched() as figures:
-            started = time.perf_counter()
             await self._contender.delete(TOPIC)
             await self._until_directories(lambda names: not any(map(_is_replica, names)))
-            figures["seconds"] = time.perf_counter() - started
         return figures
 
     # -- what they have in common
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[Figures]:
-        """The longest answer to a small request meanwhile goes into the figures."""
+        """How long it takes, and the longest answer to a small request meanwhile."""
         figures: Figures = {}
-        self._small.go()
+        await self._small.order("go")
+        started = time.perf_counter()
         try:
             yield figures
         finally:
-            small = await self._small.tell()
+            figures["seconds"] = time.perf_counter() - started
+            small = await self._small.order("tell")
             figures |= {"small_ms": small["worst_ms"], "small_own_ms": small["own_ms"]}
 
     async def _until(self, condition: Callable[[list[DescribedPartition]], bool]) -> None:

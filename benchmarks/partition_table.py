@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.report import table
+
 NAMES = {"replog": "replog", "kafka": "Kafka"}
 
 Phases = Mapping[str, Mapping[str, Any]]
@@ -56,7 +58,7 @@ ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
 )
 
 
-def cell(rounds: Rounds, phase: str, figure: str, shown: Callable[[float], str]) -> str:
+def cell(rounds: Rounds, phase: str, figure: str, form: Callable[[float], str]) -> str:
     """The median of the rounds; if one of them did not finish, that."""
     of_rounds = [phases.get(phase, {"not_begun": True}) for phases in rounds]
     for figures in of_rounds:
@@ -65,15 +67,13 @@ def cell(rounds: Rounds, phase: str, figure: str, shown: Callable[[float], str])
     if any("failed" in figures for figures in of_rounds):
         return "failed"
     values = [figures[figure] for figures in of_rounds if figure in figures]
-    return shown(statistics.median(values)) if values else "–"
+    return form(statistics.median(values)) if values else "–"
 
 
-def table(report: Report) -> str:
+def shown(report: Report) -> str:
     columns = [(name, int(count), rounds) for name, counts in report.items() for count, rounds in counts.items()]
     head = ["", *(f"{NAMES[name]}, {count:,}" for name, count, _ in columns)]
-    lines = [head, ["---"] * len(head)]
-    lines += [
-        [label, *(cell(rounds, phase, figure, shown) for _, _, rounds in columns)]
-        for label, phase, figure, shown in ROWS
+    rows = [
+        [label, *(cell(rounds, phase, figure, form) for _, _, rounds in columns)] for label, phase, figure, form in ROWS
     ]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return table(head, rows)

@@ -35,8 +35,8 @@ from benchmarks.contenders.kafka import Kafka
 from benchmarks.contenders.replog import Replog
 from benchmarks.measure import precise_loop
 from benchmarks.partition_phases import Cell
-from benchmarks.partition_table import table
-from benchmarks.report import add_outputs, publish
+from benchmarks.partition_table import shown
+from benchmarks.report import benchmark_parser, publish
 from replog.rpc.options import tune_allocator
 from tests.interop.kafka import NoKafka
 
@@ -57,14 +57,13 @@ def measure(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--partitions", default="6,100,1000,5000", help="numbers with commas between them")
     parser.add_argument("--only", choices=CONTENDERS)
     parser.add_argument("--rounds", type=int, default=1, help="of everything; the table has medians")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load that is timed")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds to look at the CPU of nothing")
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for a cluster")
-    add_outputs(parser)
     options = parser.parse_args()
     console = Console(stderr=True)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains of what is done to its brokers
@@ -88,7 +87,7 @@ def main() -> int:
                         del report[name]
                         continue
                     report[name][str(count)].append(phases)
-    publish("partitions", table(report), {"rounds": report}, options)
+    publish("partitions", shown(report), {"rounds": report}, options)
     return 0
 
 

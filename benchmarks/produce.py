@@ -19,17 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.measure import CpuMeter, Latency, Throughput, environment, precise_loop
+from benchmarks.load import RECORD_BYTES, Load
+from benchmarks.measure import CpuMeter, Latency, Throughput, precise_loop
 from benchmarks.raw_pipeline import raw_pipeline
-from benchmarks.report import benchmark_parser, show_report
+from benchmarks.report import benchmark_parser, publish, table
 from replog.client.admin import Admin
 from replog.client.producing.producer import Delivery, Producer
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.options import tune_allocator
 
-RECORD_BYTES = 1024
 BATCH_BYTES = 1 << 20
 IN_FLIGHT = 16
 WARM_UP_BYTES = 32 << 20
@@ -55,22 +54,16 @@ async def replog_throughput(producer: Producer, total_bytes: int, pids: dict[str
 
 
 async def replog_latency(producer: Producer, per_second: int, seconds: float) -> Latency:
-    """Send records at a fixed rate and time each from when it was due."""
-    record = os.urandom(RECORD_BYTES)
-    taken: list[float] = []
+    """Records at a fixed rate, each timed from when it was due. The producer chooses their partitions."""
 
-    async def acknowledged(delivery: Delivery, due: float) -> None:
-        await delivery
-        taken.append(time.perf_counter() - due)
+    async def send(topic: str, _partition: int, record: bytes) -> Delivery:
+        return await producer.send(topic, record)
 
-    async with asyncio.TaskGroup() as group:
-        first = time.perf_counter() + 0.01
-        for number in range(int(per_second * seconds)):
-            due = first + number / per_second
-            if (wait := due - time.perf_counter()) > 0:
-                await asyncio.sleep(wait)
-            group.create_task(acknowledged(await producer.send(TOPIC, record), due))
-    return Latency.of(taken)
+    async with Load(send, TOPIC, 1, per_second) as load:
+        await asyncio.sleep(seconds)
+    if load.failed:
+        raise RuntimeError(f"{len(load.failed)} records were not stored: {load.failed[0]}")
+    return load.latency()
 
 
 async def measure(
@@ -121,24 +114,26 @@ def _figures(runs: Sequence[Throughput], latency: Latency) -> dict[str, Any]:
     }
 
 
-def show(report: dict[str, Any], console: Console) -> None:
-    raw, ours = report["raw"], report["replog"]
-    table = Table("", "raw sockets", "replog", title="acks=all, 3 replicas, 1 KiB records")
-    table.add_row("throughput, MB/s", f"{raw['mb_per_second']:.0f}", f"{ours['mb_per_second']:.0f}")
-    spread = ["–".join(f"{pick(side['all_mb_per_second']):.0f}" for pick in (min, max)) for side in (raw, ours)]
-    table.add_row("  lowest–highest run", *spread)
-    cpu = [sum(side["cpu_seconds_per_gb"].values()) for side in (raw, ours)]
-    table.add_row("CPU, seconds per GB", *(f"{value:.1f}" for value in cpu))
-    for label, key in (("p50", "p50_ms"), ("p99", "p99_ms")):
-        table.add_row(f"latency {label}, ms", *(f"{side['latency'][key]:.2f}" for side in (raw, ours)))
-    console.print(table)
-    for name, side in (("raw sockets", raw), ("replog", ours)):
-        shares = ", ".join(f"{process} {used:.1f}" for process, used in side["cpu_seconds_per_gb"].items())
-        console.print(f"CPU seconds per GB, {name}: {shares}", highlight=False)
+def shown(report: dict[str, Any]) -> str:
+    sides = {"raw sockets": report["raw"], "replog": report["replog"]}
+    spread = ["–".join(f"{pick(side['all_mb_per_second']):.0f}" for pick in (min, max)) for side in sides.values()]
+    cpu = {name: side["cpu_seconds_per_gb"] for name, side in sides.items()}
+    rows = [
+        ["throughput, MB/s", *(f"{side['mb_per_second']:.0f}" for side in sides.values())],
+        ["  lowest–highest run", *spread],
+        ["CPU, seconds per GB", *(f"{sum(used.values()):.1f}" for used in cpu.values())],
+        *(
+            [f"latency {label}, ms", *(f"{side['latency'][f'{label}_ms']:.2f}" for side in sides.values())]
+            for label in ("p50", "p99")
+        ),
+    ]
+    lines = [table(["acks=all, 3 replicas, 1 KiB records", *sides], rows)]
+    for name, used in cpu.items():
+        shares = ", ".join(f"{process} {seconds:.1f}" for process, seconds in used.items())
+        lines.append(f"CPU seconds per GB, {name}: {shares}")
     verdict = "as expected" if report["ratio"] >= EXPECTED_RATIO else "below what is expected: see where the CPU goes"
-    console.print(
-        f"replog / raw: {report['ratio']:.2f} (expected: at least {EXPECTED_RATIO}; {verdict})", highlight=False
-    )
+    lines.append(f"replog / raw: {report['ratio']:.2f} (expected: at least {EXPECTED_RATIO}; {verdict})")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -163,8 +158,7 @@ def main() -> None:
     report["ratio"] = statistics.median(report["replog"]["all_mb_per_second"]) / statistics.median(
         report["raw"]["all_mb_per_second"]
     )
-    report["environment"] = environment()
-    show_report(report, show, options)
+    publish("produce", shown(report), report, options)
 
 
 if __name__ == "__main__":

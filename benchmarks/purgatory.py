@@ -22,10 +22,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.measure import environment, rss_bytes
-from benchmarks.report import benchmark_parser, show_report
+from benchmarks.measure import rss_bytes
+from benchmarks.report import benchmark_parser, publish, table
 from replog.purgatory.operation import DelayedOperation
 from replog.purgatory.purgatory import Purgatory
 from replog.purgatory.timer import Timer, TimerEntry
@@ -179,8 +178,8 @@ def _worst_pause_ms(operations: int) -> float:
     return clock.worst_s * 1000
 
 
-def run(operations: int, rounds: int, note: Note) -> dict[str, Any]:
-    """The timer's figures, and nanoseconds of the whole path by how many operations wait under one key."""
+def run(operations: int, rounds: int, note: Note) -> dict[str, float]:
+    """Medians: the timer's figures, and nanoseconds of the whole path by how many operations wait under one key."""
     by_name: dict[str, list[float]] = {}
     for number in range(rounds):
         note(f"round {number + 1} of {rounds}: the timer")
@@ -191,15 +190,7 @@ def run(operations: int, rounds: int, note: Note) -> dict[str, Any]:
             figures[f"whole_path_{at_once}_ns"] = measured(whole_path, max(operations // 4, KEYS), at_once)
         for name, value in figures.items():
             by_name.setdefault(name, []).append(value)
-    medians = {name: statistics.median(values) for name, values in by_name.items()}
-    return {"operations": operations, "figures": medians, "environment": environment()}
-
-
-def show(report: dict[str, Any], console: Console) -> None:
-    table = Table("figure", "median", title=f"{report['operations']:,} waiting operations; times an operation")
-    for name, value in report["figures"].items():
-        table.add_row(name, f"{value:,.1f}")
-    console.print(table)
+    return {name: statistics.median(values) for name, values in by_name.items()}
 
 
 def main() -> None:
@@ -210,8 +201,10 @@ def main() -> None:
     if options.operations < 1000 or options.rounds < 1:
         parser.error("needs --operations 1000 and --rounds 1 at least")
     with Console(stderr=True).status("") as status:
-        report = run(options.operations, options.rounds, status.update)
-    show_report(report, show, options)
+        figures = run(options.operations, options.rounds, status.update)
+    title = f"of {options.operations:,} waiting operations"
+    shown = table([title, "median, for one"], [[name, f"{value:,.1f}"] for name, value in figures.items()])
+    publish("purgatory", shown, {"operations": options.operations, "figures": figures}, options)
 
 
 if __name__ == "__main__":

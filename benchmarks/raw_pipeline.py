@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -29,17 +30,17 @@ FOLLOWERS = 2
 DEADLINE_S = 60.0
 
 
+@dataclass(slots=True)
 class _Follower:
     """The leader's view of one follower connection."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.request = b""
-        self.position = 0
-        self.parked = False
-        self.head = b""
-        self.send_from = 0
-        self.send_to = 0
+    connection: socket.socket
+    request: bytes = b""
+    position: int = 0
+    parked: bool = False
+    head: bytes = b""
+    send_from: int = 0
+    send_to: int = 0
 
 
 class _Leader:
@@ -53,7 +54,6 @@ class _Leader:
         self.filled = 0
         self.end = 0
         self.uncommitted: deque[int] = deque()  # where each message ends
-        self.boundaries: deque[int] = deque()  # the same, until every follower has been sent it
         self.committed = 0
 
     def run(self) -> None:
@@ -97,7 +97,6 @@ class _Leader:
                 raise ValueError("a message arrived damaged")
             start = stop
             self.uncommitted.append(self.end + start)
-            self.boundaries.append(self.end + start)
         _write_fully(self.fd, view[:start])
         self.end += start
         if start:
@@ -120,8 +119,6 @@ class _Leader:
         while self.uncommitted and self.uncommitted[0] <= high_watermark:
             self.uncommitted.popleft()
             self.committed += 1
-        while self.boundaries and self.boundaries[0] <= high_watermark:
-            self.boundaries.popleft()
         if self.committed > before:
             self.client.send(OFFSET.pack(self.committed))
 
@@ -131,7 +128,7 @@ class _Leader:
         if follower.parked:
             return
         stop = follower.position
-        for boundary in self.boundaries:
+        for boundary in self.uncommitted:
             if boundary > follower.position:
                 if boundary - follower.position > MAX_FETCH and stop > follower.position:
                     break

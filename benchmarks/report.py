@@ -3,41 +3,30 @@
 import argparse
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
 
 from benchmarks.measure import environment
 
 
 def benchmark_parser(description: str | None) -> argparse.ArgumentParser:
-    """With the option that `show_report` needs."""
+    """With the options that `publish` needs."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--format", choices=["table", "json"], default="table")
+    parser.add_argument("--json", type=Path, help="a file for all figures")
+    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
     return parser
 
 
-def show_report(
-    report: dict[str, Any], show: Callable[[dict[str, Any], Console], None], options: argparse.Namespace
-) -> None:
-    """On stdout, as JSON or as `show` does it for people."""
-    if options.format == "json":
-        print(json.dumps(report, indent=2))
-    else:
-        show(report, Console())
-        print(report["environment"])
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """In Markdown, and in columns for a terminal."""
+    lines = [head, ["---"] * len(head), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
 
 
-def add_outputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", type=Path, help="a file for all figures")
-    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
-
-
-def publish(benchmark: str, table: str, figures: Mapping[str, object], options: argparse.Namespace) -> None:
-    """Print the table, and write what `add_outputs` asks for."""
-    shown = f"{table}\n\n{environment()}"
+def publish(benchmark: str, shown: str, figures: Mapping[str, object], options: argparse.Namespace) -> None:
+    """Print what is `shown`, and write what `benchmark_parser` lets ask for."""
+    shown = f"{shown}\n\n{environment()}"
     if options.json:
         options.json.write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
     if options.report:

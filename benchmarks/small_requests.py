@@ -109,16 +109,17 @@ async def ask_steadily(name: str, addresses: list[str]) -> None:
     small = Responsiveness()
     watching = [asyncio.create_task(small.watch(address, MEMBERS[name])) for address in addresses]
 
-    def go() -> None:
+    async def go() -> Figures:
         small.tell()
         small.on.set()
+        return {}
 
     async def tell() -> Figures:
         assert not any(task.done() for task in watching), watching
         small.on.clear()
         return small.tell()
 
-    await answer_orders(go, tell)
+    await answer_orders(go=go, tell=tell)
     for task in watching:
         task.cancel()
     await asyncio.gather(*watching, return_exceptions=True)

@@ -21,19 +21,17 @@ async def send_steadily(name: str, bootstrap: str) -> None:
         await write_everywhere(send, TOPIC, PARTITIONS)
         load = Load(send, TOPIC, PARTITIONS, PER_SECOND)
 
-        async def tell() -> Figures:
+        async def go() -> Figures:
             nonlocal load
-            ended, load = load, Load(send, TOPIC, PARTITIONS, PER_SECOND)
-            await ended.end()
-            latency = ended.latency()
-            return {
-                "p50_ms": latency.p50_ms,
-                "p99_ms": latency.p99_ms,
-                "max_ms": latency.max_ms,
-                "failed_records": len(ended.failed),
-            }
+            load = Load(send, TOPIC, PARTITIONS, PER_SECOND)
+            load.begin()
+            return {}
 
-        await answer_orders(lambda: load.begin(), tell)
+        async def tell() -> Figures:
+            await load.end()
+            return load.figures()
+
+        await answer_orders(go=go, tell=tell)
 
 
 if __name__ == "__main__":

@@ -17,17 +17,16 @@ import statistics
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from crc32c import crc32c
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.measure import environment
-from benchmarks.report import benchmark_parser, show_report
+from benchmarks.report import benchmark_parser, publish, table
 from replog.config import TopicConfig
 from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from replog.log.indexes.offset_index import OffsetIndex
@@ -95,6 +94,14 @@ def _label(size: int) -> str:
     return f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
 
 
+def timed(call: Callable[[Any], object], items: Iterable[Any]) -> Seconds:
+    """For all of these calls together."""
+    started = time.perf_counter()
+    for item in items:
+        call(item)
+    return time.perf_counter() - started
+
+
 class Bench:
     """Measures in `directory`, on the file system that is asked about."""
 
@@ -143,26 +150,20 @@ class Bench:
         fd = os.open(path, os.O_RDONLY)
         tail = [count - 1 - number % 200 for number in range(LOOK_UPS)]
 
-        def ours(offsets: list[int]) -> Seconds:
-            started = time.perf_counter()
-            for offset in offsets:
-                log.read(offset, size, Isolation.LOG_END, min_one_message=True)
-            return time.perf_counter() - started
+        def ours(offset: int) -> None:
+            log.read(offset, size, Isolation.LOG_END, min_one_message=True)
 
-        def plain(offsets: list[int]) -> Seconds:
-            started = time.perf_counter()
-            for offset in offsets:
-                os.pread(fd, size, offset * size)
-            return time.perf_counter() - started
+        def plain(offset: int) -> None:
+            os.pread(fd, size, offset * size)
 
-        yield self._each("read 16 KiB at the tail", len(tail), lambda: plain(tail), lambda: ours(tail))
+        yield self._each("read 16 KiB at the tail", len(tail), lambda: timed(plain, tail), lambda: timed(ours, tail))
 
-        def cold(read: Callable[[list[int]], Seconds]) -> Seconds:
+        def cold(read: Callable[[int], None]) -> Seconds:
             self._forget(log.directory)
-            return read(random.sample(range(count // 2), COLD_READS))
+            return timed(read, random.sample(range(count // 2), COLD_READS))
 
         log.close()
-        log = open_log(log.directory, self._config(), clean=True)
+        log = Log.open(log.directory, TopicConfig(), clean=True)
         yield self._each("read 16 KiB, cold", COLD_READS, lambda: cold(plain), lambda: cold(ours))
         os.close(fd)
         self._drop(log)
@@ -176,19 +177,8 @@ class Bench:
         known = [10**12 + slot * 40 + 39 for slot in range(count)]
         for name, lowest in (("at the tail", known[-1000]), ("anywhere", known[0])):
             targets = [random.randrange(lowest, known[-1]) for _ in range(LOOK_UPS)]
-
-            def ours(targets: list[int] = targets) -> Seconds:
-                started = time.perf_counter()
-                for target in targets:
-                    index.lookup(target)
-                return time.perf_counter() - started
-
-            def plain(targets: list[int] = targets) -> Seconds:
-                started = time.perf_counter()
-                for target in targets:
-                    bisect.bisect_right(known, target)
-                return time.perf_counter() - started
-
+            ours = partial(timed, index.lookup, targets)
+            plain = partial(timed, partial(bisect.bisect_right, known), targets)
             yield self._each(f"look up an offset {name}", LOOK_UPS, plain, ours, at_most=5.0)
         index.close()
         path.unlink()
@@ -209,7 +199,7 @@ class Bench:
 
         def ours() -> Seconds:
             started = time.perf_counter()
-            log = open_log(path.parent, self._config(), clean=False)
+            log = Log.open(path.parent, TopicConfig(), clean=False)
             seconds = time.perf_counter() - started
             log.abandon()
             return seconds
@@ -227,7 +217,7 @@ class Bench:
         """CPU seconds, and descriptors and mappings held, of a log of many segments after a clean stop."""
         size = BATCH_SIZES[0]
         config = TopicConfig.model_construct(**{**TopicConfig().model_dump(), "segment_bytes": SEGMENT_BATCHES * size})
-        log = open_log(self._directory / "many", config, clean=True)
+        log = Log.open(self._directory / "many", config, clean=True)
         for batch in batches(size, SEGMENTS * SEGMENT_BATCHES * size):
             log.append_as_leader(batch, leader_epoch=0, now_ms=0)
         assert len(log.segments) == SEGMENTS
@@ -237,7 +227,7 @@ class Bench:
             self._note(f"opening {SEGMENTS} segments, round {number + 1} of {self._rounds}")
             descriptors, mappings = held()
             started = time.process_time()
-            log = open_log(log.directory, config, clean=True)
+            log = Log.open(log.directory, config, clean=True)
             seconds = time.process_time() - started
             runs.append((seconds, held()[0] - descriptors, held()[1] - mappings))
             log.close()
@@ -254,35 +244,23 @@ class Bench:
 
     # -- one round each
 
-    def _config(self) -> TopicConfig:
-        return TopicConfig()
-
-    def _fresh(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self._directory))
+    def _fresh_log(self) -> Log:
+        return Log.open(Path(tempfile.mkdtemp(dir=self._directory)), TopicConfig(), clean=True)
 
     def _appended_as_leader(self, sent: list[bytes]) -> tuple[Seconds, Log]:
-        log = open_log(self._fresh(), self._config(), clean=True)
-        started = time.perf_counter()
-        for batch in sent:
-            log.append_as_leader(batch, leader_epoch=0, now_ms=0)
-        return time.perf_counter() - started, log
+        log = self._fresh_log()
+        return timed(partial(log.append_as_leader, leader_epoch=0, now_ms=0), sent), log
 
     def _appended_as_follower(self, fetches: list[bytes]) -> Seconds:
-        log = open_log(self._fresh(), self._config(), clean=True)
-        started = time.perf_counter()
-        for fetch in fetches:
-            log.append_as_follower(fetch)
-        seconds = time.perf_counter() - started
+        log = self._fresh_log()
+        seconds = timed(log.append_as_follower, fetches)
         self._drop(log)
         return seconds
 
     def _written(self, pieces: list[bytes]) -> Seconds:
         path = self._directory / "plain"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        started = time.perf_counter()
-        for piece in pieces:
-            os.writev(fd, [piece])
-        seconds = time.perf_counter() - started
+        seconds = timed(lambda piece: os.writev(fd, [piece]), pieces)
         os.close(fd)
         path.unlink()
         return seconds
@@ -335,34 +313,21 @@ class Bench:
         return pairs
 
 
-def open_log(directory: Path, config: TopicConfig, *, clean: bool) -> Log:
-    return Log.open(directory, config, clean=clean)
-
-
 def held() -> tuple[int, int]:
     """Descriptors and mappings of this process."""
     return len(os.listdir("/proc/self/fd")), len(Path("/proc/self/maps").read_text().splitlines())
 
 
-def show(report: dict[str, Any], console: Console) -> None:
-    table = Table("", "unit", "plain", "replog", "plain / replog time", "wanted", title="Storage engine")
-    for figure in report["figures"]:
-        mark = {None: "", True: " ✓", False: " ✗"}[figure["met"]]
-        table.add_row(
-            figure["name"],
-            figure["unit"],
-            f"{figure['plain']:,.4g}",
-            f"{figure['ours']:,.4g}",
-            f"{figure['ratio']:.2f}",
-            figure["target"] + mark,
-        )
-    console.print(table)
-    opening = report["opening"]
-    console.print(
+def shown(figures: Iterable[Figure], opening: dict[str, Any]) -> str:
+    mark = {None: "", True: " ✓", False: " ✗"}
+    rows = [
+        [f.name, f.unit, f"{f.plain:,.4g}", f"{f.ours:,.4g}", f"{f.ratio:.2f}", f.target + mark[f.met]] for f in figures
+    ]
+    return (
+        f"{table(['', 'unit', 'plain', 'replog', 'plain / replog time', 'wanted'], rows)}\n\n"
         f"Opening {opening['segments']:,} clean segments: {opening['cpu_seconds']:.2f} s of CPU "
         f"(wanted: below {opening['target_cpu_seconds']:g}), {opening['descriptors']} descriptors and "
-        f"{opening['mappings']} mappings held afterwards",
-        highlight=False,
+        f"{opening['mappings']} mappings held afterwards"
     )
 
 
@@ -380,9 +345,9 @@ def main() -> None:
         directory = Path(made)
         with console.status("") as status:
             bench = Bench(directory, options.rounds, options.mebibytes, status.update)
-            figures = [asdict(figure) for figure in bench.run()]
-            report = {"figures": figures, "opening": bench.opening(), "environment": environment()}
-    show_report(report, show, options)
+            figures, opening = list(bench.run()), bench.opening()
+    report = {"figures": list(map(asdict, figures)), "opening": opening}
+    publish("storage", shown(figures, opening), report, options)
 
 
 if __name__ == "__main__":

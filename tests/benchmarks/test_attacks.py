@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks.attacks import table
+from benchmarks.attacks import shown
 
 FOUND = {
     "budget_mib": 96.0,
@@ -20,7 +20,7 @@ FOUND = {
 
 
 def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
-    rows = table({"look-up": FOUND, "idle": {"failed": "TimeoutError: late"}}).splitlines()[2:]
+    rows = shown({"look-up": FOUND, "idle": {"failed": "TimeoutError: late"}}).splitlines()[2:]
     cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
     assert cells[0][1:] == ["96", "1,234", "10.0", "25.0", "2.5", "1,500", "3", "1"]
     assert cells[1][0] == "10,000 idle streams at the controller"
