@@ -8,7 +8,6 @@ from leader.fetch_session import FetchSession, Host
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse
-from replog.log.files.cold import Stretch
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 
@@ -73,26 +72,15 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         tp: TopicPartition,
         fetch: FetchPartition,
         reader: ConsumerReader,
-        max_bytes: int,
         now_ms: int,
         *,
-        min_one: bool,
-        wait_for: Stretch,
         counts: bool,
+        **how: Unpack[Reading],
     ) -> FetchAnswer:
         if not isinstance(reader, PartitionLeader):
-            return reader.fetch_as_consumer(
-                fetch, self.isolation, max_bytes=max_bytes, min_one=min_one, wait_for=wait_for
-            )
-        return reader.fetch_as_consumer(
-            fetch,
-            self.isolation,
-            max_bytes=max_bytes,
-            min_one=min_one,
-            wait_for=wait_for,
-            client_rack=self._rack or "",
-            alone=self._host.is_alone(reader),
-        )
+            return reader.fetch_as_consumer(fetch, self.isolation, **how)
+        alone = self._host.is_alone(reader)
+        return reader.fetch_as_consumer(fetch, self.isolation, client_rack=self._rack or "", alone=alone, **how)
 
     def _has_all(self, _reader: ConsumerReader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
         committed_only = self.isolation is Isolation.TXN_COMMITTED

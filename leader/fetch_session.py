@@ -14,11 +14,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, Unpack
 
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
+from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse, SessionRow, answer_of
 from replog.log.files.cold import NOTHING, ColdRead, Stretch
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
@@ -112,16 +112,7 @@ class FetchSession(ABC, Generic[R]):
 
     @abstractmethod
     def _fetch(
-        self,
-        tp: TopicPartition,
-        fetch: FetchPartition,
-        reader: R,
-        max_bytes: int,
-        now_ms: int,
-        *,
-        min_one: bool,
-        wait_for: Stretch,
-        counts: bool,
+        self, tp: TopicPartition, fetch: FetchPartition, reader: R, now_ms: int, *, counts: bool, **how: Unpack[Reading]
     ) -> FetchAnswer:
         """Read one partition. `counts`: the first read for a request, not one after it has waited (ST-9)."""
 
@@ -251,9 +242,8 @@ class FetchSession(ABC, Generic[R]):
             return None
         if throttled:
             max_bytes, min_one = 0, False
-        answer = self._fetch(
-            tp, named.request, reader, max_bytes, now_ms, min_one=min_one, wait_for=named.brought, counts=counts
-        )
+        how = Reading(max_bytes=max_bytes, min_one=min_one, wait_for=named.brought)
+        answer = self._fetch(tp, named.request, reader, now_ms, counts=counts, **how)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
         named.lacks, named.brought = None, NOTHING
         if answer.cold is not None:

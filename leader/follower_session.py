@@ -6,14 +6,13 @@ While it waits with nothing to read, new high watermarks are pushed to it (diver
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from leader.fetch_session import MAX_LOOKS, FetchSession, Host
 from leader.follower_state import Asker
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow, answer_of
-from replog.log.files.cold import Stretch
+from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse, SessionRow, answer_of
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
@@ -97,15 +96,13 @@ class FollowerSession(FetchSession[PartitionLeader]):
         tp: TopicPartition,
         fetch: FetchPartition,
         reader: PartitionLeader,
-        max_bytes: int,
         now_ms: int,
         *,
-        min_one: bool,
-        wait_for: Stretch,
         counts: bool,
+        **how: Unpack[Reading],
     ) -> FetchAnswer:
         assert self._asker is not None
-        answer = reader.fetch_as_follower(self._asker, fetch, max_bytes=max_bytes, min_one=min_one, wait_for=wait_for)
+        answer = reader.fetch_as_follower(self._asker, fetch, **how)
         if counts:
             moved = reader.on_fetched(self._asker, fetch, answer, now_ms)
             self._host.on_fetched(tp, reader, moved=moved)

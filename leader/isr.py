@@ -1,12 +1,10 @@
 """The in-sync set: accepted by the controller, or proposed to it, and its answers (ST-1, ISR-4 to ISR-11).
 
-              follower reached HW and epoch start (ISR-1)
-Committed ──────────────────────────────────────────────► PendingExpand
-    │  ▲                                                     │
-    │  └────── accepted · refused · metadata ◄───────────────┤
-    │                                                        │
-    └──► PendingShrink ──────────────────────────────────────┘
-         some member is out of sync (ISR-5), or the leader resigns (ISR-20)
+    a follower has reached the high watermark and the epoch's start (ISR-1),
+    a member is out of sync (ISR-5), or the leader resigns (ISR-20)
+Committed ─────────────────────────────────────────────────────────────────────► Pending
+    ▲                                                                               │
+    └──────────────────────── accepted · refused · metadata ◄───────────────────────┘
 """
 
 from dataclasses import dataclass
@@ -39,40 +37,21 @@ class IsrProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingExpand:
-    """`new` may already be in sync for the controller, so the high watermark waits for it (ST-2)."""
+class Pending:
+    """`joining` may already be in sync for the controller, `leaving` may still be: the high watermark waits for both
+    (ST-2)."""
 
-    last: Committed
-    new: int
+    isr: frozenset[int]  # the last committed one
     proposal: IsrProposal
-
-    @property
-    def isr(self) -> frozenset[int]:
-        return self.last.isr
+    joining: frozenset[int] = frozenset()
+    leaving: frozenset[int] = frozenset()
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        return self.last.isr | {self.new}
+        return self.isr | self.joining
 
 
-@dataclass(frozen=True, slots=True)
-class PendingShrink:
-    """`out_of_sync` may still be in sync for the controller, so the high watermark waits for them (ST-2)."""
-
-    last: Committed
-    out_of_sync: frozenset[int]
-    proposal: IsrProposal
-
-    @property
-    def isr(self) -> frozenset[int]:
-        return self.last.isr
-
-    @property
-    def maximal_isr(self) -> frozenset[int]:
-        return self.last.isr
-
-
-IsrState = Committed | PendingExpand | PendingShrink
+IsrState = Committed | Pending
 
 
 class AfterRefusal(Enum):

@@ -23,15 +23,7 @@ from typing import ClassVar, Unpack
 
 from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
-from leader.isr import (
-    AfterRefusal,
-    Committed,
-    IsrProposal,
-    IsrState,
-    PendingExpand,
-    PendingShrink,
-    after_refusal,
-)
+from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, after_refusal
 from leader.list_offsets import Telling, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
@@ -305,8 +297,7 @@ class PartitionLeader:
             and (follower.log_end_offset > log_start or follower.log_start_offset >= log_start)
             and self._is_eligible(replica_id, follower)
         ):
-            proposal = self._propose(self.state.isr | {replica_id})
-            self.state = PendingExpand(self.state, replica_id, proposal)
+            self._propose(joining=frozenset({replica_id}))
 
     @property
     def all_level(self) -> bool:
@@ -330,20 +321,19 @@ class PartitionLeader:
                 or not self.replicas[replica_id].is_caught_up(leader_end_offset, now_ms, self._max_lag_ms)
             )
             if out_of_sync:
-                proposal = self._propose(self.state.isr - out_of_sync)
-                self.state = PendingShrink(self.state, out_of_sync, proposal)
+                self._propose(leaving=out_of_sync)
         return self.advance_high_watermark(now_ms)
 
     def resign(self) -> None:
         """Propose to leave the ISR, and so to lead no more (ISR-20); not while another proposal is under way."""
         if isinstance(self.state, Committed):
-            proposal = self._propose(self.isr - {self.broker_id})
-            self.state = PendingShrink(self.state, frozenset({self.broker_id}), proposal)
+            self._propose(leaving=frozenset({self.broker_id}))
 
-    def _propose(self, isr: frozenset[int]) -> IsrProposal:
+    def _propose(self, *, joining: frozenset[int] = frozenset(), leaving: frozenset[int] = frozenset()) -> None:
+        isr = (self.isr | joining) - leaving
         members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))
         self._unsubmitted = IsrProposal(self.leader_epoch, self.partition_epoch, members)
-        return self._unsubmitted
+        self.state = Pending(self.isr, self._unsubmitted, joining, leaving)
 
     def _fetched_broker_epoch(self, replica_id: int) -> int:
         """The broker epoch with which the replica is known to hold the data; -1 if it is not known (6.3)."""
@@ -367,7 +357,7 @@ class PartitionLeader:
         if error is not ErrorCode.NONE:
             action = after_refusal(error)
             if action is AfterRefusal.REVERT:
-                self.state = pending.last
+                self.state = Committed(pending.isr)
             elif action is AfterRefusal.RESUBMIT:
                 self._unsubmitted = proposal
             return self.advance_high_watermark(now_ms)

@@ -9,7 +9,7 @@ import pytest
 
 from leader.fetch_session import MAX_LOOKS
 from leader.follower_session import PUSH_DELAY_MS, FollowerSession
-from leader.isr import PendingShrink
+from leader.isr import Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse
@@ -142,9 +142,9 @@ def test_an_idle_follower_counts_as_caught_up_in_all_of_its_partitions_st_7(host
     assert (host.caught_up(0), host.caught_up(1)) == (3_600_000, 3_600_000)
     leader = host.leaders[TopicPartition("t", 0)]
     leader.check_isr(host.now_ms)
-    assert not isinstance(leader.state, PendingShrink), "in time"
+    assert not isinstance(leader.state, Pending), "in time"
     leader.check_isr(NOW_MS + 3_600_000 + LAG_MS + 1)
-    assert isinstance(leader.state, PendingShrink), "it asks no more"
+    assert isinstance(leader.state, Pending), "it asks no more"
 
 
 def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(host):
@@ -156,7 +156,7 @@ def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(h
     assert (host.caught_up(0), host.caught_up(1)) == (1000, 21_000)
     leader = host.leaders[TopicPartition("t", 0)]
     leader.check_isr(host.now_ms)
-    assert isinstance(leader.state, PendingShrink)
+    assert isinstance(leader.state, Pending)
 
 
 def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_partition_st_7(host):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from follower.partition_follower import FetchState, FollowerProgress
-from leader.isr import IsrProposal, PendingExpand, PendingShrink
+from leader.isr import IsrProposal, Pending
 from replog.config import BrokerConfig, ControllerConfig, TopicConfig
 from replog.controller import broker_events
 from replog.controller.alter_partition import Proposal
@@ -92,10 +92,10 @@ class World:
         shown = show_log(hosted.log)
         if hosted.leader is not None:
             shown += " isr " + show_set(hosted.leader.isr)
-            if isinstance(hosted.leader.state, PendingExpand):
-                shown += f" +{hosted.leader.state.new}"
-            elif isinstance(hosted.leader.state, PendingShrink):
-                shown += "".join(f" -{member}" for member in sorted(hosted.leader.state.out_of_sync))
+            proposed = hosted.leader.state
+            if isinstance(proposed, Pending):
+                shown += "".join(f" +{member}" for member in sorted(proposed.joining))
+                shown += "".join(f" -{member}" for member in sorted(proposed.leaving))
         elif hosted.follower is not None:
             if hosted.follower.fetch_state is not FetchState.FETCHING:
                 shown += f", {hosted.follower.fetch_state.value}"

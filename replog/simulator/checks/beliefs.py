@@ -4,7 +4,7 @@ These are the rules that INV-5 to INV-8 rest on. Broken, they show at once and h
 the wrong broker dies at the wrong time.
 """
 
-from leader.isr import PendingExpand
+from leader.isr import Pending
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
 
@@ -61,14 +61,15 @@ def check_exposure(partition: PartitionLedger, leader: SeenReplica) -> None:
 def check_expansion(partition: PartitionLedger, leader: SeenReplica) -> None:
     """ISR-3: a proposed replica has what is exposed, and what the leader began its epoch with."""
     role = leader.leader
-    if role is None or not isinstance(role.state, PendingExpand):
+    if role is None or not isinstance(role.state, Pending):
         return
-    known = role.replicas.get(role.state.new)
     needed = max(leader.high_watermark, role.leader_epoch_start_offset)
-    if known is None or known.log_end_offset < needed:
-        partition.fail(
-            "ISR-3",
-            f"leader {leader.broker_id} proposes broker {role.state.new} for the ISR, which it knows to hold "
-            f"{known and known.log_end_offset}; it needs {needed}, with the epoch's start at "
-            f"{role.leader_epoch_start_offset}",
-        )
+    for joining in role.state.joining:
+        known = role.replicas.get(joining)
+        if known is None or known.log_end_offset < needed:
+            partition.fail(
+                "ISR-3",
+                f"leader {leader.broker_id} proposes broker {joining} for the ISR, which it knows to hold "
+                f"{known and known.log_end_offset}; it needs {needed}, with the epoch's start at "
+                f"{role.leader_epoch_start_offset}",
+            )

@@ -1,6 +1,6 @@
 """What a leader acts on: ST-7, HW-2, HW-3 and ISR-3, broken by hand, and nearly broken."""
 
-from leader.isr import Committed, IsrProposal, PendingExpand
+from leader.isr import IsrProposal, Pending
 from leader.partition_leader import PartitionLeader
 from tests.leader.replicas import LAG_MS, append_record, state
 from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
@@ -73,7 +73,7 @@ def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have
     world = three(tmp_path, "0:0-4")
     world.record(SHRUNK)
     leader = world.lead(1, SHRUNK)
-    leader.state = PendingExpand(Committed(frozenset({1, 2})), 3, IsrProposal(0, 1, ((1, 101), (2, 102), (3, 103))))
+    leader.state = Pending(frozenset({1, 2}), IsrProposal(0, 1, ((1, 101), (2, 102), (3, 103))), frozenset({3}))
     world.append(1)
     world.fetch(1, 2)
     world.fetch(1, 2)  # nearly
@@ -93,7 +93,7 @@ def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch
     for replica_id, end in ((2, 5), (3, 5)):
         _believe(world, replica_id, end)
     proposal = IsrProposal(1, 1, ((1, 101), (2, 102), (3, 103)))
-    leader.state = PendingExpand(Committed(frozenset({1, 2})), 3, proposal)
+    leader.state = Pending(frozenset({1, 2}), proposal, frozenset({3}))
     with violates("ISR-3", "broker 3", "to hold 5", "it needs 7"):
         world.step(1)
 
@@ -106,7 +106,7 @@ def test_isr_3_a_replica_is_proposed_that_has_reached_it(tmp_path):
     world.append(1)
     world.fetch(1, 2)
     world.fetch(1, 3)  # at 5, which is the high watermark
-    assert isinstance(leader.state, PendingExpand)
+    assert isinstance(leader.state, Pending)
 
 
 def test_one_step_may_raise_a_leaders_high_watermark_and_depose_it(tmp_path):

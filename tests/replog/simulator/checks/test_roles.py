@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from leader.isr import Committed, IsrProposal, PendingExpand
+from leader.isr import IsrProposal, Pending
 from replog.log.log import Log
 from replog.metadata.values import NO_LEADER
 from replog.simulator.checks.checker import Checker
@@ -175,7 +175,7 @@ def test_inv_20_a_broker_joins_for_what_its_last_incarnation_fetched(fetched, vi
     world.record(state(partition_epoch=1, isr=(1, 2)))
     leader = world.lead(1, state(partition_epoch=1, isr=(1, 2)))
     proposal = IsrProposal(0, 1, ((1, 101), (2, 102), (3, fetched)))
-    leader.state = PendingExpand(Committed(frozenset({1, 2})), 3, proposal)
+    leader.state = Pending(frozenset({1, 2}), proposal, frozenset({3}))
     world.step(1)
     world.register(3, broker_epoch=104)
     joined = state(partition_epoch=2)

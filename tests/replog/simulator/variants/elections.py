@@ -9,7 +9,7 @@ import replog.controller.broker_events
 import replog.controller.elections
 import replog.controller.registration
 from leader.alter_partition_queue import AlterPartitionQueue
-from leader.isr import Committed, PendingShrink
+from leader.isr import Pending
 from leader.partition_leader import PartitionLeader
 from replog.controller.alter_partition import Proposal
 from replog.controller.cluster_state import ClusterState
@@ -148,8 +148,8 @@ def _fence_all_but_isr(image: Any, rules: Any, broker: BrokerRegistration) -> An
 
 def _resign_and_wait_for_nobody(self: PartitionLeader) -> None:
     _resign(self)
-    if isinstance(self.state, PendingShrink) and self.broker_id in self.state.out_of_sync:
-        self.state = replace(self.state, last=Committed(frozenset({self.broker_id})))
+    if isinstance(self.state, Pending) and self.broker_id in self.state.leaving:
+        self.state = replace(self.state, isr=frozenset({self.broker_id}))
 
 
 _resign = PartitionLeader.resign

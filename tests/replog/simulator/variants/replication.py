@@ -8,7 +8,7 @@ import leader.list_offsets
 import leader.partition_leader
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import Asker, FollowerState
-from leader.isr import AfterRefusal, PendingShrink
+from leader.isr import AfterRefusal, Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer
@@ -42,7 +42,7 @@ def _candidate_of_committed(end: int, followers: dict[int, FollowerState], state
 
 class _WithoutLaggards(_CommittedOnly):
     def __init__(self, state: Any) -> None:
-        out = state.out_of_sync if isinstance(state, PendingShrink) else frozenset()
+        out = state.leaving if isinstance(state, Pending) else frozenset()
         self.isr, self.maximal_isr = state.isr, state.maximal_isr - out
 
 
