@@ -39,6 +39,16 @@ def pytest_configure() -> None:
         ports.LAST = ports.FIRST + share - 1
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Who takes `spark` is marked so, and what PySpark itself does is no error of ours."""
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     from spark_jobs.session import spark_session  # not for those who need no Spark: it takes a second

@@ -16,9 +16,7 @@ from tests.audit.compaction import CompactedCase, compacted_cases
 from tests.audit.judge import findings_of, told
 
 pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.spark,  # all of them: the cases are made once
     pytest.mark.timeout(0 if "REPLOG_COMPACTED_CASES" in os.environ else 1800),
 ]
 

@@ -21,9 +21,7 @@ from tests.audit.judge import findings_of, judge, report
 from tests.audit.levels import LEVELS, SEEN
 
 pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.spark,  # all of them: the cases are made once
     pytest.mark.timeout(0 if "REPLOG_AUDIT_CASES" in os.environ else 1800),
 ]
 

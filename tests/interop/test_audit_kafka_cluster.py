@@ -15,12 +15,7 @@ from spark_jobs.command_line import where_of
 from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load, running
 from tests.interop.kafka import Kafka
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = pytest.mark.processes
 
 PARTITIONS = sum(partitions for _, partitions in TOPICS.values())
 RECORDS = 750  # in each partition, and thereby several segments, between one event and the next

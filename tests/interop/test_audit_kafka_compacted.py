@@ -14,12 +14,7 @@ from tests.interop.history import History
 from tests.replog.log.batches import open_log
 from tests.replog.log.compaction.compacting import clean, records_of
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = pytest.mark.processes
 
 TP = TopicPartition("compacted", 0)
 YEARS = 10**12  # ms: long after every tombstone's time

@@ -28,12 +28,7 @@ from tests.interop.cluster import KILLED, TOPICS, Load, running
 from tests.interop.kafka import Kafka
 from tests.replog.log.batches import config
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = [pytest.mark.processes, pytest.mark.spark]  # all of them: they share a cluster
 
 RECORDS = 400  # in each partition, between one event and the next
 

@@ -8,8 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.replicas.sources import register
 from tests.interop.dump import Batch, dump
 
-pytestmark = pytest.mark.spark
-
 TOPICS = ("codecs", "stamped", "transactions")
 
 

@@ -9,12 +9,6 @@ import pytest
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
 # Seed after seed, until a simulation's last act finds that replicas' bytes differ: at rest, and after clean stops, so
 # every high watermark is on disk. Its other checks are off, or one of them would end it earlier.
 UNTIL_BYTES_DIFFER = """

@@ -2,13 +2,11 @@
 
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from threading import Lock
 
 import pytest
@@ -18,8 +16,7 @@ from spark_jobs import audit_replicas, explain_finding, follow_replicas
 from spark_jobs.audit.findings import LEVELS
 from spark_jobs.command_line import audit_failed, command_parser, ending, where_of, with_spark
 from spark_jobs.session import reason
-
-LIMIT_S = 150
+from tests.spark_jobs.command import LIMIT_S
 
 
 @pytest.mark.parametrize(
@@ -75,8 +72,6 @@ def test_of_what_spark_says_the_data_sources_own_error_is_told():
 # -- a real process
 
 
-AUDIT = "import sys; from replog.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
-
 SIGNAL_TO_ANOTHER_THREAD = """
 import signal, sys, threading, time
 from spark_jobs.command_line import with_spark
@@ -91,73 +86,6 @@ def work(_):
 
 sys.exit(with_spark(work))
 """
-
-
-class Command:
-    """`replog audit …`, in a session of its own."""
-
-    def __init__(self, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", AUDIT, *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def descendants(self) -> list[str]:
-        """The command lines of what it started and still runs."""
-        return [command for pid, command in self._session() if pid != self.process.pid]
-
-    def kill_java(self) -> None:
-        for pid, command in self._session():
-            if "org.apache.spark" in command:
-                os.kill(pid, signal.SIGKILL)
-
-    def _session(self) -> Iterator[tuple[int, str]]:
-        for directory in Path("/proc").iterdir():
-            try:
-                words = (directory / "stat").read_text().rsplit(")", 1)[1].split()
-                command = (directory / "cmdline").read_text().replace("\0", " ")
-            except (OSError, IndexError):
-                continue
-            if words[0] != "Z" and int(words[3]) == self.process.pid:
-                yield int(directory.name), command
-
-    def wait_for(self, wanted: Callable[[list[str]], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not wanted(processes := self.descendants()):
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline, processes
-            time.sleep(0.02)
-
-    def wait_for_end(self) -> None:
-        """Of all that it has started."""
-        deadline = time.monotonic() + LIMIT_S
-        while processes := self.descendants():
-            assert time.monotonic() < deadline, processes
-            time.sleep(0.1)
-
-    def interrupted(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
-        """Status and outputs after a Ctrl-C, which goes to everybody at that terminal, or another such signal."""
-        os.killpg(self.process.pid, number)
-        out, err = self.process.communicate(timeout=LIMIT_S)
-        return self.process.returncode, out, err
-
-
-@pytest.fixture
-def command() -> Iterator[Callable[..., Command]]:
-    started: list[Command] = []
-
-    def start(*words: str) -> Command:
-        started.append(Command(*words))
-        return started[-1]
-
-    yield start
-    for each in started:
-        if each.process.poll() is None:
-            os.killpg(each.process.pid, signal.SIGKILL)
-            each.process.communicate()
 
 
 MOMENTS: dict[str, Callable[[list[str]], bool]] = {
@@ -203,9 +131,9 @@ def test_a_java_that_is_killed_is_told_in_a_line(command, cluster, tmp_path, ver
     running = command(verb, *cluster.options(), *where)
     running.wait_for(MOMENTS["Spark works"])
     running.kill_java()
-    _, err = running.process.communicate(timeout=LIMIT_S)
+    status, _, err = running.ended()
     told = f"replog audit {verb}: the audit failed, so nothing is known: the Java that runs Spark has ended"
-    assert (running.process.returncode, err.count("\n")) == (3, 1), err
+    assert (status, err.count("\n")) == (3, 1), err
     assert err.startswith(told), err
     running.wait_for_end()
 
@@ -220,8 +148,8 @@ def test_a_reader_that_has_enough_is_no_error(command, tmp_path):
     assert reading.process.stdout is not None
     reading.process.stdout.close()
     reading.process.stdout = None
-    _, err = reading.process.communicate(timeout=LIMIT_S)
-    assert (reading.process.returncode, err) == (141, "")
+    status, _, err = reading.ended()
+    assert (status, err) == (141, "")
 
 
 @pytest.mark.parametrize("name", ["node.id", "broker.id"])

@@ -16,12 +16,7 @@ from spark_jobs.audit.audit import audit
 from spark_jobs.audit.results import summary
 from tests.spark_jobs.standalone import Standalone, build_wheel, standalone, unpacked
 
-pytestmark = [
-    pytest.mark.processes,
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = pytest.mark.processes
 
 ENTRY = "spark_jobs/audit_replicas.py"
 PARTITIONS = 2

@@ -16,12 +16,6 @@ from spark_jobs.audit.report import html_report
 from spark_jobs.audit.results import summary, write_findings
 from tests.spark_jobs.log_directories import END, Cluster, build_everything
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
-
 LOSS = "COMMITTED_LOSS"
 Places = dict[str, list[tuple[str, int, int, int]]]  # topic → class, the replica that is wrong, first and last offset
 INDEXED: Places = {  # otherwise by one replica than by the others

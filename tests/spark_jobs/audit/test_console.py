@@ -54,7 +54,6 @@ def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_proc
         writer.table(table)
 
 
-@pytest.mark.spark
 def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark, tmp_path):
     def allowed(number: int) -> None:
         while not (tmp_path / str(number)).exists():

@@ -1,14 +1,6 @@
 """Audits that go on from others, on directories that grow between them; killed and started again."""
 
 import json
-import os
-import queue
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -23,13 +15,8 @@ from spark_jobs.audit.follow import STATE, Follower, FollowState, Round, read_st
 from spark_jobs.audit.results import summary
 from spark_jobs.audit.since import BadSaved, Saved
 from spark_jobs.follow_replicas import main
-from tests.spark_jobs.log_directories import BATCHES, END, Cluster, batch
-
-spark_test = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+from tests.spark_jobs.command import LIMIT_S, Command
+from tests.spark_jobs.log_directories import BATCHES, END, batch
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -43,164 +30,108 @@ def verified_to(saved: Saved | None) -> int:
     return saved.partitions[ORDERS].verified_to
 
 
-class TestSince:
-    pytestmark = spark_test
-
-    @pytest.mark.parametrize("level", ["deep", "index", "digest"])
-    def test_an_audit_since_another_compares_and_reads_what_is_new(self, spark, cluster, level):
-        first = audit(spark, cluster.directories, level=level, save=True)
-        assert (first.verdict, verified_to(first.saved)) == (CONSISTENT, END), first.findings
-        cluster.extend("orders", BATCHES, 40)
-        second = audit(spark, cluster.directories, level=level, since=first.saved, save=True)
-        assert (second.verdict, verified_to(second.saved)) == (CONSISTENT, 80), second.findings
-        assert second.taken is not None
-        assert second.taken.starts == {ORDERS: END}
-        assert second.taken.whole == {}
-        assert summary(second)["since"] == ["orders-0: compared from offset 60 on"]
-        if level != "digest":
-            stage = "batches" if level == "deep" else "indexes"
-            assert second.bytes_read[stage] < first.bytes_read[stage], (first.bytes_read, second.bytes_read)
-        cluster.extend("orders", 40, 45, wrong_in_3)
-        third = audit(spark, cluster.directories, level=level, since=second.saved, save=True)
-        assert [(f.kind, f.wrong, f.first, f.last) for f in third.findings] == [("VALUE_MISMATCH", 3, 80, 89)]
-        assert verified_to(third.saved) == 80, "a partition with a finding keeps what was verified before"
-
-    def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(self, spark, cluster):
-        first = audit(spark, cluster.directories, level="deep", save=True)
-        cluster.patch(2, "orders", 24, HEADER_SIZE + 5, b"\xff")
-        assert audit(spark, cluster.directories, level="deep", since=first.saved).verdict == CONSISTENT
-        cluster.truncate(1, "orders", 50)
-        again = audit(spark, cluster.directories, level="deep", since=first.saved)
-        assert again.taken is not None
-        assert again.taken.whole == {ORDERS: "replica 1 ends below 60, or was compacted there"}
-        assert {(f.kind, f.wrong) for f in again.findings} == {("BIT_ROT", 2), ("COMMITTED_LOSS", 1)}
+@pytest.mark.parametrize("level", ["deep", "index", "digest"])
+def test_an_audit_since_another_compares_and_reads_what_is_new(spark, cluster, level):
+    first = audit(spark, cluster.directories, level=level, save=True)
+    assert (first.verdict, verified_to(first.saved)) == (CONSISTENT, END), first.findings
+    cluster.extend("orders", BATCHES, 40)
+    second = audit(spark, cluster.directories, level=level, since=first.saved, save=True)
+    assert (second.verdict, verified_to(second.saved)) == (CONSISTENT, 80), second.findings
+    assert second.taken is not None
+    assert second.taken.starts == {ORDERS: END}
+    assert second.taken.whole == {}
+    assert summary(second)["since"] == ["orders-0: compared from offset 60 on"]
+    if level != "digest":
+        stage = "batches" if level == "deep" else "indexes"
+        assert second.bytes_read[stage] < first.bytes_read[stage], (first.bytes_read, second.bytes_read)
+    cluster.extend("orders", 40, 45, wrong_in_3)
+    third = audit(spark, cluster.directories, level=level, since=second.saved, save=True)
+    assert [(f.kind, f.wrong, f.first, f.last) for f in third.findings] == [("VALUE_MISMATCH", 3, 80, 89)]
+    assert verified_to(third.saved) == 80, "a partition with a finding keeps what was verified before"
 
 
-class TestRounds:
-    pytestmark = spark_test
-
-    def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut_off_is_done_again(
-        self, spark, cluster, tmp_path
-    ):
-        told: list[Round] = []
-        follower = Follower(spark, cluster.directories, [], "deep", tmp_path, told.append)
-        follower.round()
-        cluster.extend("orders", BATCHES, 35, wrong_in_3)
-        before = (tmp_path / STATE).read_bytes()
-        follower.round()
-        (tmp_path / STATE).write_bytes(before)  # its findings were written, and then the end came
-        follower.round()
-        follower.round()
-        assert [(r.number, r.verdict, r.offsets, len(r.new), r.known) for r in told] == [
-            (0, CONSISTENT, 60, 0, 0),
-            (1, DIVERGED, 10, 1, 0),
-            (1, DIVERGED, 10, 1, 0),
-            (2, DIVERGED, 10, 0, 1),
-        ], told
-        assert verified_to(read_state(tmp_path).saved) == 60
-        table = spark.read.parquet(str(tmp_path / "findings")).collect()
-        assert [(row["class"], row["wrong_replica"], row["first_offset"], row["round"]) for row in table] == [
-            ("VALUE_MISMATCH", 3, 60, 1)
-        ]
-        assert follower.verdict == DIVERGED
-
-    def test_it_ends_at_the_first_divergence_if_asked(self, spark, cluster, tmp_path):
-        told: list[Round] = []
-
-        def tell(done: Round) -> None:
-            told.append(done)
-            if len(told) == 1:
-                cluster.extend("orders", BATCHES, 35, wrong_in_3)
-
-        follower = Follower(spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True)
-        follower.run(0.5)
-        assert [(r.number, r.verdict, r.offsets) for r in told] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], told
+def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(spark, cluster):
+    first = audit(spark, cluster.directories, level="deep", save=True)
+    cluster.patch(2, "orders", 24, HEADER_SIZE + 5, b"\xff")
+    assert audit(spark, cluster.directories, level="deep", since=first.saved).verdict == CONSISTENT
+    cluster.truncate(1, "orders", 50)
+    again = audit(spark, cluster.directories, level="deep", since=first.saved)
+    assert again.taken is not None
+    assert again.taken.whole == {ORDERS: "replica 1 ends below 60, or was compacted there"}
+    assert {(f.kind, f.wrong) for f in again.findings} == {("BIT_ROT", 2), ("COMMITTED_LOSS", 1)}
 
 
-class Following:
-    """The command, and the JSON lines that it prints."""
-
-    def __init__(self, cluster: Cluster, directory: Path, *options: str) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "spark_jobs.follow_replicas",
-            *cluster.options(),
-            "--checkpoint-dir",
-            str(directory),
-        ]
-        more = ["--level", "deep", "--master", "local[2]", "--interval", "1", "--format", "json", *options]
-        self.process = subprocess.Popen(
-            [*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
-        self._lines.put("")
-
-    def round_with(self, wanted: str) -> dict[str, Any]:
-        """The next round in which `wanted` is not zero or empty."""
-        deadline = monotonic() + 240
-        while True:
-            line = self._lines.get(timeout=max(0.0, deadline - monotonic()))
-            assert line, f"it ended: {self.process.communicate()[1]}"
-            done: dict[str, Any] = json.loads(line)
-            assert done["error"] is None, done
-            if done[wanted]:
-                return done
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.close()
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(60)
-        self._reader.join(60)
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
+def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut_off_is_done_again(
+    spark, cluster, tmp_path
+):
+    told: list[Round] = []
+    follower = Follower(spark, cluster.directories, [], "deep", tmp_path, told.append)
+    follower.round()
+    cluster.extend("orders", BATCHES, 35, wrong_in_3)
+    before = (tmp_path / STATE).read_bytes()
+    follower.round()
+    (tmp_path / STATE).write_bytes(before)  # its findings were written, and then the end came
+    follower.round()
+    follower.round()
+    assert [(r.number, r.verdict, r.offsets, len(r.new), r.known) for r in told] == [
+        (0, CONSISTENT, 60, 0, 0),
+        (1, DIVERGED, 10, 1, 0),
+        (1, DIVERGED, 10, 1, 0),
+        (2, DIVERGED, 10, 0, 1),
+    ], told
+    assert verified_to(read_state(tmp_path).saved) == 60
+    table = spark.read.parquet(str(tmp_path / "findings")).collect()
+    assert [(row["class"], row["wrong_replica"], row["first_offset"], row["round"]) for row in table] == [
+        ("VALUE_MISMATCH", 3, 60, 1)
+    ]
+    assert follower.verdict == DIVERGED
 
 
-@pytest.fixture
-def following() -> Iterator[list[Following]]:
-    started: list[Following] = []
-    yield started
-    for each in started:
-        each.close()
+def test_it_ends_at_the_first_divergence_if_asked(spark, cluster, tmp_path):
+    told: list[Round] = []
+
+    def tell(done: Round) -> None:
+        told.append(done)
+        if len(told) == 1:
+            cluster.extend("orders", BATCHES, 35, wrong_in_3)
+
+    follower = Follower(spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True)
+    follower.run(0.5)
+    assert [(r.number, r.verdict, r.offsets) for r in told] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], told
 
 
-class TestCommand:
-    pytestmark = spark_test
+def round_with(following: Command, wanted: str) -> dict[str, Any]:
+    """The next round in which `wanted` is not zero or empty."""
+    deadline = monotonic() + LIMIT_S
+    while monotonic() < deadline:
+        done: dict[str, Any] = json.loads(following.line())
+        assert done["error"] is None, done
+        if done[wanted]:
+            return done
+    raise AssertionError(f"no round has {wanted}")
 
-    def test_it_goes_on_where_it_was_killed_and_ends_in_order_when_interrupted(self, cluster, tmp_path, following):
-        directory = tmp_path / "follow"
-        first = Following(cluster, directory)
-        following.append(first)
-        assert first.round_with("offsets")["offsets"] == END
-        cluster.extend("orders", BATCHES, 40)
-        assert (grown := first.round_with("offsets"))["offsets"] == 20, grown
-        first.kill()
-        before = read_state(directory)
-        assert verified_to(before.saved) == 80
-        cluster.extend("orders", 40, 45, wrong_in_3)
-        second = Following(cluster, directory)
-        following.append(second)
-        diverged = second.round_with("new_findings")
-        assert (diverged["offsets"], diverged["verdict"]) == (10, DIVERGED), diverged
-        assert diverged["round"] > before.round
-        assert [(f["class"], f["first_offset"]) for f in diverged["new_findings"]] == [("VALUE_MISMATCH", 80)]
-        second.process.send_signal(signal.SIGINT)
-        assert second.process.wait(120) == 1
-        second.close()
-        (file,) = (directory / "findings" / f"round={diverged['round']}").iterdir()
-        assert pq.read_table(file).num_rows == 1
+
+@pytest.mark.spark
+def test_it_goes_on_where_it_was_killed_and_ends_in_order_when_interrupted(cluster, tmp_path, command):
+    directory = tmp_path / "follow"
+    words = ["follow", *cluster.options(), f"--checkpoint-dir={directory}", "--level=deep", "--master=local[2]"]
+    words += ["--interval=1", "--format=json"]
+    first = command(*words)
+    assert round_with(first, "offsets")["offsets"] == END
+    cluster.extend("orders", BATCHES, 40)
+    assert (grown := round_with(first, "offsets"))["offsets"] == 20, grown
+    first.kill()
+    before = read_state(directory)
+    assert verified_to(before.saved) == 80
+    cluster.extend("orders", 40, 45, wrong_in_3)
+    second = command(*words)
+    diverged = round_with(second, "new_findings")
+    assert (diverged["offsets"], diverged["verdict"]) == (10, DIVERGED), diverged
+    assert diverged["round"] > before.round
+    assert [(f["class"], f["first_offset"]) for f in diverged["new_findings"]] == [("VALUE_MISMATCH", 80)]
+    assert second.interrupted()[0] == 1
+    (file,) = (directory / "findings" / f"round={diverged['round']}").iterdir()
+    assert pq.read_table(file).num_rows == 1
 
 
 def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path):

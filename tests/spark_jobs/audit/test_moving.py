@@ -21,11 +21,6 @@ from tests.spark_jobs.log_directories import batch as batch_of
 
 __all__ = ["running"]
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
 TP = TopicPartition("t", 0)
 
 

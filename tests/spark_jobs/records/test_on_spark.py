@@ -16,7 +16,7 @@ from replog.demo.dataset import carrier, load, rows
 from replog.demo.traffic import read_back
 from replog.local_cluster.local_cluster import LocalCluster
 
-pytestmark = [pytest.mark.processes, pytest.mark.spark]
+pytestmark = pytest.mark.processes
 
 COLUMNS = (
     "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"

@@ -7,7 +7,7 @@ from replog.client.sync import SyncAdmin, SyncProducer
 from replog.local_cluster.local_cluster import LocalCluster
 from spark_jobs.replicas.sources import register
 
-pytestmark = [pytest.mark.spark, pytest.mark.processes]
+pytestmark = pytest.mark.processes
 
 RECORDS = 2000
 NAMES = ("replog_replicas", "replog_epochs", "replog_indexes", "replog_batches")
