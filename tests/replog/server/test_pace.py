@@ -1,8 +1,7 @@
 """What can wait gives way to those who are served, and to nobody else. In virtual time, which counts rests exactly."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -70,12 +69,10 @@ def test_who_has_served_nobody_for_a_while_rests_no_more():
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[VirtualPair]:
-    pair = VirtualPair(tmp_path)
+def pair(pair):
     pair.create_topic()
     pair.run(asyncio.sleep(2 * SERVED_S))
-    yield pair
-    pair.dispose()
+    return pair
 
 
 def gives_way(pair: VirtualPair) -> list[bool]:

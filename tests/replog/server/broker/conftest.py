@@ -2,11 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from replog.client import Admin
 from replog.client.records import encode_batch
 from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode
@@ -31,6 +33,23 @@ CALL_S = 60.0
 def batch(*values: bytes) -> bytes:
     """One client batch of these values."""
     return bytes(encode_batch([(1000 + number, None, value, ()) for number, value in enumerate(values)]))
+
+
+def produce_request(
+    tp: TopicPartition, records: bytes, *, acks: int = -1, timeout_ms: int = 30_000, correlation_id: int = 0
+) -> WithRecords[log_pb2.ProduceRequest]:
+    """Of one batch."""
+    named = log_pb2.ProducePartition(topic=tp.topic, partition=tp.partition, records_size=len(records))
+    head = log_pb2.ProduceRequest(acks=acks, timeout_ms=timeout_ms, partitions=[named], correlation_id=correlation_id)
+    return WithRecords(head, (records,))
+
+
+def fetch_request(tp: TopicPartition, offset: int = 0, **request: Any) -> log_pb2.FetchRequest:
+    """A consumer's, of one partition."""
+    named = log_pb2.FetchPartition(
+        topic=tp.topic, partition=tp.partition, fetch_offset=offset, partition_max_bytes=1 << 20
+    )
+    return log_pb2.FetchRequest(**{"min_bytes": 1, "max_bytes": 1 << 20, **request}, partitions=[named])
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = 60, what: Callable[[], object] = str) -> None:
@@ -88,8 +107,16 @@ class InProcessCluster:
         await eventually(lambda: not self.controller.state.image.brokers[broker_id].fenced)
         return broker
 
-    async def start_brokers(self, *broker_ids: int) -> None:
-        await asyncio.gather(*(self.start_broker(broker_id) for broker_id in broker_ids))
+    async def start_brokers(self, *broker_ids: int, **overrides: object) -> None:
+        await asyncio.gather(*(self.start_broker(broker_id, **overrides) for broker_id in broker_ids))
+
+    async def begin(
+        self, count: int, partitions: int = 1, *, brokers: Mapping[str, object] | None = None, **configs: str
+    ) -> Broker:
+        """Brokers 1 to `count` with these settings, and topic t with a replica on each of them. Returns broker 1."""
+        await self.start_brokers(*range(1, count + 1), **(brokers or {}))
+        await self.create_topic("t", partitions, count, **configs)
+        return self.brokers[1]
 
     async def stop_broker(self, broker_id: int) -> None:
         await self.brokers.pop(broker_id).stop()
@@ -113,16 +140,30 @@ class InProcessCluster:
         return self._channels[address]
 
     async def create_topic(self, topic: str, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
-        """Create it and wait until every partition is led."""
+        """Create it and wait until every partition is led, and every replica is there."""
+        await self.ask_for_topic(topic, partitions, replication_factor, **configs)
+        for partition in range(partitions):
+            await self.led(TopicPartition(topic, partition))
+            await self.hosted(TopicPartition(topic, partition))
+
+    async def ask_for_topic(self, topic: str, partitions: int, replication_factor: int, **configs: str) -> None:
         request = controller_pb2.CreateTopicRequest(
             topic=topic,
             partitions=partitions,
             replication_factor=replication_factor,
             configs={name.replace("_", "."): value for name, value in configs.items()},
         )
-        await self.channel(self.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
-        for partition in range(partitions):
-            await self.led(TopicPartition(topic, partition))
+        await self.control("create_topic", request)
+
+    async def delete_topic(self, topic: str) -> None:
+        await self.control("delete_topic", controller_pb2.DeleteTopicRequest(topic=topic))
+
+    async def control(self, method: str, request: Any) -> Any:
+        """The controller's answer."""
+        return await self.channel(self.controller_address).call(methods.Controller[method], request, CALL_S)
+
+    def admin(self) -> Admin:
+        return Admin([broker.address for broker in self.brokers.values()], timeout_ms=60_000)
 
     async def allocate_producer_ids(self) -> None:
         """A block of them, 0 to 999 if it is the first, known to every broker."""
@@ -145,6 +186,12 @@ class InProcessCluster:
 
         await eventually(leads, what=lambda: self.controller.state.image.partitions[tp])
 
+    async def hosted(self, tp: TopicPartition) -> None:
+        """Until those of the brokers here that have a replica of it know of it."""
+        replicas = self.controller.state.image.partitions[tp].replicas
+        brokers = [self.brokers[broker_id] for broker_id in replicas if broker_id in self.brokers]
+        await eventually(lambda: all(tp in broker.manager.hosted for broker in brokers))
+
     def isr(self, tp: TopicPartition) -> set[int]:
         return set(self.controller.state.image.partitions[tp].isr)
 
@@ -158,13 +205,9 @@ class InProcessCluster:
         self, tp: TopicPartition, records: bytes, acks: int = -1, timeout_ms: int = 30_000
     ) -> tuple[ErrorCode, int, str]:
         """Error, base offset, message."""
-        request = log_pb2.ProduceRequest(
-            acks=acks,
-            timeout_ms=timeout_ms,
-            partitions=[log_pb2.ProducePartition(topic=tp.topic, partition=tp.partition, records_size=len(records))],
-        )
+        request = produce_request(tp, records, acks=acks, timeout_ms=timeout_ms)
         channel = self.to_leader(tp) if tp in self.controller.state.image.partitions else self.any_channel()
-        response = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), CALL_S)
+        response = await channel.call(methods.Log["produce_once"], request, CALL_S)
         result = response.answers[0].partitions[0]
         return ErrorCode(result.error_code), result.base_offset, result.error_message
 
@@ -172,18 +215,10 @@ class InProcessCluster:
         return self.channel(next(iter(self.brokers.values())).address)
 
     async def fetch(
-        self, tp: TopicPartition, offset: int, max_wait_ms: int = 100, channel: GrpcChannel | None = None
+        self, tp: TopicPartition, offset: int, channel: GrpcChannel | None = None, **fields: Any
     ) -> tuple[log_pb2.FetchPartitionResult, bytes]:
-        request = log_pb2.FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            partitions=[
-                log_pb2.FetchPartition(
-                    topic=tp.topic, partition=tp.partition, fetch_offset=offset, partition_max_bytes=1 << 20
-                )
-            ],
-        )
+        """`fields`: of the request."""
+        request = fetch_request(tp, offset, **{"max_wait_ms": 100, **fields})
         response = await (channel or self.to_leader(tp)).call(methods.Log["fetch_once"], request, CALL_S)
         return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
 

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from replog.rpc import methods
-from replog.rpc.codec import WithRecords
-from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch
+from tests.replog.server.broker.conftest import batch, produce_request
 
 ROOT = Path(__file__).parents[4]
 OURS = tuple(f"{ROOT}/{package}/" for package in ("replog", "leader", "follower"))
@@ -49,14 +47,11 @@ def watched(monkeypatch: pytest.MonkeyPatch, name: str) -> set[str]:
 async def test_the_chains_of_calls_are_those_that_are_told(cluster, monkeypatch):
     """A produce while the follower's fetch waits takes all three."""
     writes, reads = watched(monkeypatch, "pwritev"), watched(monkeypatch, "preadv")
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
-    records = batch(b"x")
-    named = log_pb2.ProducePartition(topic="t", partition=0, records_size=len(records))
-    head = log_pb2.ProduceRequest(acks=-1, timeout_ms=60_000, partitions=[named])
-    stream = cluster.to_leader(TopicPartition("t", 0)).open(methods.Log["produce"])
+    await cluster.begin(2)
+    tp = TopicPartition("t", 0)
+    stream = cluster.to_leader(tp).open(methods.Log["produce"])
     for _ in range(50):  # the follower's fetch may not wait yet, or not just then
-        await stream.send(WithRecords(head, (records,)))
+        await stream.send(produce_request(tp, batch(b"x")))
         await stream.receive()
         if told() <= writes | reads:
             break

@@ -6,18 +6,17 @@ import gc
 import pytest
 
 from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2, log_pb2, replica_pb2
+from replog.rpc.v1 import log_pb2, replica_pb2
 from replog.server.broker.outbox import Outbox
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, batch, eventually
+from tests.replog.server.broker.conftest import batch, fetch_request
 
 TP = TopicPartition("t", 0)
 REQUESTS = 300
 
 
 def consumer_fetch(number: int, _: bytes) -> log_pb2.FetchRequest:
-    partition = log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    return log_pb2.FetchRequest(correlation_id=number, min_bytes=1, max_bytes=1 << 20, partitions=[partition])
+    return fetch_request(TP, correlation_id=number)
 
 
 def replica_fetch(_: int, topic_id: bytes) -> replica_pb2.ReplicaFetchRequest:
@@ -35,12 +34,10 @@ def replica_fetch(_: int, topic_id: bytes) -> replica_pb2.ReplicaFetchRequest:
     ],
 )
 async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long(cluster, method, request_of, bound):
-    await cluster.start_broker(1)
-    await cluster.start_broker(2)
-    assignment = [controller_pb2.ReplicaAssignment(broker_ids=[1, 2])]
-    topic = controller_pb2.CreateTopicRequest(topic="t", assignment=assignment)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], topic, CALL_S)
-    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
+    await cluster.start_brokers(1, 2)
+    async with cluster.admin() as admin:
+        await admin.create_topic("t", assignment=[(1, 2)])
+    await cluster.hosted(TP)
     await cluster.produce(TP, batch(b"x" * 900_000))
     topic_id = cluster.controller.state.image.topics["t"].topic_id
     stream = cluster.to_leader(TP).open(method)

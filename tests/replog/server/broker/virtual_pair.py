@@ -8,8 +8,6 @@ from replog.client import Admin
 from replog.config import BrokerConfig, ControllerConfig
 from replog.log.log import Log
 from replog.rpc import methods
-from replog.rpc.codec import WithRecords
-from replog.rpc.v1 import log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.controller.server import ControllerServer
@@ -23,6 +21,7 @@ from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
+from tests.replog.server.broker.conftest import produce_request
 
 TP = TopicPartition("t", 0)
 CONTROLLER = "controller:9093"
@@ -102,6 +101,10 @@ class VirtualPair:
         broker.logs.abandon()  # as the end of the process
         assert self.loop.run_until(lambda: broker_id not in self.isr, self.loop.time() + 60)
 
+    def cut(self, one: str = "broker-1", other: str = "broker-2") -> None:
+        self.network.block(one, other)
+        self.network.block(other, one)
+
     def create_topic(self, partitions: int = 1, assignment: Sequence[Sequence[int]] = (), **settings: str) -> None:
         configs = {name.replace("_", "."): value for name, value in settings.items()}
 
@@ -124,10 +127,8 @@ class VirtualPair:
             took = []
             for size in sizes:
                 begun = self.loop.time()
-                records = client_batch(b"x" * size)
-                named = log_pb2.ProducePartition(topic="t", partition=partition, records_size=len(records))
-                request = log_pb2.ProduceRequest(acks=acks, timeout_ms=30_000, partitions=[named])
-                answer = await channel.call(methods.Log["produce_once"], WithRecords(request, (records,)), 30)
+                request = produce_request(TopicPartition("t", partition), client_batch(b"x" * size), acks=acks)
+                answer = await channel.call(methods.Log["produce_once"], request, 30)
                 assert answer.answers[0].partitions[0].error_code == 0, answer
                 took.append(self.loop.time() - begun)
             await channel.close()

@@ -13,6 +13,7 @@ from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
 from replog.log.errors import CorruptRecord
 from replog.rpc.v1 import inspection_pb2 as pb
+from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 from replog.server.broker.cleaning.log_cleaner import LogCleaner
@@ -24,6 +25,7 @@ from tests.replog.server.broker.conftest import InProcessCluster, batch, eventua
 
 TP = TopicPartition("t", 0)
 COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "4000", "min_cleanable_dirty_ratio": "0.01"}
+SOON, NEVER = {"log_cleaner_backoff_ms": 20}, {"log_cleaner_backoff_ms": 10_000_000}
 
 
 def keyed(*pairs: tuple[str, bytes | None]) -> bytes:
@@ -43,18 +45,23 @@ async def fill(cluster: InProcessCluster, rounds: int, tp: TopicPartition = TP) 
     return {f"k{key}".encode(): b"%d" % (rounds - 1) + bytes(200) for key in range(4)}
 
 
+async def begin(cluster: InProcessCluster) -> tuple[Broker, dict[bytes, bytes]]:
+    """A broker whose log has much to clean, which nobody does but the test; and what has to be left."""
+    return await cluster.begin(1, brokers=NEVER, **COMPACTED), await fill(cluster, 40)
+
+
 @asynccontextmanager
-async def closing(cleaner: LogCleaner) -> AsyncIterator[LogCleaner]:
+async def cleaner_of(broker: Broker, worker: CleaningProcess) -> AsyncIterator[LogCleaner]:
+    assert broker.logs is not None
     try:
-        yield cleaner
+        yield LogCleaner(broker.manager, broker.logs, worker)
     finally:
-        await cleaner._worker.close()
+        await worker.close()
 
 
 async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left(cluster):
     """CL-10, CL-8; the checkpoint says how far (1.3), and goes with the replica."""
-    await asyncio.gather(*(cluster.start_broker(i, log_cleaner_backoff_ms=20) for i in (1, 2, 3)))
-    await cluster.create_topic("t", **COMPACTED)
+    await cluster.begin(3, brokers=SOON, **COMPACTED)
     latest = await fill(cluster, 40)
     logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
     await eventually(
@@ -84,9 +91,7 @@ async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left
 
 async def test_a_follower_that_was_away_takes_the_compacted_log(cluster):
     """CL-8: its fetch offset lies in a hole by then; afterwards it can lead."""
-    for broker_id in (1, 2, 3):
-        await cluster.start_broker(broker_id, log_cleaner_backoff_ms=20)
-    await cluster.create_topic("t", **COMPACTED)
+    await cluster.begin(3, brokers=SOON, **COMPACTED)
     await fill(cluster, 3)
     away = next(broker_id for broker_id in (1, 2, 3) if broker_id != cluster.leader(TP))
     await cluster.crash_broker(away)
@@ -95,7 +100,7 @@ async def test_a_follower_that_was_away_takes_the_compacted_log(cluster):
     await eventually(lambda: len(records_of(leader)) < 60)
     holes = {record.offset for record in records_of(leader)}
     assert 16 not in holes, "where the one that was away goes on"
-    await cluster.start_broker(away, log_cleaner_backoff_ms=20)
+    await cluster.start_broker(away, **SOON)
     log = cluster.log(away, TP)
     await eventually(lambda: log.log_end_offset == leader.log_end_offset and away in cluster.isr(TP))
     assert latest_of(log) == latest
@@ -107,8 +112,7 @@ async def test_a_follower_that_was_away_takes_the_compacted_log(cluster):
 
 async def test_records_without_keys_are_refused(cluster):
     """2.7 step 4."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, cleanup_policy="compact")
+    await cluster.begin(1, cleanup_policy="compact")
     error, _, message = await cluster.produce(TP, batch(b"one", b"two"))
     assert error is ErrorCode.INVALID_RECORD
     assert "record 0 of 2 has no key" in message
@@ -126,7 +130,7 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
     path = cluster.log(1, TP).segments[0].path
     await cluster.stop_broker(1)
     flip(path, 100)
-    await cluster.start_broker(1, log_cleaner_backoff_ms=20)
+    await cluster.start_broker(1, **SOON)
     await cluster.led(other)
     log = cluster.log(1, TP)
     await eventually(lambda: len(records_of(cluster.log(1, other))) < 50)
@@ -138,9 +142,7 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
 
 async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):
     """A crash during a cleaning leaves no hole above the checkpoint (CL-8), and what comes next is right."""
-    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
-    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
-    latest = await fill(cluster, 40)
+    broker, latest = await begin(cluster)
     log, noted = cluster.log(1, TP), []
 
     class Noting(CleaningProcess):
@@ -152,11 +154,10 @@ async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):
                     raise CorruptRecord("a crash, as far as the checkpoint goes")
             return await super().ask(request)
 
-    assert broker.logs is not None
-    async with closing(LogCleaner(broker.manager, broker.logs, Noting())) as cleaner:
+    async with cleaner_of(broker, Noting()) as cleaner:
         assert not await cleaner._clean_dirtiest()
     assert [int(offset) for _, offset in noted] == [base for base, _ in noted], "clean up to where it goes on"
-    async with closing(LogCleaner(broker.manager, broker.logs, CleaningProcess())) as cleaner:
+    async with cleaner_of(broker, CleaningProcess()) as cleaner:
         assert await cleaner._clean_dirtiest()
     assert latest_of(log) == latest
     keys = [record.key for record in records_of(log) if record.offset < log.segments[-1].base_offset]
@@ -164,9 +165,7 @@ async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):
 
 
 async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster):
-    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
-    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
-    await fill(cluster, 40)
+    broker, _ = await begin(cluster)
     logs = broker.logs
     assert logs is not None
     asked = []
@@ -178,7 +177,7 @@ async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster
                 deleted(logs, TP, 0)
             return await super().ask(request)
 
-    async with closing(LogCleaner(broker.manager, logs, Deleting())) as cleaner:
+    async with cleaner_of(broker, Deleting()) as cleaner:
         assert not await cleaner._clean_dirtiest()
     assert len(asked) == 2
     assert not broker.failed
@@ -186,10 +185,7 @@ async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster
 
 async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster):
     """What it has left is removed when the log is cleaned again, by another process."""
-    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
-    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
-    latest = await fill(cluster, 40)
-    assert broker.logs is not None
+    broker, latest = await begin(cluster)
     log, killed = cluster.log(1, TP), []
 
     class Killed(CleaningProcess):
@@ -201,7 +197,7 @@ async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster):
                 (log.directory / "00000000000000000000.log.cleaned").write_bytes(b"half of")
             return await super().ask(request)
 
-    async with closing(LogCleaner(broker.manager, broker.logs, Killed())) as cleaner:
+    async with cleaner_of(broker, Killed()) as cleaner:
         assert not await cleaner._clean_dirtiest()
         assert (cleaner._uncleanable, broker.failed, len(killed)) == (set(), False, 1)
         assert await cleaner._clean_dirtiest()
@@ -211,11 +207,8 @@ async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster):
 
 async def test_a_cleaning_process_that_cannot_be_started_fails_nobody(cluster, monkeypatch):
     """No memory or no process left is not the disk's fault; the log is cleaned when there is some."""
-    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
-    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
-    latest = await fill(cluster, 40)
-    assert broker.logs is not None
-    async with closing(LogCleaner(broker.manager, broker.logs, CleaningProcess())) as cleaner:
+    broker, latest = await begin(cluster)
+    async with cleaner_of(broker, CleaningProcess()) as cleaner:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", "/dev/null")
             assert not await cleaner._clean_dirtiest()
@@ -227,11 +220,8 @@ async def test_a_cleaning_process_that_cannot_be_started_fails_nobody(cluster, m
 async def test_segments_that_change_or_vanish_during_a_cleaning(cluster):
     """CL-2: after a truncation the log is cleaned some other time; a file that the disk has lost fails the broker,
     instead of being tried for ever before all other logs."""
-    broker = await cluster.start_broker(1, log_cleaner_backoff_ms=10_000_000)
-    await cluster.create_topic("t", replication_factor=1, **COMPACTED)
-    await fill(cluster, 40)
-    assert broker.logs is not None
-    async with closing(LogCleaner(broker.manager, broker.logs, CleaningProcess())) as cleaner:
+    broker, _ = await begin(cluster)
+    async with cleaner_of(broker, CleaningProcess()) as cleaner:
         log = cluster.log(1, TP)
         running = asyncio.create_task(cleaner._clean_dirtiest())
         await asyncio.sleep(0)

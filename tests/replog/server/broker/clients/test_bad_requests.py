@@ -8,12 +8,11 @@ from crc32c import crc32c
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
 from replog.rpc.v1 import inspection_pb2, log_dirs_pb2, log_pb2
 from replog.server.broker.disks.inspection_service import MAX_HEADERS
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch
+from tests.replog.server.broker.conftest import batch, fetch_request, produce_request
 
 TP = TopicPartition("t", 0)
 
@@ -47,8 +46,7 @@ BAD_BATCHES = [
 
 @pytest.mark.parametrize(("records", "expected"), BAD_BATCHES)
 async def test_a_bad_batch_is_refused_and_the_log_is_as_before(cluster, records, expected):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.produce(TP, batch(b"before"))
     log = cluster.log(1, TP)
     before = (log.log_end_offset, log.size, log.epochs.entries)
@@ -61,8 +59,7 @@ async def test_a_bad_batch_is_refused_and_the_log_is_as_before(cluster, records,
 
 
 async def test_acks_must_be_0_1_or_all(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     error, _, message = await cluster.produce(TP, GOOD, acks=2)
     assert error is ErrorCode.INVALID_REQUIRED_ACKS
     assert "acks=2" in message
@@ -71,13 +68,9 @@ async def test_acks_must_be_0_1_or_all(cluster):
 
 async def test_a_failed_produce_with_acks_0_ends_the_stream(cluster):
     """PR-7: there is no answer to put an error in."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     stream = cluster.to_leader(TP).open(methods.Log["produce"])
-    head = log_pb2.ProduceRequest(
-        acks=0, partitions=[log_pb2.ProducePartition(topic="t", partition=9, records_size=len(GOOD))]
-    )
-    await stream.send(WithRecords(head, (GOOD,)))
+    await stream.send(produce_request(TopicPartition("t", 9), GOOD, acks=0))
     with pytest.raises(ReplogError, match="t-9"):
         await stream.receive(5)
 
@@ -92,8 +85,7 @@ async def test_an_unknown_topic_is_named(cluster):
 
 
 async def test_an_offset_out_of_range_is_answered_at_once(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.produce(TP, GOOD)
     for offset in (-1, 3, 1 << 40):
         result, data = await cluster.fetch(TP, offset, max_wait_ms=60_000)
@@ -102,20 +94,17 @@ async def test_an_offset_out_of_range_is_answered_at_once(cluster):
 
 
 async def test_sizes_that_do_not_add_up_are_refused(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     for size in (len(GOOD) + 1, -len(GOOD)):
-        head = log_pb2.ProduceRequest(
-            acks=1, partitions=[log_pb2.ProducePartition(topic="t", partition=0, records_size=size)]
-        )
+        request = produce_request(TP, GOOD)
+        request.head.partitions[0].records_size = size
         with pytest.raises(ReplogError, match="add up to") as raised:
-            await cluster.to_leader(TP).call(methods.Log["produce_once"], WithRecords(head, (GOOD,)), 5)
+            await cluster.to_leader(TP).call(methods.Log["produce_once"], request, 5)
         assert raised.value.code is ErrorCode.INVALID_REQUEST
 
 
 async def test_a_stale_leader_epoch_is_fenced(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     for epoch, expected in ((5, ErrorCode.UNKNOWN_LEADER_EPOCH), (0, ErrorCode.NONE)):
         partition = log_pb2.ListOffsetsPartition(topic="t", partition=0, timestamp=-1, current_leader_epoch=epoch)
         request = log_pb2.ListOffsetsRequest(partitions=[partition])
@@ -125,8 +114,7 @@ async def test_a_stale_leader_epoch_is_fenced(cluster):
 
 async def test_records_are_deleted_up_to_the_high_watermark_and_no_further(cluster):
     """LG-16, FT-23."""
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
+    await cluster.begin(3)
     await cluster.produce(TP, GOOD)
     for offset, expected in ((5, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)), (-1, (ErrorCode.NONE, 2))):
         request = log_pb2.DeleteRecordsRequest(
@@ -139,8 +127,7 @@ async def test_records_are_deleted_up_to_the_high_watermark_and_no_further(clust
 
 
 async def test_replicas_can_be_inspected_without_moving_payload(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.produce(TP, GOOD)
     await cluster.produce(TP, batch(b"three"))
     channel = cluster.any_channel()
@@ -168,8 +155,7 @@ async def test_replicas_can_be_inspected_without_moving_payload(cluster):
 
 
 async def test_a_request_names_so_many_things_and_no_more(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     channel = cluster.any_channel()
     headers = inspection_pb2.ReadBatchHeadersRequest(topic="t", partition=0, positions=[0] * (MAX_HEADERS + 1))
     with pytest.raises(ReplogError, match=f"positions more than {MAX_HEADERS}") as refused:
@@ -184,13 +170,12 @@ async def test_a_request_names_so_many_things_and_no_more(cluster):
 
 async def test_a_consumer_of_another_topic_of_that_name_is_told_so_before_anything_else_fe_1(cluster):
     """FE-1: not hosted, then the topic's id, then the leader epoch, then the offset."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     topic_id = cluster.brokers[1].manager.hosted[TopicPartition("t", 0)].topic_id
 
     async def error(topic: str, **partition: Any) -> ErrorCode:
-        request = log_pb2.FetchRequest(max_bytes=1000)
-        request.partitions.add(topic=topic, fetch_offset=99, partition_max_bytes=1000, **partition)
+        request = fetch_request(TopicPartition(topic, 0), 99)
+        request.partitions[0].MergeFrom(log_pb2.FetchPartition(**partition))
         response = await cluster.any_channel().call(methods.Log["fetch_once"], request, 5)
         return ErrorCode(response.head.partitions[0].error_code)
 

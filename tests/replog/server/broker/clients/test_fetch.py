@@ -7,7 +7,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import log_pb2
 from replog.server.broker.clients.log_service import LogService
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.conftest import batch, eventually, fetch_request
 
 
 class OneRequest:
@@ -30,12 +30,10 @@ class OneRequest:
 
 
 async def test_a_stream_that_waits_for_the_next_request_does_not_keep_the_records_of_its_last_answer(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.produce(TopicPartition("t", 0), batch(bytes(100_000)))
     await eventually(lambda: cluster.log(1, TopicPartition("t", 0)).high_watermark == 1)
-    wanted = log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    stream = OneRequest(log_pb2.FetchRequest(min_bytes=1, max_bytes=1 << 20, partitions=[wanted]))
+    stream = OneRequest(fetch_request(TopicPartition("t", 0)))
     broker = cluster.brokers[1]
     serving = asyncio.create_task(LogService(broker.manager, broker._producer_ids).fetch(stream))
     await stream.idle.wait()

@@ -13,10 +13,9 @@ from replog.client.consuming import fetcher
 from replog.errors import ErrorCode
 from replog.fetch import SessionRequest, SessionResponse
 from replog.rpc import methods
-from replog.rpc.v1 import log_pb2
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually, fetch_request
 
 TP = TopicPartition("t", 0)
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -47,8 +46,6 @@ async def racks(cluster: InProcessCluster, **settings: Any) -> int:
     for broker_id, rack in RACKS.items():
         await cluster.start_broker(broker_id, broker_rack=rack, **{"replica_selector_class": SELECTOR, **settings})
     await cluster.create_topic("t")
-    await eventually(lambda: cluster.isr(TP) == set(RACKS))  # said before any of them has the replica
-    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
     return next(broker_id for broker_id in RACKS if broker_id != cluster.leader(TP))
 
 
@@ -83,12 +80,13 @@ def values(first: int, count: int) -> list[bytes | None]:
     return [b"%d" % number for number in range(first, first + count)]
 
 
-async def fetch_from(cluster: InProcessCluster, broker_id: int, offset: int, **changes: Any) -> Any:
+async def fetch_from(
+    cluster: InProcessCluster, broker_id: int, offset: int, epoch: int | None = None, **fields: Any
+) -> Any:
     """The answer of one broker to one fetch, from a consumer that may be served by followers."""
-    request = log_pb2.FetchRequest(
-        **{"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "rack_id": "z", **changes},
-        partitions=[log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)],
-    )
+    request = fetch_request(TP, offset, **{"rack_id": "z", **fields})
+    if epoch is not None:
+        request.partitions[0].current_leader_epoch = epoch
     channel = cluster.channel(cluster.brokers[broker_id].address)
     response = await channel.call(methods.Log["fetch_once"], request, CALL_S)
     return response.head.partitions[0]
@@ -244,8 +242,5 @@ async def test_what_is_damaged_on_the_follower_is_read_from_the_leader(cluster, 
 )
 async def test_a_follower_serves_only_who_expects_it_fe_20(cluster, changes, epoch, expected):
     follower = await racks(cluster)
-    request = log_pb2.FetchRequest(**{"max_bytes": 1 << 20, "rack_id": "z", **changes})
-    request.partitions.add(topic="t", partition=0, partition_max_bytes=1 << 20, current_leader_epoch=epoch)
-    channel = cluster.channel(cluster.brokers[follower].address)
-    response = await channel.call(methods.Log["fetch_once"], request, CALL_S)
-    assert ErrorCode(response.head.partitions[0].error_code) is expected
+    answer = await fetch_from(cluster, follower, 0, epoch, **changes)
+    assert ErrorCode(answer.error_code) is expected

@@ -7,7 +7,6 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
 from replog.server.broker.clients.log_service import MAX_PRODUCES_UNDER_WAY
@@ -15,7 +14,7 @@ from replog.server.broker.clients.produce import BATCH_BYTES, Produce
 from replog.server.broker.replicas.budget import Held
 from replog.topic import TopicPartition
 from tests.leader.replicas import record
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually, produce_request
 from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader
 
 TP = TopicPartition("t", 0)
@@ -48,20 +47,15 @@ async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
 
 async def leader_without_fetches(cluster: InProcessCluster) -> int:
     """Who leads a partition whose follower is in sync, and fetches no more: acks=all waits."""
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
-    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
+    await cluster.begin(2)
     leader = cluster.leader(TP)
     await cluster.brokers[3 - leader]._fetchers.close()
     return leader
 
 
 async def send(stream: Stream, count: int, timeout_ms: int) -> None:
-    one = batch(b"x")
-    partition = log_pb2.ProducePartition(topic="t", partition=0, records_size=len(one))
     for number in range(count):
-        head = log_pb2.ProduceRequest(correlation_id=number, acks=-1, timeout_ms=timeout_ms, partitions=[partition])
-        await stream.send(WithRecords(head, (one,)))
+        await stream.send(produce_request(TP, batch(b"x"), timeout_ms=timeout_ms, correlation_id=number))
 
 
 async def test_who_finds_no_room_is_not_read_from_until_there_is(cluster):

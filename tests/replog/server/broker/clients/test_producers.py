@@ -14,18 +14,6 @@ TP = TopicPartition("t", 0)
 SIZE = 69  # of a batch of one record; a marker has 78 bytes
 
 
-async def fetch(
-    cluster: InProcessCluster, isolation: log_pb2.IsolationLevel.ValueType
-) -> tuple[log_pb2.FetchPartitionResult, bytes]:
-    """All there is from offset 0 on."""
-    partition = log_pb2.FetchPartition(topic="t", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-    request = log_pb2.FetchRequest(
-        max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, partitions=[partition]
-    )
-    response = await cluster.to_leader(TP).call(methods.Log["fetch_once"], request, CALL_S)
-    return response.head.partitions[0], b"".join(bytes(piece) for piece in response.records)
-
-
 def fill(log: Log) -> None:
     """Producer 1 from 0, aborted at 3; producer 2 from 1, committed at 4; plain at 2; producer 3 from 5, open."""
     transact(log, 1, 0)
@@ -38,11 +26,11 @@ def fill(log: Log) -> None:
 
 async def assert_served(cluster: InProcessCluster) -> None:
     """LG-9, PS-5, FE-22: what `fill` wrote, committed and uncommitted."""
-    result, data = await fetch(cluster, log_pb2.READ_COMMITTED)
+    result, data = await cluster.fetch(TP, 0, isolation_level=log_pb2.READ_COMMITTED)
     assert (result.error_code, result.high_watermark, result.last_stable_offset) == (0, 6, 5)
     assert [(aborted.producer_id, aborted.first_offset) for aborted in result.aborted_transactions] == [(1, 0)]
     assert len(data) == 3 * SIZE + 2 * 78
-    result, data = await fetch(cluster, log_pb2.READ_UNCOMMITTED)
+    result, data = await cluster.fetch(TP, 0, isolation_level=log_pb2.READ_UNCOMMITTED)
     assert (result.last_stable_offset, list(result.aborted_transactions)) == (5, [])
     assert len(data) == 4 * SIZE + 2 * 78
     for isolation, latest in ((log_pb2.READ_COMMITTED, 5), (log_pb2.READ_UNCOMMITTED, 6)):
@@ -54,8 +42,7 @@ async def assert_served(cluster: InProcessCluster) -> None:
 
 async def test_a_directory_with_aborted_transactions_is_served_to_committed_readers(cluster):
     """LG-9: written while the broker is down; it comes from disk."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.stop_broker(1)
     log = Log.open(cluster.directory / "broker-1" / "t-0", TopicConfig(), clean=True)
     fill(log)
@@ -68,9 +55,7 @@ async def test_a_directory_with_aborted_transactions_is_served_to_committed_read
 
 async def test_transactions_outlive_their_leader(cluster):
     """IX-19, PS-5: the follower that takes over has the same index and the same open transaction."""
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
-    await eventually(lambda: all(TP in broker.manager.hosted for broker in cluster.brokers.values()))
+    await cluster.begin(3)
     old = cluster.leader(TP)
     fill(cluster.log(old, TP))
     cluster.brokers[old].manager.touched(TP, high_watermark_advanced=False)
@@ -89,8 +74,7 @@ async def test_transactions_outlive_their_leader(cluster):
 
 async def test_a_retry_is_answered_with_its_first_offsets(cluster):
     """PS-3, R-W-P9: by the leader that took it, and by the next one; what leaves a gap is refused."""
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
+    await cluster.begin(3)
     await cluster.allocate_producer_ids()
     for number in range(3):
         assert await cluster.produce(TP, batch(0, number)) == (ErrorCode.NONE, number, "")
@@ -108,8 +92,7 @@ async def test_a_retry_is_answered_with_its_first_offsets(cluster):
 
 async def test_transactional_batches_are_refused(cluster):
     """There is no coordinator that could end their transaction."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.allocate_producer_ids()
     error, _, message = await cluster.produce(TP, batch(0, 0, transactional=True))
     assert error is ErrorCode.INVALID_TXN_STATE
@@ -119,8 +102,8 @@ async def test_transactional_batches_are_refused(cluster):
 
 async def test_idle_producers_are_forgotten(cluster):
     """PS-11: by the broker's clock, however old their records are."""
-    await cluster.start_broker(1, producer_id_expiration_check_interval_ms=50, producer_id_expiration_ms=600)
-    await cluster.create_topic("t", replication_factor=1)
+    soon = {"producer_id_expiration_check_interval_ms": 50, "producer_id_expiration_ms": 600}
+    await cluster.begin(1, brokers=soon)
     await cluster.allocate_producer_ids()
     await cluster.produce(TP, batch(0, 0, pid=1, timestamp=1))
     await cluster.produce(TP, batch(0, 0, pid=2, timestamp=1))

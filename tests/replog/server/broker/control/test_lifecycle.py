@@ -23,8 +23,7 @@ async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(clu
         become(self, state)
 
     monkeypatch.setattr(BrokerLifecycle, "become", noted)
-    broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    broker = await cluster.begin(1)
     assert broker._lifecycle.standing.state is BrokerState.RUNNING
     await cluster.stop_broker(1)
     assert seen == [

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from replog.backoff import Backoff
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of
-from replog.rpc import methods
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.server.broker.control.metadata_watch import MetadataWatch
 from replog.server.controller import watchers
@@ -41,12 +40,11 @@ class Watched:
 
 async def alter_retention(cluster: InProcessCluster, topic: str) -> None:
     request = controller_pb2.AlterTopicConfigsRequest(topic=topic, set={"retention.ms": "86400000"})
-    await cluster.channel(cluster.controller_address).call(methods.Controller["alter_topic_configs"], request, 5)
+    await cluster.control("alter_topic_configs", request)
 
 
 async def test_the_first_of_several_messages_is_not_taken_for_all_of_the_metadata(cluster, monkeypatch):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", partitions=20, replication_factor=1)
+    await cluster.begin(1, partitions=20)
     monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
     watched = Watched(cluster)
     async with watched.running():
@@ -57,8 +55,7 @@ async def test_the_first_of_several_messages_is_not_taken_for_all_of_the_metadat
 async def test_a_partition_is_not_heard_of_before_its_topic_whose_record_is_newer_since_it_was_altered(
     cluster, monkeypatch
 ):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", partitions=20, replication_factor=1)
+    await cluster.begin(1, partitions=20)
     await alter_retention(cluster, "t")
     monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
     watched = Watched(cluster)
@@ -68,8 +65,7 @@ async def test_a_partition_is_not_heard_of_before_its_topic_whose_record_is_newe
 
 
 async def test_changes_whose_second_half_comes_on_another_stream_are_applied_in_one_piece(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    await cluster.begin(1, partitions=2)
     await alter_retention(cluster, "t")
     watched = Watched(cluster)
     records, _ = cluster.controller.records.since(0)
@@ -87,9 +83,7 @@ async def test_changes_whose_second_half_comes_on_another_stream_are_applied_in_
 
 async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_again_meanwhile(cluster, monkeypatch):
     """The new topic's partitions come before its record, in other messages, and the old topic is still known then."""
-    await cluster.start_broker(1)
-    broker = cluster.brokers[1]
-    await cluster.create_topic("t", partitions=8, replication_factor=1, min_insync_replicas="1")
+    broker = await cluster.begin(1, partitions=8, min_insync_replicas="1")
     tps = list(broker.manager.hosted)
     await asyncio.gather(*(cluster.produce(tp, batch(b"of the old topic")) for tp in tps))
     monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
@@ -98,10 +92,9 @@ async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_a
     watch_task.cancel()
     await asyncio.gather(watch_task, return_exceptions=True)
 
-    call = cluster.channel(cluster.controller_address).call
-    await call(methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), 5)
-    request = controller_pb2.CreateTopicRequest(topic="t", partitions=8, replication_factor=1)
-    topic_id = (await call(methods.Controller["create_topic"], request, 5)).topic_id
+    await cluster.delete_topic("t")
+    await cluster.ask_for_topic("t", 8, 1)
+    topic_id = cluster.controller.state.image.topics["t"].topic_id
     await alter_retention(cluster, "t")
 
     broker._spawn(broker._watch.run())
@@ -119,10 +112,8 @@ async def test_who_comes_back_from_before_forgotten_deletions_deletes_what_is_no
     async with watched.running():
         await watched.watch.wait_for_version(state.image.version, 60)
     assert len(watched.image.partitions) == 9
-    channel = cluster.channel(cluster.controller_address)
     for topic in ("gone", "again"):
-        request = controller_pb2.DeleteTopicRequest(topic=topic)
-        await channel.call(methods.Controller["delete_topic"], request, 5)
+        await cluster.delete_topic(topic)
     await cluster.create_topic("again", partitions=1, replication_factor=1)
     await eventually(lambda: state.sessions.applied_version(1) == state.image.version)
     assert await cluster.controller.decide(lambda _: state.collect_tombstones()) == 6

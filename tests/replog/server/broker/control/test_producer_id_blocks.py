@@ -72,8 +72,7 @@ async def test_without_a_controller_the_error_names_it_and_may_pass(cluster):
 
 async def test_an_id_that_nobody_was_given_is_refused(cluster):
     """Divergence 37: a later producer that is given it would be taken for the one that made it up."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.allocate_producer_ids()
     assert await cluster.produce(TP, batch(0, 0, pid=999)) == (ErrorCode.NONE, 0, "")
     error, _, message = await cluster.produce(TP, batch(0, 0, pid=1000))
@@ -84,8 +83,7 @@ async def test_an_id_that_nobody_was_given_is_refused(cluster):
 
 async def test_a_leader_that_may_not_have_heard_of_an_id_takes_it(cluster):
     """Divergence 37: another broker may have given it away meanwhile. Without a controller it stays so."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster._server.stop(0)
     refused = [await cluster.produce(TP, batch(0, 0, pid=5000))]
     while refused[-1][0] is ErrorCode.UNKNOWN_PRODUCER_ID:
@@ -98,8 +96,7 @@ async def test_a_leader_that_may_not_have_heard_of_an_id_takes_it(cluster):
 
 async def test_a_producer_whose_leader_has_yet_to_hear_of_its_id_goes_on_as_soon_as_it_has(cluster):
     """Divergence 37: the refusal may pass, and says that nothing was appended."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     image = cluster.brokers[1].manager.image
     async with Producer(cluster.brokers[1].address) as producer:
         await (await producer.send("t", b"first"))

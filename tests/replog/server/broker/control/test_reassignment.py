@@ -1,10 +1,9 @@
 """Partitions that move between brokers while they are used, and leaders elected on request."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
-from replog.client import Admin, Consumer, ElectionType, Producer, Record
+from replog.client import Consumer, ElectionType, Producer, Record
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.topic import TopicPartition
@@ -13,21 +12,15 @@ from tests.replog.server.broker.conftest import InProcessCluster, batch, eventua
 TP = TopicPartition("t", 0)
 
 
-@asynccontextmanager
-async def admin_of(cluster: InProcessCluster) -> AsyncIterator[Admin]:
-    async with Admin(",".join(broker.address for broker in cluster.brokers.values()), timeout_ms=60_000) as admin:
-        yield admin
-
-
 async def create(cluster: InProcessCluster, *replicas: int, **configs: str) -> None:
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         named = {name.replace("_", "."): value for name, value in configs.items()}
         await admin.create_topic("t", assignment=[replicas], configs=named)
     await cluster.led(TP)
 
 
 async def reassign(cluster: InProcessCluster, target: Sequence[int] | None) -> None:
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         assert await admin.alter_partition_reassignments({TP: target}) == {TP: None}
 
 
@@ -101,7 +94,7 @@ async def test_a_move_that_cannot_go_on_is_cancelled_and_leaves_nothing_behind(c
     assert (await cluster.produce(TP, batch(b"one")))[0] is ErrorCode.NONE
     monkeypatch.setattr(cluster.brokers[4]._fetchers, "fetch", lambda *_: None)  # it gets nowhere
     await reassign(cluster, [1, 2, 4])
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         (under_way,) = (await admin.list_partition_reassignments()).values()
         assert (under_way.replicas, under_way.adding_replicas) == ((1, 2, 4, 3), (4,))
         await eventually(lambda: all(4 in b._image.partitions[TP].adding for b in cluster.brokers.values()))
@@ -117,7 +110,7 @@ async def test_a_move_that_cannot_go_on_is_cancelled_and_leaves_nothing_behind(c
     await eventually(lambda: not (cluster.directory / "broker-4" / "t-0").exists())
     await cluster.led(TP)
     assert (await cluster.produce(TP, batch(b"three"))) == (ErrorCode.NONE, 2, "")
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         (refused,) = (await admin.alter_partition_reassignments({TP: None})).values()
         assert refused is not None
         assert refused.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
@@ -174,7 +167,7 @@ async def test_ct_11_leaders_are_elected_on_request(cluster):
     """CT-11, CT-8, ST-15: preferred; unclean; and the unclean leader is joined again."""
     await cluster.start_brokers(1, 2, 3)
     await create(cluster, 1, 2, 3)
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         await cluster.produce(TP, batch(b"one"))
         (needless,) = (await admin.elect_leaders(ElectionType.PREFERRED, [TP])).values()
         assert needless.error is not None
@@ -191,7 +184,7 @@ async def test_ct_11_leaders_are_elected_on_request(cluster):
             await cluster.stop_broker(broker_id)
         assert now(cluster).leader == -1
         await cluster.start_broker(3)
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         assert now(cluster).leader == -1, "nobody has allowed an unclean election"
         (unclean,) = (await admin.elect_leaders(ElectionType.UNCLEAN, [TP])).values()
         assert (unclean.leader, unclean.error) == (3, None)

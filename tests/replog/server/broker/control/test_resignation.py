@@ -1,7 +1,5 @@
 """A leader whose followers do not reach it, in virtual time, with the default lag limit of thirty seconds (ISR-20)."""
 
-from pathlib import Path
-
 import pytest
 
 from replog.client import Producer
@@ -14,19 +12,16 @@ BOUND_S = 3.0
 
 
 @pytest.fixture
-def three(tmp_path: Path):
-    pair = VirtualPair(tmp_path, replica_lag_time_max_ms=30_000)
+def three(make_pair):
+    pair = make_pair(replica_lag_time_max_ms=30_000)
     pair.start(3)
     pair.create_topic(assignment=[(1, 2, 3), (2, 1, 3)], min_insync_replicas="2")
-    yield pair
-    pair.dispose()
+    return pair
 
 
 def cut_off(pair: VirtualPair, broker_id: int) -> None:
-    name = f"broker-{broker_id}"
-    for other in {"broker-1", "broker-2", "broker-3"} - {name}:
-        pair.network.block(name, other)
-        pair.network.block(other, name)
+    for other in {1, 2, 3} - {broker_id}:
+        pair.cut(f"broker-{broker_id}", f"broker-{other}")
 
 
 def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22_ct_23(three):

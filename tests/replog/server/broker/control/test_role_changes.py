@@ -18,37 +18,28 @@ from replog.log.directories.changes import LogChange
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import storage_errors
 from replog.metadata.records import partition_to_record
-from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2, metadata_pb2
+from replog.rpc.v1 import metadata_pb2
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import batch, eventually
 
 TP = TopicPartition("t", 0)
 
 
-async def delete_topic(cluster: InProcessCluster, topic: str) -> None:
-    request = controller_pb2.DeleteTopicRequest(topic=topic)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
-
-
 async def test_a_metadata_change_that_cannot_be_applied_ends_the_broker_instead_of_being_forgotten(cluster):
     """No delta would bring the rest of it again: the broker would lead and follow by metadata of the past for ever."""
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
+    await cluster.begin(3)
     await cluster.produce(TP, batch(b"one"))
     shutil.rmtree(cluster.directory / "broker-2" / "t-0")
-    await delete_topic(cluster, "t")
+    await cluster.delete_topic("t")
     await eventually(lambda: cluster.brokers[2].failed)
     assert not cluster.brokers[1].failed
 
 
 async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(cluster):
     """ST-13: a produce that comes before the broker stops is refused, and not appended in no epoch."""
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
+    await cluster.begin(2)
     follower = cluster.brokers[3 - cluster.leader(TP)]
-    await eventually(lambda: TP in follower.manager.hosted)
     (follower.manager.hosted[TP].log.directory / "leader-epoch-checkpoint.tmp").mkdir()
     state = follower._image.partitions[TP]
     follower._image.partitions[TP] = replace(
@@ -63,8 +54,7 @@ async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(clust
 
 async def test_a_broker_that_stops_starts_no_fetcher_any_more(cluster, monkeypatch):
     """§2.3 step 5: leaderships move while a broker lets go of its own, as when the whole cluster stops."""
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
+    await cluster.begin(3)
     leader = cluster.leader(TP)
     follower = cluster.brokers[next(iter({1, 2, 3} - {leader}))]
     stop_server = follower._server.stop
@@ -83,8 +73,7 @@ async def test_a_broker_that_stops_starts_no_fetcher_any_more(cluster, monkeypat
 
 async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_one_of_the_same_name(cluster):
     """§2.3 step 2, PR-13: both may come in one delta, and the new topic starts with the same leader epoch."""
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
+    await cluster.begin(2)
     leader = cluster.brokers[cluster.leader(TP)]
     follower = cluster.brokers[3 - cluster.leader(TP)]
     follower._fetchers.stop(TP)
@@ -121,10 +110,9 @@ async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster)
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(watch())
-    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3 * SLICE, replication_factor=1)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await cluster.ask_for_topic("t", 3 * SLICE, 1)
     await eventually(lambda: len(broker.manager.hosted) == 3 * SLICE)
-    await delete_topic(cluster, "t")
+    await cluster.delete_topic("t")
     await eventually(lambda: not broker._image.partitions)
     watching.cancel()
     assert {partitions for partitions, _ in seen} == {0, 3 * SLICE}
@@ -156,7 +144,7 @@ async def test_no_role_change_waits_for_the_disk_on_the_event_loop(cluster, fsyn
         await eventually(lambda tp=tp: cluster.leader(tp) != 1)  # type: ignore[misc]
         await cluster.led(tp)
         await cluster.produce(tp, batch(b"the first in its epoch"))
-    await delete_topic(cluster, "t")
+    await cluster.delete_topic("t")
     await cluster.create_topic("t", partitions=6, replication_factor=2)
     await eventually(lambda: all(len(broker.manager.hosted) == 6 for broker in cluster.brokers.values()))
     assert not fsyncs_on_the_loop
@@ -173,8 +161,7 @@ async def test_a_replica_without_room_is_tried_again_while_the_others_play_their
         real(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    request = controller_pb2.CreateTopicRequest(topic="t", partitions=3, replication_factor=1)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await cluster.ask_for_topic("t", 3, 1)
     refused = TopicPartition("t", 1)
     for partition in (0, 2):
         await cluster.led(TopicPartition("t", partition))
@@ -187,8 +174,7 @@ async def test_a_replica_without_room_is_tried_again_while_the_others_play_their
 
 
 async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cluster, monkeypatch):
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
+    await cluster.begin(2)
     await cluster.produce(TP, batch(b"one"))
     crashed = cluster.leader(TP)
     heir = cluster.brokers[3 - crashed]
@@ -221,8 +207,7 @@ async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothi
         yield from real(change)
 
     monkeypatch.setattr(LogChange, "steps", steps)
-    request = controller_pb2.CreateTopicRequest(topic="t", partitions=2, replication_factor=1)
-    await cluster.channel(cluster.controller_address).call(methods.Controller["create_topic"], request, CALL_S)
+    await cluster.ask_for_topic("t", 2, 1)
     await eventually(prepared.is_set)
     assert TP not in broker._image.partitions
     assert not broker.manager.hosted

@@ -2,28 +2,22 @@
 
 import pytest
 
-from replog.client import Admin
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import batch, eventually
 
 TP = TopicPartition("t", 0)
 
 
-def admin_of(cluster: InProcessCluster) -> Admin:
-    return Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=60_000)
-
-
 async def test_a_lower_minimum_commits_at_once_what_waited_for_it(cluster):
     """HW-2: the record was not readable while too few were in sync; no append and no fetch is needed any more."""
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
+    await cluster.begin(2)
     leader = cluster.leader(TP)
     await cluster.crash_broker(3 - leader)
     await eventually(lambda: cluster.isr(TP) == {leader})
     assert await cluster.produce(TP, batch(b"one"), acks=1) == (ErrorCode.NONE, 0, "")
     assert cluster.log(leader, TP).high_watermark == 0
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         assert await admin.alter_topic_configs("t", {"min.insync.replicas": "1"}) == {"min.insync.replicas": "1"}
     assert cluster.log(leader, TP).high_watermark == 1
     assert cluster.controller.state.image.partitions[TP].elr == ()
@@ -31,22 +25,20 @@ async def test_a_lower_minimum_commits_at_once_what_waited_for_it(cluster):
 
 
 async def test_a_higher_minimum_refuses_at_once(cluster):
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
+    await cluster.begin(2, min_insync_replicas="1")
     leader = cluster.leader(TP)
     await cluster.crash_broker(3 - leader)
     await eventually(lambda: cluster.isr(TP) == {leader})
     assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         await admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
     error, _, message = await cluster.produce(TP, batch(b"two"))
     assert (error, "fewer than the 2" in message) == (ErrorCode.NOT_ENOUGH_REPLICAS, True)
 
 
 async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(cluster):
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2, retention_ms="1000", flush_messages="5")
-    async with admin_of(cluster) as admin:
+    await cluster.begin(2, retention_ms="1000", flush_messages="5")
+    async with cluster.admin() as admin:
         altered = await admin.alter_topic_configs(
             "t", {"segment.bytes": "2048", "max.message.bytes": "500"}, ["flush.messages"]
         )
@@ -63,9 +55,8 @@ async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(c
 
 
 async def test_wrong_settings_are_refused_with_the_words_of_creation(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    async with admin_of(cluster) as admin:
+    await cluster.begin(1)
+    async with cluster.admin() as admin:
         refused = []
         for call in (
             admin.create_topic("u", 1, 1, {"retention.ms": "x"}),
@@ -84,7 +75,7 @@ async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cl
     rate = "leader.replication.throttled.rate"
     broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
     assert broker.manager.leader_quota.rate == 5000
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         assert await admin.alter_broker_configs(1, {rate: "700"}) == {rate: "700"}
         await eventually(lambda: broker.manager.leader_quota.rate == 700)
         (described,) = (await admin.describe_cluster()).brokers
@@ -92,6 +83,6 @@ async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cl
         await cluster.stop_broker(1)
         broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
         assert broker.manager.leader_quota.rate == 700
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         assert await admin.alter_broker_configs(1, {}, [rate]) == {}
         await eventually(lambda: broker.manager.leader_quota.rate == 5000)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from replog.client import Admin
 from replog.client.records import decode_fetched
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
@@ -28,14 +27,8 @@ async def start(cluster: InProcessCluster, *broker_ids: int, **overrides: object
         await cluster.start_broker(broker_id, log_dirs=disks(cluster, broker_id), **overrides)
 
 
-@asynccontextmanager
-async def admin_of(cluster: InProcessCluster) -> AsyncIterator[Admin]:
-    async with Admin([broker.address for broker in cluster.brokers.values()], timeout_ms=60_000) as admin:
-        yield admin
-
-
 async def move(cluster: InProcessCluster, broker_id: int, to: Path, tp: TopicPartition = TP) -> ReplogError | None:
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         return (await admin.alter_replica_log_dirs(broker_id, {tp: str(to)}))[tp]
 
 

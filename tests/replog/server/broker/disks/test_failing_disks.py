@@ -1,58 +1,58 @@
 """A disk that fails while the broker runs (§1.4), in virtual time: the partition is led no more."""
 
 import asyncio
+import os
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition
 from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
+from replog.log.log import Log
 from replog.rpc import methods
-from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import log_pb2 as pb
 from replog.simulator.network.transport import SimulatedTransport
 from tests.replog.log.batches import client_batch
-from tests.replog.server.broker.broken import break_files
+from tests.replog.server.broker.conftest import fetch_request, produce_request
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 
+def break_files(log: Log) -> None:
+    """From now on the active segment can be neither read nor written, no epoch noted and no segment begun."""
+    directory = os.open("/", os.O_RDONLY)
+    with log._segments.active.file as file:
+        os.dup2(directory, file)
+    os.close(directory)
+    (log.directory / "leader-epoch-checkpoint.tmp").mkdir()
+    (log.directory / f"{log.log_end_offset:020d}.log").mkdir()
+
+
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[VirtualPair]:
-    pair = VirtualPair(tmp_path)
+def pair(pair):
     pair.create_topic()
     pair.produce(*[100] * 10)
-    yield pair
-    pair.dispose()
+    return pair
 
 
 async def ask(pair: VirtualPair, what: str) -> int:
     """The error code that broker 1 answers."""
     channel = SimulatedTransport(pair.network, pair.client).connect("broker-1:9092")
-    t, records = {"topic": TP.topic, "partition": TP.partition}, client_batch(b"x")
-    if what == "produce_once":
-        head = pb.ProduceRequest(
-            acks=-1, timeout_ms=30_000, partitions=[pb.ProducePartition(**t, records_size=len(records))]
-        )
-        produced = await channel.call(methods.Log[what], WithRecords(head, (records,)), 40)
-        return produced.answers[0].partitions[0].error_code
-    if what == "fetch_once":
-        wanted = pb.FetchPartition(**t, fetch_offset=0, partition_max_bytes=1000)
-        fetched = await channel.call(methods.Log[what], pb.FetchRequest(max_bytes=1000, partitions=[wanted]), 40)
-        return fetched.head.partitions[0].error_code
-    request = {
-        "list_offsets": pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(**t, timestamp=1)]),
+    request, answer_of = {
+        "produce_once": (produce_request(TP, client_batch(b"x")), lambda produced: produced.answers[0]),
+        "fetch_once": (fetch_request(TP), lambda fetched: fetched.head),
+        "list_offsets": (
+            pb.ListOffsetsRequest(partitions=[pb.ListOffsetsPartition(topic="t", partition=0, timestamp=1)]),
+            lambda listed: listed,
+        ),
     }[what]
-    return (await channel.call(methods.Log[what], request, 40)).partitions[0].error_code
+    return answer_of(await channel.call(methods.Log[what], request, 40)).partitions[0].error_code
 
 
 @pytest.mark.parametrize("met_by", ["produce_once", "fetch_once", "list_offsets"])
 def test_whoever_meets_it_the_broker_stops_and_nobody_waits_on_in_vain_pr_10(pair, met_by):
     """PR-10 case A: what waits is told at once, and not of a high watermark that moves afterwards."""
-    for source, target in ((1, 2), (2, 1)):
-        pair.network.block(f"broker-{source}", f"broker-{target}")
+    pair.cut()
     waiting = pair.loop.spawn(pair.client, ask(pair, "produce_once"))
     pair.loop.run_until(pair.loop.time() + 0.5)
     assert not waiting.done()

@@ -10,22 +10,19 @@ import pytest
 from replog.config import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
-from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.topic import TopicPartition
 from tests.replog.log.directories.moving import ID, created, deleted, start
 from tests.replog.log.files.test_open_files import no_descriptors_left
-from tests.replog.server.broker.conftest import CALL_S, batch, eventually
+from tests.replog.server.broker.conftest import batch, eventually
 
 TP = TopicPartition("t", 0)
 
 
 async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(cluster):
     """LG-5, LG-18: the recovery point says where a recovery would begin."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, segment_bytes="2000")
+    await cluster.begin(1, segment_bytes="2000")
     await cluster.create_topic("all", replication_factor=1, flush_ms="500")
     for _ in range(10):
         await cluster.produce(TP, batch(b"x" * 500))
@@ -37,9 +34,7 @@ async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(
 
 async def test_high_watermarks_are_checkpointed_by_leaders_and_followers(cluster):
     """HW-11."""
-    for broker_id in (1, 2, 3):
-        await cluster.start_broker(broker_id, replica_high_watermark_checkpoint_interval_ms=50)
-    await cluster.create_topic("t")
+    await cluster.begin(3, brokers={"replica_high_watermark_checkpoint_interval_ms": 50})
     checkpoints = [cluster.directory / f"broker-{id}" / "replication-offset-checkpoint" for id in (1, 2, 3)]
     for end in ("t 0 2", "t 0 4"):
         await cluster.produce(TP, batch(b"one", b"two"))
@@ -57,8 +52,7 @@ async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         real(path, content)
 
-    broker = await cluster.start_broker(1, replica_high_watermark_checkpoint_interval_ms=50)
-    await cluster.create_topic("t", replication_factor=1)
+    broker = await cluster.begin(1, brokers={"replica_high_watermark_checkpoint_interval_ms": 50})
     monkeypatch.setattr(replacing, "make_file", make_file)
     await cluster.produce(TP, batch(b"one"))
     await eventually(lambda: len(refused) > 2)
@@ -70,10 +64,8 @@ async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(
 
 async def test_expired_segments_go_and_their_files_follow(cluster):
     """LG-13 to LG-15."""
-    await cluster.start_broker(1, log_retention_check_interval_ms=50)
-    await cluster.create_topic(
-        "t", replication_factor=1, segment_bytes="2000", retention_bytes="2500", file_delete_delay_ms="100"
-    )
+    soon = {"log_retention_check_interval_ms": 50}
+    await cluster.begin(1, brokers=soon, segment_bytes="2000", retention_bytes="2500", file_delete_delay_ms="100")
     for _ in range(20):
         await cluster.produce(TP, batch(b"x" * 500))
     log = cluster.log(1, TP)
@@ -83,9 +75,7 @@ async def test_expired_segments_go_and_their_files_follow(cluster):
 
 async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_again(cluster):
     """ISR-5, ISR-1. The metadata that drops it makes it fetch again, so its absence is too short to be looked at."""
-    for broker_id in (1, 2, 3):
-        await cluster.start_broker(broker_id, replica_lag_time_max_ms=2000)
-    await cluster.create_topic("t")
+    await cluster.begin(3, brokers={"replica_lag_time_max_ms": 2000})
     await cluster.produce(TP, batch(b"one"))
     silent = next(iter({1, 2, 3} - {cluster.leader(TP)}))
     before = cluster.controller.state.image.partitions[TP].partition_epoch
@@ -101,8 +91,7 @@ async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_agai
 
 
 async def test_nothing_is_kept_for_partitions_that_are_gone(cluster):
-    broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, flush_ms="60000")
+    broker = await cluster.begin(1, flush_ms="60000")
     assert broker.logs is not None
     chores = Housekeeping(broker.manager, broker.logs, LogFlusher(broker.manager, broker.logs, broker._fetchers))
     await cluster.produce(TP, batch(b"one"))
@@ -110,8 +99,7 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster):
     await chores._flush()
     await chores._delete_expired()
     assert list(chores._restless) == [(TP, cluster.log(1, TP))]
-    request = controller_pb2.DeleteTopicRequest(topic="t")
-    await cluster.channel(cluster.controller_address).call(methods.Controller["delete_topic"], request, CALL_S)
+    await cluster.delete_topic("t")
     await eventually(lambda: TP not in broker.manager.hosted)
     await chores._flush()
     assert not chores._restless
@@ -132,8 +120,7 @@ async def test_what_could_not_be_removed_for_want_of_descriptors_is_removed_the_
 
 
 async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_something_is_due(cluster):
-    broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, segment_bytes="2000", file_delete_delay_ms="0")
+    broker = await cluster.begin(1, segment_bytes="2000", file_delete_delay_ms="0")
     for _ in range(10):
         await cluster.produce(TP, batch(b"x" * 500))
     assert broker.logs is not None

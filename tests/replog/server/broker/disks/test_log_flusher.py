@@ -2,19 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from replog.errors import ErrorCode
 from replog.log.files.open_files import OpenFile
-from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, batch, eventually
+from tests.replog.server.broker.conftest import batch, eventually
 from tests.replog.server.broker.disks.test_failing_disks import ask
-from tests.replog.server.broker.virtual_pair import TP, VirtualPair
+from tests.replog.server.broker.virtual_pair import TP
 
 T0 = TopicPartition("t", 0)
 
@@ -45,17 +43,9 @@ def syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Syncs:
     return Syncs(tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[VirtualPair]:
-    pair = VirtualPair(tmp_path)
-    yield pair
-    pair.dispose()
-
-
 @pytest.mark.parametrize("acks", [1, -1])
 async def test_acknowledgements_wait_for_a_flush_and_share_it_while_the_loop_goes_on(cluster, syncs, acks):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, flush_messages="1")
+    await cluster.begin(1, flush_messages="1")
     produced = [asyncio.create_task(cluster.produce(T0, batch(b"x"), acks=acks)) for _ in range(10)]
     await eventually(lambda: syncs.begun.is_set() and cluster.log(1, T0).log_end_offset == 10)
     assert (cluster.log(1, T0).high_watermark, syncs.count) == (0, 1)
@@ -70,8 +60,7 @@ async def test_acknowledgements_wait_for_a_flush_and_share_it_while_the_loop_goe
 
 async def test_an_acknowledgement_that_needs_no_flush_does_not_wait_for_one(cluster, syncs):
     """acks=0 asks for none, and of flush.messages=3 the first two records may be unflushed."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, flush_messages="3")
+    await cluster.begin(1, flush_messages="3")
     for offset in range(2):
         assert (await cluster.produce(T0, batch(b"x"), acks=1))[:2] == (ErrorCode.NONE, offset)
     assert (await cluster.produce(T0, batch(b"x"), acks=0))[0] == ErrorCode.NONE
@@ -82,8 +71,7 @@ async def test_an_acknowledgement_that_needs_no_flush_does_not_wait_for_one(clus
 
 
 async def test_a_flush_that_fails_is_a_failed_disk_and_acknowledges_nothing(cluster, syncs):
-    broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, flush_messages="1")
+    broker = await cluster.begin(1, flush_messages="1")
     waiting = asyncio.create_task(cluster.produce(T0, batch(b"x"), acks=1))
     await eventually(syncs.begun.is_set)
     syncs.error = OSError(5, "Input/output error")
@@ -95,8 +83,7 @@ async def test_a_flush_that_fails_is_a_failed_disk_and_acknowledges_nothing(clus
 
 async def test_a_log_whose_directory_gets_another_name_during_its_flush_is_flushed_anew(cluster, syncs):
     """§7.7: a copy takes its log's place. The disk is well, and what the thread did not find is not durable yet."""
-    broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1, flush_messages="1", segment_bytes="1024")
+    broker = await cluster.begin(1, flush_messages="1", segment_bytes="1024")
     produced = [asyncio.create_task(cluster.produce(T0, batch(b"x" * 900), acks=1)) for _ in range(3)]
     log = cluster.log(1, T0)
     await eventually(lambda: syncs.begun.is_set() and log.log_end_offset == 3)
@@ -178,8 +165,7 @@ async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_i
     await cluster.create_topic("kept", replication_factor=1, flush_ms="1")
     await cluster.produce(TopicPartition("doomed", 0), batch(b"x"))
     await eventually(begun.is_set)
-    controller = cluster.channel(cluster.controller_address)
-    await controller.call(methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="doomed"), CALL_S)
+    await cluster.delete_topic("doomed")
     await eventually(lambda: TopicPartition("doomed", 0) not in broker.manager.hosted)
     may_go_on.set()
     kept = TopicPartition("kept", 0)

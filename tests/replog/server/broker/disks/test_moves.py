@@ -16,7 +16,7 @@ from replog.client.records import encode_batch
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange
 from replog.rpc import methods
-from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.rpc.v1 import log_pb2
 from replog.server.broker.disks import moves
 from replog.topic import TopicPartition
 from tests.replog.log.batches import files_of
@@ -26,7 +26,6 @@ from tests.replog.server.broker.conftest import CALL_S, batch, eventually
 from tests.replog.server.broker.disks.moving import (
     SMALL,
     TP,
-    admin_of,
     caught_up,
     disks,
     fill,
@@ -103,9 +102,7 @@ async def test_a_topic_that_is_deleted_takes_the_copy_along(cluster, monkeypatch
     go_on = await slowly(monkeypatch)
     await one_replica(cluster, 30)
     await under_way(cluster, 1)
-    await cluster.channel(cluster.controller_address).call(
-        methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), CALL_S
-    )
+    await cluster.delete_topic("t")
     await eventually(
         lambda: not [path for disk in disks(cluster, 1) for path in (*disk.glob("*-future"), *disk.glob("t-0"))]
     )
@@ -131,9 +128,7 @@ async def test_a_topic_that_is_deleted_while_a_copy_is_begun_takes_it_along(clus
     monkeypatch.setattr(LogChange, "run", held)
     moving = asyncio.create_task(move(cluster, 1, other(cluster, 1)))
     await eventually(begun.is_set)
-    await cluster.channel(cluster.controller_address).call(
-        methods.Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic="t"), CALL_S
-    )
+    await cluster.delete_topic("t")
     await eventually(lambda: not any((disk / "t-0").exists() for disk in disks(cluster, 1)))
     go_on.set()
     assert await moving is None
@@ -288,7 +283,7 @@ async def test_a_log_that_settles_something_is_swapped_after_that_and_its_replic
 async def test_where_a_replica_may_go_is_checked(cluster):
     """LOG_DIR_NOT_FOUND; REPLICA_NOT_AVAILABLE remembers the directory for when the replica comes."""
     await start(cluster, 1)
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         one, two = disks(cluster, 1)
         wishes = {TopicPartition("new", number): str(two) for number in range(3)}
         refused = await admin.alter_replica_log_dirs(1, wishes)
@@ -332,7 +327,7 @@ async def test_log_directories_are_described(cluster, monkeypatch):
     await cluster.create_topic("u", replication_factor=1)
     await fill(cluster, 30)
     target, copy = await under_way(cluster, 1)
-    async with admin_of(cluster) as admin:
+    async with cluster.admin() as admin:
         described = (await admin.describe_log_dirs([1]))[1]
         assert [disk.log_dir for disk in described] == [str(disk) for disk in disks(cluster, 1)]
         assert all(0 < disk.usable_bytes < disk.total_bytes for disk in described)

@@ -35,8 +35,7 @@ async def test_a_batch_is_looked_into_as_far_as_a_leader_looks_into_what_it_is_s
 
 
 async def test_a_partition_is_named_once_in_a_request(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+    await cluster.begin(1)
     await cluster.produce(TopicPartition("t", 0), batch(b"x"))
     with pytest.raises(ReplogError, match="names each partition once") as raised:
         await ask(cluster, "t", "t")

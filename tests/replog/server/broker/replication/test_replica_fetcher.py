@@ -1,11 +1,8 @@
 """The fetcher between its partitions: one that is delayed, one that waits, one that fails, one that is gone."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from structlog.testing import capture_logs
 
 from follower.partition_follower import FetchState
@@ -15,18 +12,14 @@ from replog.rpc.v1 import metadata_pb2
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
-from tests.replog.server.broker.virtual_pair import VirtualPair
 
 TP = TopicPartition("t", 0)
 
 
 async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_without_spinning(cluster):
     """FT-11: its delay may be over long before the answer to the others' fetch comes."""
-    for broker_id in (1, 2):
-        await cluster.start_broker(broker_id, replica_fetch_wait_max_ms=1500)
-    await cluster.create_topic("t", replication_factor=2)
+    await cluster.begin(2, brokers={"replica_fetch_wait_max_ms": 1500})
     follower = cluster.brokers[3 - cluster.leader(TP)]
-    await eventually(lambda: bool(follower._fetchers._fetchers), what=lambda: "the follower has not begun")
     [fetcher] = follower._fetchers._fetchers.values()
     delayed = follower.manager.hosted[TP].follower
     assert delayed is not None
@@ -49,8 +42,7 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
 
 async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(cluster):
     """HW-13, with the high watermark as it was before the cut; here the leader has lost a record that was committed."""
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2)
+    await cluster.begin(2)
     await cluster.produce(TP, batch(b"kept"))
     follower = cluster.brokers[3 - cluster.leader(TP)]
     hosted = follower.manager.hosted[TP]
@@ -62,13 +54,6 @@ async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(clu
     errors = [entry for entry in logs if entry["log_level"] == "error"]
     assert len(errors) == 1, logs
     assert "truncated to 1, below the high watermark 2" in errors[0]["note"]
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[VirtualPair]:
-    pair = VirtualPair(tmp_path)
-    yield pair
-    pair.dispose()
 
 
 def test_a_defect_in_one_partition_leaves_the_others_alone(pair):

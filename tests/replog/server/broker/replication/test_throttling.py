@@ -1,8 +1,7 @@
 """Replication throttles (KIP-73) between brokers, in virtual time: a copy keeps to its rate and asks seldom, and who
 is in sync is left alone."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,17 +18,13 @@ Start = Callable[..., VirtualPair]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    pairs: list[VirtualPair] = []
-
+def start(make_pair: Start) -> Start:
     def made(topic: dict[str, str], **settings: Any) -> VirtualPair:
-        pairs.append(VirtualPair(tmp_path, **settings))
-        pairs[0].create_topic(**topic)
-        return pairs[0]
+        pair = make_pair(**settings)
+        pair.create_topic(**topic)
+        return pair
 
-    yield made
-    for pair in pairs:
-        pair.dispose()
+    return made
 
 
 @pytest.fixture
