@@ -4,7 +4,9 @@
 `Running` is a controller on a real store.
 """
 
+import asyncio
 import random
+import sqlite3
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 
@@ -17,7 +19,7 @@ from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import numbered
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.values import PartitionState
 from replog.rpc.channel import GrpcTransport
@@ -43,26 +45,82 @@ class Running:
     def image(self):
         return self.controller.state.image
 
-    async def register(self, broker_id, incarnation=b"a" * 16):
+    def epoch(self, broker_id):
+        return self.image.brokers[broker_id].broker_epoch
+
+    def partition(self, topic="t", partition=0) -> PartitionState:
+        return self.image.partitions[TopicPartition(topic, partition)]
+
+    async def register(self, broker_id, incarnation=b"a" * 16, address=""):
         request = pb.RegisterBrokerRequest(
-            broker_id=broker_id, incarnation_id=incarnation, address=f"h{broker_id}:9092", previous_broker_epoch=-1
+            broker_id=broker_id,
+            incarnation_id=incarnation,
+            address=address or f"h{broker_id}:9092",
+            previous_broker_epoch=-1,
         )
         return (await self.service.register_broker(request)).broker_epoch
 
-    async def heartbeat(self, broker_id, epoch):
-        return await self.service.heartbeat(
-            pb.HeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, metadata_version=self.image.version)
-        )
+    async def heartbeat(self, *broker_ids, **wishes):
+        """The answer to the last of them."""
+        for broker_id in broker_ids:
+            request = pb.HeartbeatRequest(
+                broker_id=broker_id,
+                broker_epoch=self.epoch(broker_id),
+                metadata_version=self.image.version,
+                **wishes,
+            )
+            answer = await self.service.heartbeat(request)
+        return answer
 
     async def start_brokers(self, *broker_ids):
         for broker_id in broker_ids:
-            await self.heartbeat(broker_id, await self.register(broker_id))
+            await self.register(broker_id)
+            await self.heartbeat(broker_id)
 
     async def create(self, topic, **fields):
         return await self.service.create_topic(pb.CreateTopicRequest(topic=topic, **fields))
 
-    def watch(self, after=0):
-        return self.service.watch_metadata(pb.WatchMetadataRequest(after_version=after))
+    async def assigned(self, topic, *replicas):
+        """A topic whose partitions have exactly these replicas."""
+        return await self.create(topic, assignment=[pb.ReplicaAssignment(broker_ids=ids) for ids in replicas])
+
+    async def delete(self, topic):
+        return await self.service.delete_topic(pb.DeleteTopicRequest(topic=topic))
+
+    async def propose(self, isr, topic="t", partition=0, **fields):
+        """As the current leader would, except `fields` of the item."""
+        state = self.partition(topic, partition)
+        item = pb.AlterPartitionItem(
+            topic=topic,
+            partition=partition,
+            topic_id=self.image.topics[topic].topic_id,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            new_isr=[pb.IsrMember(broker_id=b, broker_epoch=self.epoch(b)) for b in isr],
+            **fields,
+        )
+        leader, epoch = state.leader, self.epoch(state.leader)
+        request = pb.AlterPartitionRequest(broker_id=leader, broker_epoch=epoch, partitions=[item])
+        return ErrorCode((await self.service.alter_partition(request)).partitions[0].error_code)
+
+    @asynccontextmanager
+    async def watch(self, after=0):
+        """A function that waits for the next delta."""
+        watch = self.service.watch_metadata(pb.WatchMetadataRequest(after_version=after))
+        try:
+            yield lambda: asyncio.wait_for(anext(watch), 60)
+        finally:
+            await watch.aclose()
+
+    @contextmanager
+    def locked_store(self):
+        """Another process holds the lock of the database."""
+        other = sqlite3.connect(self.store.path, isolation_level=None)
+        self.store._db.execute("PRAGMA busy_timeout = 10")
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+        other.close()
 
 
 class Cluster:

@@ -75,11 +75,6 @@ def test_the_first_row_that_matches_wins_so_a_stale_sender_never_reaches_the_mem
         assert refusal(STATE, replace(GOOD, isr=bad_members, **change), BROKERS) is error, change
 
 
-def test_a_controller_that_is_behind_asks_to_be_tried_again():
-    """R-W-I11."""
-    assert refusal(STATE, replace(GOOD, leader_epoch=6), BROKERS).name == "NOT_CONTROLLER"
-
-
 def test_an_accepted_change_raises_the_partition_epoch_and_not_the_leader_epoch():
     after = accept(STATE, GOOD, Situation(frozenset(ALL), 2))
     assert after == replace(STATE, isr=ALL, partition_epoch=10)

@@ -6,63 +6,31 @@ from replog.controller.broker_lifecycle import BrokerControlState, BrokerSession
 from replog.metadata.values import BrokerRegistration
 
 FENCED, UNFENCED, CONTROLLED_SHUTDOWN, SHUTDOWN_NOW = BrokerControlState
-BOTH = (False, True)
 
 
-def following(current, *, fence=False, shutdown=False, caught_up=True, leads=False, seen=False):
-    return next_state(
-        current, want_fence=fence, want_shutdown=shutdown, caught_up=caught_up, leads=leads, shutdown_seen=seen
-    )
+# In each state the first row whose wishes and facts are all so; what a row does not name may be either.
+CT_5 = [
+    (FENCED, {"want_shutdown": True}, SHUTDOWN_NOW),  # row 1
+    (FENCED, {"want_fence": True}, FENCED),  # row 2
+    (FENCED, {"caught_up": False}, FENCED),
+    (FENCED, {}, UNFENCED),  # row 3
+    (UNFENCED, {"want_fence": True, "want_shutdown": True}, SHUTDOWN_NOW),  # row 4
+    (UNFENCED, {"want_fence": True}, FENCED),
+    (UNFENCED, {"want_shutdown": True, "leads": True}, CONTROLLED_SHUTDOWN),  # row 5
+    (UNFENCED, {"want_shutdown": True}, SHUTDOWN_NOW),
+    (UNFENCED, {}, UNFENCED),
+    (CONTROLLED_SHUTDOWN, {"leads": False, "shutdown_seen": True}, SHUTDOWN_NOW),  # row 6
+    (CONTROLLED_SHUTDOWN, {}, CONTROLLED_SHUTDOWN),
+]
 
 
-@pytest.mark.parametrize(("fence", "caught_up", "leads", "seen"), [*product(BOTH, repeat=4)])
-def test_ct_5_row_1_a_fenced_broker_that_wants_to_stop_may(fence, caught_up, leads, seen):
+@pytest.mark.parametrize("values", [*product((False, True), repeat=5)])
+@pytest.mark.parametrize("current", [FENCED, UNFENCED, CONTROLLED_SHUTDOWN])
+def test_ct_5_what_becomes_of_a_broker(current, values):
     """CT-5."""
-    assert following(FENCED, shutdown=True, fence=fence, caught_up=caught_up, leads=leads, seen=seen) is SHUTDOWN_NOW
-
-
-def test_ct_5_row_2_a_fenced_broker_stays_fenced_while_it_wants_to_or_is_behind():
-    """CT-5."""
-    assert following(FENCED, fence=True) is FENCED
-    assert following(FENCED, caught_up=False) is FENCED
-    assert following(FENCED, fence=True, caught_up=False) is FENCED
-
-
-def test_ct_5_row_3_a_fenced_broker_that_is_caught_up_is_unfenced():
-    """CT-5."""
-    assert following(FENCED) is UNFENCED
-
-
-@pytest.mark.parametrize(("caught_up", "leads", "seen"), [*product(BOTH, repeat=3)])
-def test_ct_5_row_4_an_unfenced_broker_that_wants_to_be_fenced_is(caught_up, leads, seen):
-    """CT-5."""
-    given = {"caught_up": caught_up, "leads": leads, "seen": seen}
-    assert following(UNFENCED, fence=True, **given) is FENCED
-    assert following(UNFENCED, fence=True, shutdown=True, **given) is SHUTDOWN_NOW
-
-
-@pytest.mark.parametrize("seen", BOTH)
-def test_ct_5_row_5_an_unfenced_broker_that_wants_to_stop_first_gives_up_leadership(seen):
-    """CT-5."""
-    assert following(UNFENCED, shutdown=True, leads=True, seen=seen) is CONTROLLED_SHUTDOWN
-    assert following(UNFENCED, shutdown=True, leads=False, seen=seen) is SHUTDOWN_NOW
-
-
-def test_ct_5_an_unfenced_broker_that_wants_nothing_stays_even_when_it_falls_behind():
-    """CT-5."""
-    assert following(UNFENCED) is UNFENCED
-    assert following(UNFENCED, caught_up=False) is UNFENCED
-
-
-@pytest.mark.parametrize(("fence", "shutdown", "caught_up"), [*product(BOTH, repeat=3)])
-def test_ct_5_row_6_a_controlled_shutdown_ends_when_nothing_is_led_and_every_active_broker_has_seen_it(
-    fence, shutdown, caught_up
-):
-    """CT-5."""
-    given = {"fence": fence, "shutdown": shutdown, "caught_up": caught_up}
-    assert following(CONTROLLED_SHUTDOWN, leads=False, seen=True, **given) is SHUTDOWN_NOW
-    for leads, seen in ((True, True), (True, False), (False, False)):
-        assert following(CONTROLLED_SHUTDOWN, leads=leads, seen=seen, **given) is CONTROLLED_SHUTDOWN
+    given = dict(zip(("want_fence", "want_shutdown", "caught_up", "leads", "shutdown_seen"), values, strict=True))
+    expected = next(then for state, named, then in CT_5 if state is current and named.items() <= given.items())
+    assert next_state(current, **given) is expected
 
 
 def test_the_stored_record_tells_the_state():

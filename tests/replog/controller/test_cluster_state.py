@@ -91,25 +91,6 @@ def test_a_new_active_controller_makes_no_stopped_broker_wait(three):
     three.register(13)
 
 
-def test_controlled_shutdown(three):
-    """R-W-C13."""
-    begun = three.heartbeat(11, shutdown=True)
-    assert (begun.should_shutdown, begun.is_fenced) == (False, False)
-    state = three.partition()
-    assert (state.leader, state.isr, state.leader_epoch) == (12, (12, 13), 1)
-    assert three.image.brokers[11].in_controlled_shutdown
-    recorded = three.image.version
-
-    three.heartbeat(12, version=recorded)
-    three.heartbeat(13, version=recorded - 1)
-    assert not three.heartbeat(11, shutdown=True).should_shutdown, "13 has not seen it yet"
-    three.heartbeat(13, version=recorded)
-    done = three.heartbeat(11, shutdown=True)
-    assert (done.should_shutdown, done.is_fenced) == (True, True)
-    assert three.image.brokers[11].fenced
-    assert three.heartbeat(11, shutdown=True).should_shutdown, "the answer may have been lost"
-
-
 def test_a_broker_in_controlled_shutdown_joins_no_isr_and_is_not_elected(three):
     three.heartbeat(11, shutdown=True)
     assert three.alter(12, three.item([12, 13, 11]))[0].error is ErrorCode.INELIGIBLE_REPLICA
@@ -140,81 +121,6 @@ def test_the_whole_cluster_can_be_shut_down_and_comes_back_without_unclean_elect
         three.come_back(broker_id, clean=True)
     assert three.partition().leader in state.elr
     assert not three.partition().recovering
-
-
-def test_unfencing_elects_where_there_is_no_leader_but_joins_no_isr(three):
-    """R-W-C11 through the whole controller, and CT 9.2: only a leader proposes ISR members."""
-    three.expire(13)
-    three.expire(12)
-    three.expire(11)
-    three.come_back(12, clean=True)
-    assert (three.partition().leader, three.partition().isr) == (12, (12,))
-    three.come_back(11, clean=True)
-    three.come_back(13, clean=True)
-    assert (three.partition().leader, three.partition().isr, three.partition().elr) == (12, (12,), (11,))
-
-
-def test_a_paused_broker_that_returns_with_its_registration_is_still_eligible(three):
-    """It lost nothing: no restart, no unclean stop."""
-    three.expire(13)
-    three.expire(12)
-    three.expire(11)
-    assert three.partition().elr == (11, 12)
-    assert not three.heartbeat(12).is_fenced
-    assert three.partition().leader == 12
-
-
-def test_rf_3_min_isr_2_one_kill_after_another_neither_loses_data_nor_stays_offline(three):
-    """ISR-2."""
-    three.expire(13)  # killed
-    assert (three.partition().isr, three.partition().elr) == ((11, 12), ())
-    three.expire(12)  # killed: from here on nothing commits
-    assert (three.partition().isr, three.partition().elr) == ((11,), (12,))
-    three.come_back(12, clean=False)  # may have lost its tail; it must not lead
-    assert (three.partition().leader, three.partition().isr, three.partition().elr) == (11, (11,), ())
-    assert three.alter(11, three.item([11, 12]))[0].error is ErrorCode.NONE
-    three.come_back(13, clean=False)
-    assert three.alter(11, three.item([11, 12, 13]))[0].error is ErrorCode.NONE
-    assert not three.partition().recovering
-
-
-def test_rf_3_min_isr_2_the_leader_is_killed_while_the_other_is_only_away(three):
-    """ISR-2."""
-    three.expire(13)
-    three.expire(12)  # paused, or cut off
-    three.expire(11)  # killed
-    three.come_back(11, clean=False)
-    waiting = three.partition()
-    assert (waiting.leader, waiting.isr, waiting.elr) == (-1, (), (12,)), "12 has every committed record, 11 may not"
-    three.heartbeat(12)
-    after = three.partition()
-    assert (after.leader, after.isr, after.recovering) == (12, (12,), False)
-
-
-def test_rf_3_all_killed_the_last_leader_recovers_what_there_is(three):
-    three.expire(13)
-    three.expire(12)
-    three.expire(11)
-    for broker_id in (13, 12, 11):
-        three.come_back(broker_id, clean=False)
-    after = three.partition()
-    assert (after.leader, after.isr, after.elr, after.recovering) == (11, (11,), (), True)
-    assert three.alter(11, three.item([11, 12]))[0].error is ErrorCode.NONE
-    assert (three.partition().isr, three.partition().recovering) == ((11, 12), False)
-
-
-def test_isr_19_without_elr_an_unclean_restart_is_as_fencing_and_the_last_member_stays(make_cluster):
-    """ISR-19."""
-    cluster = make_cluster(eligible_leader_replicas_enable=False).start(11, 12, 13)
-    cluster.assigned("t", [11, 12, 13])
-    cluster.expire(13)
-    cluster.expire(12)
-    cluster.expire(11)
-    assert (cluster.partition().isr, cluster.partition().elr, cluster.partition().leader) == ((11,), (), -1)
-    cluster.come_back(12, clean=False)
-    assert cluster.partition().leader == -1
-    cluster.come_back(11, clean=False)
-    assert (cluster.partition().leader, cluster.partition().isr) == (11, (11,))
 
 
 def test_ct_12_leadership_returns_to_preferred_replicas_that_are_in_sync(three):

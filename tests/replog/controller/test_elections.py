@@ -85,6 +85,8 @@ isr 11 12 | 11 leaves | active 12 13, unclean allowed | isr 12 leader 12 epoch 6
 
 ISR-19: without ELR only the last member stays, and 11, not active, does not go on leading
 isr 11 12 | 12 leaves | active 13, no elr | isr 11 leader none epoch 6 p 10 last-known 11
+isr 11 leader none last-known 11 | 11 leaves uncleanly | active 12 13, no elr | same
+| elect | active 11 12 13, no elr | isr 11 leader 11 epoch 6 p 10
 """)
 def test_what_comes_of_an_event(rows):
     check(rows)

@@ -14,19 +14,6 @@ def ask(cluster, election, *partitions):
     return [(result.error.code.name, result.leader) for result in results]
 
 
-def test_ct_11_a_preferred_election_says_what_came_of_it(three):
-    """CT-11, R-W-C7, R-W-C8."""
-    assert ask(three, Election.PREFERRED) == [("ELECTION_NOT_NEEDED", 11)]
-    three.expire(11)
-    assert ask(three, Election.PREFERRED) == [("PREFERRED_LEADER_NOT_AVAILABLE", 12)], "11 is away"
-    three.come_back(11, clean=True)
-    assert ask(three, Election.PREFERRED) == [("PREFERRED_LEADER_NOT_AVAILABLE", 12)], "11 is not in sync"
-    three.alter(12, three.item([11, 12, 13]))
-    before = three.partition()
-    assert ask(three, Election.PREFERRED) == [("NONE", 11)]
-    assert (three.partition().leader, three.partition().leader_epoch) == (11, before.leader_epoch + 1)
-
-
 def test_ct_11_an_unclean_election_is_held_only_where_there_is_no_leader(three):
     """CT-11."""
     assert ask(three, Election.UNCLEAN) == [("ELECTION_NOT_NEEDED", 11)]
@@ -71,18 +58,6 @@ def test_every_refusal_names_the_partition_and_the_reason(three):
     assert "11" in result.error.message
     (result,) = three.do(three.state.elect_leaders(Election.PREFERRED, [TopicPartition("x" * 100_000, 0)]))
     assert len(result.error.message) < 400
-
-
-def test_ct_12_unclean_elections_of_a_topic_that_allows_them_happen_at_the_event(three):
-    """CT-12, CT-8."""
-    three.assigned("risky", [11, 12, 13], configs={"unclean.leader.election.enable": "true"})
-    for topic in ("t", "risky"):
-        three.alter(11, three.item([11, 12], topic=topic))
-    three.expire(12)
-    three.expire(11)
-    assert (three.partition("t").leader, three.partition("t").elr) == (-1, (11, 12))
-    state = three.partition("risky")
-    assert (state.leader, state.isr, state.recovering) == (13, (13,), True)
 
 
 def test_ct_12_a_topic_may_refuse_what_the_controller_allows(make_cluster):

@@ -16,14 +16,6 @@ def placed(racks, partitions, factor, *, fenced=(), seed=1):
     return [placer.place(factor) for _ in range(partitions)]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_every_partition_spans_both_racks(seed):
-    """R-W-C17."""
-    racks = {11: "a", 12: "a", 13: "b"}
-    for replicas in placed(racks, 30, 2, seed=seed):
-        assert {racks[r] for r in replicas} == {"a", "b"}, replicas
-
-
 @pytest.mark.parametrize("factor", [1, 2, 3, 4, 5, 6])
 def test_ct_20_a_rack_is_used_twice_only_when_all_were_used_once(factor):
     """CT-20."""

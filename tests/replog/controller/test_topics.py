@@ -24,16 +24,6 @@ def test_zeros_mean_the_controllers_defaults(make_cluster):
     assert (response.partitions, response.replication_factor) == (4, 2)
 
 
-def test_replicas_on_inactive_brokers_are_assigned_but_not_in_sync(three):
-    """R-W-C18."""
-    three.expire(12, 13)
-    three.create("new", replication_factor=3)
-    state = three.partition("new")
-    assert (state.leader, state.isr, state.elr) == (11, (11,), ())
-    assert sorted(state.replicas) == [11, 12, 13]
-    assert state.replicas[0] == 11
-
-
 def test_ct_18_by_hand_the_leader_is_the_first_active_replica(three):
     """CT-18."""
     three.expire(13)

@@ -18,10 +18,6 @@ from replog.server.controller import watchers
 from replog.server.controller.store import VersionConflictError
 
 
-async def next_delta(watch, timeout_s=60.0):
-    return await asyncio.wait_for(anext(watch), timeout_s)
-
-
 async def until(condition, timeout_s=60.0):
     async with asyncio.timeout(timeout_s):
         while not condition():
@@ -49,7 +45,7 @@ async def test_all_metadata_survives_a_restart(running):
         await r.start_brokers(1, 2, 3)
         created = await r.create("t", partitions=3)
         await r.create("gone")
-        await r.service.delete_topic(pb.DeleteTopicRequest(topic="gone"))
+        await r.delete("gone")
         before = (r.image.version, dict(r.image.brokers), dict(r.image.partitions))
     async with running() as r:
         assert (r.image.version, r.image.brokers, r.image.partitions) == before
@@ -71,16 +67,15 @@ async def test_what_is_answered_is_already_durable_and_applied(running):
 async def test_a_watch_from_the_beginning_gets_everything_in_version_order_then_what_happens(running):
     async with running() as r:
         await r.start_brokers(1, 2, 3)
-        watch = r.watch()
-        first = await next_delta(watch)
-        assert [rec.version for rec in first.records] == sorted(rec.version for rec in first.records)
-        assert [rec.key for rec in first.records] == ["cluster", "broker/1", "broker/2", "broker/3"]
-        assert first.version == first.records[-1].version == r.image.version
-        created = await r.create("t")
-        second = await next_delta(watch)
-        assert [rec.key for rec in second.records] == ["topic/t", "partition/t/0"]
-        assert second.version == created.metadata_version
-        await watch.aclose()
+        async with r.watch() as next_delta:
+            first = await next_delta()
+            assert [rec.version for rec in first.records] == sorted(rec.version for rec in first.records)
+            assert [rec.key for rec in first.records] == ["cluster", "broker/1", "broker/2", "broker/3"]
+            assert first.version == first.records[-1].version == r.image.version
+            created = await r.create("t")
+            second = await next_delta()
+            assert [rec.key for rec in second.records] == ["topic/t", "partition/t/0"]
+            assert second.version == created.metadata_version
 
 
 async def test_a_watch_resumes_after_the_version_it_asks_for_and_learns_of_deletions(running):
@@ -88,93 +83,83 @@ async def test_a_watch_resumes_after_the_version_it_asks_for_and_learns_of_delet
         await r.start_brokers(1, 2, 3)
         await r.create("t")
         seen = r.image.version
-        await r.service.delete_topic(pb.DeleteTopicRequest(topic="t"))
+        await r.delete("t")
         await r.create("u")
     async with running() as r:
-        watch = r.watch(seen)
-        delta = await next_delta(watch)
+        async with r.watch(seen) as next_delta:
+            delta = await next_delta()
         assert [(rec.key, rec.WhichOneof("value")) for rec in delta.records] == [
             ("partition/t/0", None),
             ("topic/t", None),
             ("topic/u", "topic"),
             ("partition/u/0", "partition"),
         ]
-        await watch.aclose()
 
 
 async def test_a_slow_watcher_gets_only_the_newest_record_of_each_key(running):
     async with running() as r:
-        epochs = {b: await r.register(b) for b in (1, 2, 3)}
-        watch = r.watch()
-        await next_delta(watch)
-        for _ in range(5):
-            for broker_id, epoch in epochs.items():
-                await r.heartbeat(broker_id, epoch)
-                await r.service.heartbeat(
-                    pb.HeartbeatRequest(
-                        broker_id=broker_id, broker_epoch=epoch, metadata_version=r.image.version, want_fence=True
-                    )
-                )
-        delta = await next_delta(watch)
+        await r.start_brokers(1, 2, 3)
+        async with r.watch() as next_delta:
+            await next_delta()
+            for _ in range(5):
+                await r.heartbeat(1, 2, 3, want_fence=True)
+                await r.heartbeat(1, 2, 3)
+            delta = await next_delta()
         assert [rec.key for rec in delta.records] == ["broker/1", "broker/2", "broker/3"]
         assert delta.version == r.image.version
-        await watch.aclose()
 
 
 async def test_a_watch_with_nothing_to_say_gives_a_sign_of_life_each_second(running):
-    async with running() as r:
-        watch = r.watch(r.image.version)
+    async with running() as r, r.watch(r.image.version) as next_delta:
         begun = time.monotonic()
-        delta = await next_delta(watch)
+        delta = await next_delta()
         assert (delta.version, len(delta.records)) == (r.image.version, 0)
         assert time.monotonic() - begun > 0.9
-        await watch.aclose()
 
 
 async def test_many_records_come_in_messages_of_bounded_size_each_resumable(running):
     async with running() as r:
         await r.start_brokers(1, 2, 3)
         await r.create("big", partitions=5000)
-        watch = r.watch()
         deltas = []
-        while not deltas or deltas[-1].version < r.image.version:
-            deltas.append(await next_delta(watch))
-        await watch.aclose()
+        async with r.watch() as next_delta:
+            while not deltas or deltas[-1].version < r.image.version:
+                deltas.append(await next_delta())
         assert len(deltas) == 3
         assert all(len(d.records) <= watchers.DELTA_RECORDS for d in deltas)
         assert all(d.version == d.records[-1].version for d in deltas)
         versions = [rec.version for d in deltas for rec in d.records]
         assert versions == sorted(set(versions))
-        again = r.watch(deltas[0].version)
-        assert (await next_delta(again)).records[0] == deltas[1].records[0]
-        await again.aclose()
+        async with r.watch(deltas[0].version) as next_delta:
+            assert (await next_delta()).records[0] == deltas[1].records[0]
 
 
 async def test_a_watch_beyond_the_newest_version_or_before_the_first_is_refused(running, refused):
     async with running() as r:
         with refused(ErrorCode.NOT_CONTROLLER, "version 99", "older copy"):
-            await next_delta(r.watch(99))
+            async with r.watch(99) as next_delta:
+                await next_delta()
         with refused(ErrorCode.INVALID_REQUEST, "-1"):
-            await next_delta(r.watch(-1))
+            async with r.watch(-1) as next_delta:
+                await next_delta()
 
 
 async def test_the_number_of_watchers_is_bounded_and_closing_one_makes_room(running, refused, monkeypatch):
     monkeypatch.setattr(watchers, "MAX_WATCHERS", 1)
     async with running() as r:
-        first = r.watch()
-        await next_delta(first)
-        with refused(ErrorCode.BROKER_NOT_AVAILABLE, "1 watch already"):
-            await next_delta(r.watch())
-        await first.aclose()
-        second = r.watch()
-        await next_delta(second)
-        await second.aclose()
+        async with r.watch() as first:
+            await first()
+            with refused(ErrorCode.BROKER_NOT_AVAILABLE, "1 watch already"):
+                async with r.watch() as second:
+                    await second()
+        async with r.watch() as second:
+            await second()
 
 
 async def test_stopping_ends_every_watch_and_refuses_every_call(running, refused):
     async with running() as r:
-        watch = r.watch()
-        await next_delta(watch)
+        watch = r.service.watch_metadata(pb.WatchMetadataRequest())
+        await anext(watch)
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0.05)
     with pytest.raises(StopAsyncIteration):
@@ -199,155 +184,22 @@ async def test_a_disk_that_is_full_changes_nothing_and_the_controller_goes_on_wh
 
 async def test_a_registration_that_could_not_be_stored_may_be_repeated_at_once(running, refused):
     async with running() as r:
-        other = sqlite3.connect(r.store.path, isolation_level=None)
-        r.store._db.execute("PRAGMA busy_timeout = 10")
-        other.execute("BEGIN IMMEDIATE")
-        with refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
+        with r.locked_store(), refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
             await r.register(1, b"a" * 16)
-        other.execute("ROLLBACK")
-        other.close()
         assert await r.register(1, b"b" * 16) == 2
 
 
 async def test_a_controller_whose_store_was_written_by_another_stops_deciding(running, refused):
-    async with running() as r:
-        watch = r.watch()
-        await next_delta(watch)
+    async with running() as r, r.watch() as next_delta:
+        await next_delta()
         r.store.commit(1, [record_of(Change("cluster", None, "usurper", version=2))])
         with refused(ErrorCode.NOT_CONTROLLER, "another controller"):
             await r.register(1)
         assert isinstance(r.controller.failure.result(), VersionConflictError)
         with pytest.raises(StopAsyncIteration):
-            await next_delta(watch)
+            await next_delta()
         with refused(ErrorCode.NOT_CONTROLLER):
             await r.register(1)
-
-
-async def test_a_decision_is_carried_through_though_its_caller_has_gone(running):
-    """Else the store would have what the image lacks."""
-    async with running() as r:
-        entered, go_on = threading.Event(), threading.Event()
-        commit = r.store.commit
-
-        def slow_commit(*arguments):
-            entered.set()
-            assert go_on.wait(60)
-            return commit(*arguments)
-
-        r.store.commit = slow_commit
-        call = asyncio.ensure_future(r.register(1))
-        await asyncio.to_thread(entered.wait, 60)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        waiting = asyncio.ensure_future(r.register(2))
-        await asyncio.sleep(0.02)
-        waiting.cancel()  # this one has not begun, so it never happens
-        go_on.set()
-        await until(lambda: 1 in r.image.brokers)
-        assert await r.register(3) == 3
-        assert sorted(r.image.brokers) == [1, 3]
-
-
-async def test_concurrent_calls_are_decided_one_after_another(running):
-    async with running() as r:
-        epochs = await asyncio.gather(*(r.register(b) for b in range(50)))
-        assert sorted(epochs) == list(range(2, 52))
-        assert r.image.version == 51
-
-
-async def test_ct_6_brokers_not_heard_of_are_fenced_and_the_watchers_told(running):
-    """CT-6."""
-    async with running(broker_session_timeout_ms=300) as r:
-        epochs = {b: await r.register(b) for b in (1, 2, 3)}
-        for broker_id, epoch in epochs.items():
-            await r.heartbeat(broker_id, epoch)
-        await r.create("t")
-        watch = r.watch(r.image.version)
-        deadline = time.monotonic() + 60
-        while not r.image.brokers[1].fenced:
-            assert time.monotonic() < deadline
-            await r.heartbeat(2, epochs[2])
-            await r.heartbeat(3, epochs[3])
-            await asyncio.sleep(0.03)
-        assert [b for b, known in r.image.brokers.items() if known.fenced] == [1]
-        (state,) = r.image.partitions.values()
-        assert sorted(state.isr) == [2, 3]
-        delta = await next_delta(watch)
-        assert [rec.key for rec in delta.records] == ["broker/1", "partition/t/0"]
-        await watch.aclose()
-
-
-async def test_ct_6_after_a_restart_every_broker_has_a_whole_session_again(running):
-    """CT-6."""
-    async with running(broker_session_timeout_ms=600) as r:
-        await r.start_brokers(1)
-    await asyncio.sleep(0.7)
-    async with running(broker_session_timeout_ms=600) as r:
-        begun = time.monotonic()
-        await until(lambda: r.image.brokers[1].fenced)
-        assert time.monotonic() - begun > 0.4
-
-
-async def test_a_controller_that_did_not_run_for_a_while_fences_nobody_for_it(running):
-    async with running(broker_session_timeout_ms=400) as r:
-        epoch = await r.register(1)
-        await r.heartbeat(1, epoch)
-        await asyncio.sleep(0.1)
-        time.sleep(1.0)  # noqa: ASYNC251 (the loop stands still, as under SIGSTOP)
-        await asyncio.sleep(0.1)
-        assert not r.image.brokers[1].fenced
-        await until(lambda: r.image.brokers[1].fenced)
-
-
-async def test_ct_12_leaders_are_given_back_in_the_background(running):
-    """CT-12."""
-    async with running(leader_imbalance_check_interval_seconds=1) as r:
-        epochs = {b: await r.register(b) for b in (1, 2, 3)}
-        for broker_id, epoch in epochs.items():
-            await r.heartbeat(broker_id, epoch)
-        created = await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2, 3])])
-        fenced = pb.HeartbeatRequest(
-            broker_id=1, broker_epoch=epochs[1], metadata_version=r.image.version, want_fence=True
-        )
-        await r.service.heartbeat(fenced)
-        await r.heartbeat(1, epochs[1])
-        (state,) = r.image.partitions.values()
-        assert state.leader == 2
-        item = pb.AlterPartitionItem(
-            topic="t",
-            topic_id=created.topic_id,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-            new_isr=[pb.IsrMember(broker_id=b, broker_epoch=epochs[b]) for b in (1, 2, 3)],
-        )
-        request = pb.AlterPartitionRequest(broker_id=2, broker_epoch=epochs[2], partitions=[item])
-        assert (await r.service.alter_partition(request)).partitions[0].error_code == 0
-        await until(lambda: next(iter(r.image.partitions.values())).leader == 1)
-
-
-async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_another_writer(running, refused):
-    async with running() as r:
-        await r.start_brokers(1)
-        ask = pb.AllocateProducerIdsRequest(broker_id=1, broker_epoch=r.image.brokers[1].broker_epoch)
-        given = await asyncio.gather(*(r.service.allocate_producer_ids(ask) for _ in range(3)))
-        assert [block.first_producer_id for block in given] == [0, 1000, 2000]
-        other = sqlite3.connect(r.store.path, isolation_level=None)
-        r.store._db.execute("PRAGMA busy_timeout = 10")
-        other.execute("BEGIN IMMEDIATE")
-        with refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
-            await r.service.allocate_producer_ids(ask)
-        other.execute("ROLLBACK")
-        other.close()
-        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 3000
-    async with running() as r:
-        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 4000
-        taken = Change("producer_ids", None, 6000, version=r.image.version + 1)
-        r.store.commit(r.image.version, [record_of(taken)])
-        with refused(ErrorCode.NOT_CONTROLLER, "another controller"):
-            await r.service.allocate_producer_ids(ask)
-    async with running() as r:
-        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 6000
 
 
 @asynccontextmanager
@@ -369,21 +221,109 @@ async def standing_still(store):
         go_on.set()
 
 
+async def test_a_decision_is_carried_through_though_its_caller_has_gone(running):
+    """Else the store would have what the image lacks."""
+    async with running() as r:
+        async with standing_still(r.store) as entered:
+            call = asyncio.ensure_future(r.register(1))
+            await asyncio.to_thread(entered.wait, 60)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            waiting = asyncio.ensure_future(r.register(2))
+            await asyncio.sleep(0.02)
+            waiting.cancel()  # this one has not begun, so it never happens
+        await until(lambda: 1 in r.image.brokers)
+        assert await r.register(3) == 3
+        assert sorted(r.image.brokers) == [1, 3]
+
+
+async def test_concurrent_calls_are_decided_one_after_another(running):
+    async with running() as r:
+        epochs = await asyncio.gather(*(r.register(b) for b in range(50)))
+        assert sorted(epochs) == list(range(2, 52))
+        assert r.image.version == 51
+
+
+async def test_ct_6_brokers_not_heard_of_are_fenced_and_the_watchers_told(running):
+    """CT-6."""
+    async with running(broker_session_timeout_ms=300) as r:
+        await r.start_brokers(1, 2, 3)
+        await r.create("t")
+        async with asyncio.timeout(60), r.watch(r.image.version) as next_delta:
+            while not r.image.brokers[1].fenced:
+                await r.heartbeat(2, 3)
+                await asyncio.sleep(0.03)
+            assert [b for b, known in r.image.brokers.items() if known.fenced] == [1]
+            assert sorted(r.partition().isr) == [2, 3]
+            assert [rec.key for rec in (await next_delta()).records] == ["broker/1", "partition/t/0"]
+
+
+async def test_ct_6_after_a_restart_every_broker_has_a_whole_session_again(running):
+    """CT-6."""
+    async with running(broker_session_timeout_ms=600) as r:
+        await r.start_brokers(1)
+    await asyncio.sleep(0.7)
+    async with running(broker_session_timeout_ms=600) as r:
+        begun = time.monotonic()
+        await until(lambda: r.image.brokers[1].fenced)
+        assert time.monotonic() - begun > 0.4
+
+
+async def test_a_controller_that_did_not_run_for_a_while_fences_nobody_for_it(running):
+    async with running(broker_session_timeout_ms=400) as r:
+        await r.start_brokers(1)
+        await asyncio.sleep(0.1)
+        time.sleep(1.0)  # noqa: ASYNC251 (the loop stands still, as under SIGSTOP)
+        await asyncio.sleep(0.1)
+        assert not r.image.brokers[1].fenced
+        await until(lambda: r.image.brokers[1].fenced)
+
+
+async def test_ct_12_leaders_are_given_back_in_the_background(running):
+    """CT-12."""
+    async with running(leader_imbalance_check_interval_seconds=1) as r:
+        await r.start_brokers(1, 2, 3)
+        await r.assigned("t", [1, 2, 3])
+        await r.heartbeat(1, want_fence=True)
+        await r.heartbeat(1)
+        assert r.partition().leader == 2
+        assert await r.propose([1, 2, 3]) is ErrorCode.NONE
+        await until(lambda: r.partition().leader == 1)
+
+
+async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_another_writer(running, refused):
+    async with running() as r:
+        await r.start_brokers(1)
+        ask = pb.AllocateProducerIdsRequest(broker_id=1, broker_epoch=r.epoch(1))
+        given = await asyncio.gather(*(r.service.allocate_producer_ids(ask) for _ in range(3)))
+        assert [block.first_producer_id for block in given] == [0, 1000, 2000]
+        with r.locked_store(), refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
+            await r.service.allocate_producer_ids(ask)
+        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 3000
+    async with running() as r:
+        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 4000
+        taken = Change("producer_ids", None, 6000, version=r.image.version + 1)
+        r.store.commit(r.image.version, [record_of(taken)])
+        with refused(ErrorCode.NOT_CONTROLLER, "another controller"):
+            await r.service.allocate_producer_ids(ask)
+    async with running() as r:
+        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 6000
+
+
 async def test_ct_3_heartbeats_do_not_wait_for_a_disk_that_stands_still_and_no_session_ends_of_it(running):
     """CT-3, CT-6."""
     session_ms = 1500
     async with running(broker_session_timeout_ms=session_ms) as r:
-        epochs = {b: await r.register(b) for b in (1, 2, 3)}
-        for broker_id, epoch in epochs.items():
-            await r.heartbeat(broker_id, epoch)
+        await r.start_brokers(1, 2, 3)
         async with standing_still(r.store) as entered:
             creating = asyncio.ensure_future(r.create("t"))
             await asyncio.to_thread(entered.wait, 60)
             begun = time.monotonic()
             while time.monotonic() - begun < 3 * session_ms / 1000:
-                for broker_id, epoch in epochs.items():
+                for broker_id in (1, 2, 3):
                     async with asyncio.timeout(session_ms / 1000):
-                        assert not (await r.heartbeat(broker_id, epoch)).is_fenced
+                        assert not (await r.heartbeat(broker_id)).is_fenced
                 await asyncio.sleep(0.02)
             assert not creating.done()
         await creating
@@ -394,13 +334,13 @@ async def test_ct_3_heartbeats_do_not_wait_for_a_disk_that_stands_still_and_no_s
 async def test_a_heartbeat_that_changes_something_is_heard_at_once_and_answered_when_it_is_durable(running):
     """CT-5."""
     async with running() as r:
-        epoch = await r.register(1)
+        await r.register(1)
         async with standing_still(r.store) as entered:
             registering = asyncio.ensure_future(r.register(2))
             await asyncio.to_thread(entered.wait, 60)
             heard_ms = r.controller.state.sessions._sessions[1].expires_ms
             await asyncio.sleep(0.01)
-            unfencing = asyncio.ensure_future(r.heartbeat(1, epoch))
+            unfencing = asyncio.ensure_future(r.heartbeat(1))
             await until(lambda: r.controller.state.sessions._sessions[1].expires_ms > heard_ms)
             assert r.image.brokers[1].fenced
             assert not unfencing.done()
@@ -412,21 +352,12 @@ async def test_a_heartbeat_that_changes_something_is_heard_at_once_and_answered_
 async def test_ct_5_a_broker_that_stops_is_let_go_and_its_successor_need_not_wait(running):
     """CT-5, CT-13: its leaderships are handed over first, and every other broker has heard of it."""
     async with running() as r:
-        epochs = {b: await r.register(b) for b in (1, 2)}
-        for broker_id, epoch in epochs.items():
-            await r.heartbeat(broker_id, epoch)
-        await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2])])
-
-        async def stop():
-            return await r.service.heartbeat(
-                pb.HeartbeatRequest(
-                    broker_id=1, broker_epoch=epochs[1], metadata_version=r.image.version, want_shutdown=True
-                )
-            )
-
-        assert not (await stop()).should_shutdown
-        assert not (await stop()).should_shutdown, "broker 2 has not heard of it"
-        await r.heartbeat(2, epochs[2])
-        assert (await stop()).should_shutdown
+        await r.start_brokers(1, 2)
+        await r.assigned("t", [1, 2])
+        assert not (await r.heartbeat(1, want_shutdown=True)).should_shutdown
+        assert not (await r.heartbeat(1, want_shutdown=True)).should_shutdown, "broker 2 has not heard of it"
+        await r.heartbeat(2)
+        assert (await r.heartbeat(1, want_shutdown=True)).should_shutdown
         assert r.image.brokers[1].fenced
-        assert await r.register(1, b"b" * 16) > epochs[1]
+        before = r.epoch(1)
+        assert await r.register(1, b"b" * 16) > before

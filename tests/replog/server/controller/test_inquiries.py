@@ -35,11 +35,8 @@ class Watching:
         self.broker_id = 1
 
     async def begin(self):
-        request = pb.RegisterBrokerRequest(
-            broker_id=1, incarnation_id=INCARNATION, address=self.address, previous_broker_epoch=-1
-        )
-        self.epoch = (await self.running.service.register_broker(request)).broker_epoch
-        await self.running.heartbeat(1, self.epoch)
+        self.epoch = await self.running.register(1, INCARNATION, self.address)
+        await self.running.heartbeat(1)
         assert not self.fenced
         self.stream = await self.follow()
         return self
@@ -148,7 +145,7 @@ async def test_ct_21_after_a_false_alarm_a_broker_comes_back_by_its_next_heartbe
         await broker.stream.aclose()
         await broker.inquired()
         assert broker.fenced
-        assert not (await broker.running.heartbeat(1, broker.epoch)).is_fenced
+        assert not (await broker.running.heartbeat(1)).is_fenced
         assert not broker.fenced
 
 
@@ -156,14 +153,12 @@ async def test_a_registered_broker_finds_room_to_follow_when_strangers_take_all_
     watching, refused, monkeypatch
 ):
     monkeypatch.setattr(watchers, "MAX_WATCHERS", 1)
-    async with watching("127.0.0.1:1") as broker:
-        stranger = broker.running.watch()
-        await asyncio.wait_for(anext(stranger), 60)
+    async with watching("127.0.0.1:1") as broker, broker.running.watch() as stranger, broker.running.watch() as another:
+        await stranger()
         with refused(ErrorCode.BROKER_NOT_AVAILABLE, "1 watch already"):
-            await anext(broker.running.watch())
+            await another()
         again = await broker.follow()
         await again.aclose()
-        await stranger.aclose()
 
 
 async def test_who_says_yes_is_asked_by_id_and_incarnation():

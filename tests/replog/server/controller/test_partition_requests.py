@@ -10,47 +10,17 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import service
 
 
-async def serving(r, *broker_ids):
-    """Brokers that are unfenced; their epochs."""
-    epochs = {broker_id: await r.register(broker_id) for broker_id in broker_ids}
-    for broker_id, epoch in epochs.items():
-        await r.heartbeat(broker_id, epoch)
-    return epochs
-
-
-async def fence(r, broker_id, epochs):
-    request = pb.HeartbeatRequest(
-        broker_id=broker_id, broker_epoch=epochs[broker_id], metadata_version=r.image.version, want_fence=True
-    )
-    await r.service.heartbeat(request)
-
-
-async def propose(r, leader, epochs, members, topic="t", partition=0, **fields):
-    (state,) = (s for tp, s in r.image.partitions.items() if tp == (topic, partition))
-    item = pb.AlterPartitionItem(
-        topic=topic,
-        partition=partition,
-        topic_id=r.image.topics[topic].topic_id,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        new_isr=[pb.IsrMember(broker_id=b, broker_epoch=epochs[b]) for b in members],
-        **fields,
-    )
-    request = pb.AlterPartitionRequest(broker_id=leader, broker_epoch=epochs[leader], partitions=[item])
-    return ErrorCode((await r.service.alter_partition(request)).partitions[0].error_code)
-
-
 async def test_an_election_of_everything_tells_only_those_that_needed_one(running, monkeypatch):
     """CT-11: some at a time, each lot one commit, so that no heartbeat waits for all of them."""
     monkeypatch.setattr(service, "LOT", 3)
     async with running() as r:
-        epochs = await serving(r, 1, 2)
-        await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2])] * 7)
-        await r.create("u", assignment=[pb.ReplicaAssignment(broker_ids=[2, 1])])
-        await fence(r, 1, epochs)
-        await r.heartbeat(1, epochs[1])
+        await r.start_brokers(1, 2)
+        await r.assigned("t", *[[1, 2]] * 7)
+        await r.assigned("u", [2, 1])
+        await r.heartbeat(1, want_fence=True)
+        await r.heartbeat(1)
         for partition in range(6):
-            assert await propose(r, 2, epochs, [1, 2], partition=partition) is ErrorCode.NONE
+            assert await r.propose([1, 2], partition=partition) is ErrorCode.NONE
         commits = []
         commit = r.store.commit
         monkeypatch.setattr(r.store, "commit", lambda *a: commits.append(len(a[1])) or commit(*a))
@@ -84,8 +54,8 @@ async def test_requests_that_make_no_sense_are_refused_as_a_whole(running, monke
 async def test_a_reassignment_through_the_service(running):
     """CT-14."""
     async with running() as r:
-        await serving(r, 1, 2, 3)
-        await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2])])
+        await r.start_brokers(1, 2, 3)
+        await r.assigned("t", [1, 2])
         item = pb.ReassignablePartition(topic="t", partition=0, target=pb.ReplicaAssignment(broker_ids=[2, 3]))
         request = pb.AlterPartitionReassignmentsRequest(partitions=[item])
         (result,) = (await r.service.alter_partition_reassignments(request)).partitions
@@ -96,13 +66,11 @@ async def test_a_reassignment_through_the_service(running):
 
 async def leaderless(r):
     """Partition t-0 whose replica 3 is alive, but may miss what 1 and 2 committed."""
-    epochs = await serving(r, 1, 2, 3)
-    await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2, 3])])
-    assert await propose(r, 1, epochs, [1, 2]) is ErrorCode.NONE
-    await fence(r, 2, epochs)
-    await fence(r, 1, epochs)
-    (state,) = r.image.partitions.values()
-    assert state.leader == -1
+    await r.start_brokers(1, 2, 3)
+    await r.assigned("t", [1, 2, 3])
+    assert await r.propose([1, 2]) is ErrorCode.NONE
+    await r.heartbeat(2, 1, want_fence=True)
+    assert r.partition().leader == -1
 
 
 async def test_an_unclean_election_is_logged_as_a_warning(running):
@@ -125,12 +93,10 @@ async def test_ct_12_unclean_elections_are_tried_again_in_the_background(running
     async with running() as r:
         await leaderless(r)
     async with running(unclean_leader_election_enable=True, unclean_leader_election_interval_ms=20) as r:
-        for _ in range(6000):
-            (state,) = r.image.partitions.values()
-            if state.leader != -1:
-                break
-            await asyncio.sleep(0.01)
-        assert (state.leader, state.recovering) == (3, True)
+        async with asyncio.timeout(60):
+            while r.partition().leader == -1:
+                await asyncio.sleep(0.01)
+        assert (r.partition().leader, r.partition().recovering) == (3, True)
 
 
 @pytest.mark.parametrize(("enabled", "tasks"), [(True, 5), (False, 4)])
@@ -144,7 +110,7 @@ async def test_ct_12_the_leader_rebalance_can_be_switched_off(running, enabled, 
 
 async def test_a_recovery_state_that_is_unknown_here_is_not_taken_for_recovered(running):
     async with running() as r:
-        epochs = await serving(r, 1, 2)
-        await r.create("t", assignment=[pb.ReplicaAssignment(broker_ids=[1, 2])])
-        assert await propose(r, 1, epochs, [1], recovery_state=7) is ErrorCode.INVALID_REQUEST
-        assert await propose(r, 1, epochs, [1]) is ErrorCode.NONE
+        await r.start_brokers(1, 2)
+        await r.assigned("t", [1, 2])
+        assert await r.propose([1], recovery_state=7) is ErrorCode.INVALID_REQUEST
+        assert await r.propose([1]) is ErrorCode.NONE
