@@ -13,40 +13,31 @@ from spark_jobs.audit_replicas import main
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--replica", "one=/tmp", "--replica", "2=/tmp"], "not ID=DIR"),
-        (["--replica", "/tmp"], "not ID=DIR"),
-        (["--replica", "1="], "not ID=DIR"),
-        (["--replica", "1={dir}/1,", "--replica", "2={dir}/2"], "not ID=DIR"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2,{dir}/1"], "this directory is given twice"),
-        (["--replica", "1={dir}/1", "--replica", "1={dir}/2"], "replica 1 is given twice"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/1"], "this directory is given twice"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/missing"], "missing: No such file or directory"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/\udcff"], "not UTF-8"),
-        (["--replica", "1={dir}/1"], "give two or more"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "nope"], "they have: orders"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--topic", "a/b"], "characters other than"),
-        (["--replica", "1={dir}/1/orders-0", "--replica", "2={dir}/2/orders-0"], "brokers' log directories"),
-        (
-            ["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--report-dir", "{dir}/meta"],
-            "cannot be created: File exists",
-        ),
-        (
-            ["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--report-dir", "{dir}/1/audit"],
-            "nothing is written to",
-        ),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--save", "{dir}/2/saved"], "nothing is written to"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--save", "{dir}"], "is a directory; name a file"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--save", "{dir}/no/where"], "is missing or cannot be"),
-        (
-            ["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--since", "{dir}"],
-            "Is a directory; give the file that",
-        ),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/2", "--since", "{dir}/meta"], "it is not JSON, or was cut"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/../{name}/1"], "given twice, as"),
-        (["--replica", "1={dir}/1", "--replica", "2={dir}/link"], "a replica always agrees with itself"),
-        (["--replica", "1={dir}/1", "--replica", "9999999999={dir}/2"], "id is at most 2147483647"),
-        (["--bootstrap-server", "localhost"], "'localhost' is not host:port"),
-        ([], "say which replicas"),
+        ("--replica one=/tmp --replica 2=/tmp", "not ID=DIR"),
+        ("--replica /tmp", "not ID=DIR"),
+        ("--replica 1=", "not ID=DIR"),
+        ("--replica 1={dir}/1, --replica 2={dir}/2", "not ID=DIR"),
+        ("--replica 1={dir}/1 --replica 2={dir}/2,{dir}/1", "this directory is given twice"),
+        ("--replica 1={dir}/1 --replica 1={dir}/2", "replica 1 is given twice"),
+        ("--replica 1={dir}/1 --replica 2={dir}/1", "this directory is given twice"),
+        ("--replica 1={dir}/1 --replica 2={dir}/missing", "missing: No such file or directory"),
+        ("--replica 1={dir}/1 --replica 2={dir}/\udcff", "not UTF-8"),
+        ("--replica 1={dir}/1", "give two or more"),
+        ("{both} --topic nope", "they have: orders"),
+        ("{both} --topic a/b", "characters other than"),
+        ("--replica 1={dir}/1/orders-0 --replica 2={dir}/2/orders-0", "brokers' log directories"),
+        ("{both} --report-dir {dir}/meta", "cannot be created: File exists"),
+        ("{both} --report-dir {dir}/1/audit", "nothing is written to"),
+        ("{both} --save {dir}/2/saved", "nothing is written to"),
+        ("{both} --save {dir}", "is a directory; name a file"),
+        ("{both} --save {dir}/no/where", "is missing or cannot be"),
+        ("{both} --since {dir}", "Is a directory; give the file that"),
+        ("{both} --since {dir}/meta", "it is not JSON, or was cut"),
+        ("--replica 1={dir}/1 --replica 2={dir}/../{name}/1", "given twice, as"),
+        ("--replica 1={dir}/1 --replica 2={dir}/link", "a replica always agrees with itself"),
+        ("--replica 1={dir}/1 --replica 9999999999={dir}/2", "id is at most 2147483647"),
+        ("--bootstrap-server localhost", "'localhost' is not host:port"),
+        ("", "say which replicas"),
     ],
 )
 def test_bad_use_names_the_argument_and_exits_2(cluster, capsys, monkeypatch, given, message):
@@ -54,7 +45,8 @@ def test_bad_use_names_the_argument_and_exits_2(cluster, capsys, monkeypatch, gi
     (root / "meta").write_text("")
     (root / "link").symlink_to(root / "1")
     monkeypatch.delenv("REPLOG_BOOTSTRAP_SERVER", raising=False)
-    assert main([word.format(dir=root, name=root.name) for word in given]) == 2
+    both = f"--replica 1={root}/1 --replica 2={root}/2"
+    assert main(given.format(both=both, dir=root, name=root.name).split()) == 2
     assert message in capsys.readouterr().err
 
 

@@ -9,29 +9,22 @@ from typing import Any
 import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
+from spark_jobs.audit.findings import AuditFinding, Evidence
+from spark_jobs.audit.results import finding_record
 from spark_jobs.explain_finding import explain, main, read_report
 from tests.damage.vocabulary import overwrite
 from tests.spark_jobs.log_directories import Cluster, batch
 
 
-def finding(kind: str, wrong: int | None, first: int | None, *evidence: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "class": kind,
-        "topic": "orders",
-        "partition": 0,
-        "replicas": [1, 2, 3],
-        "first_offset": first,
-        "last_offset": None if first is None else first + 1,
-        "batches": 1,
-        "wrong_replica": wrong,
-        "why": "the reason [of it]",
-        "remedy": "the remedy",
-        "evidence": list(evidence),
-    }
+def finding(kind: str, wrong: int | None, first: int, *evidence: Evidence) -> dict[str, Any]:
+    told = AuditFinding(
+        kind, "orders", 0, (1, 2, 3), first, first + 1, wrong, "the reason [of it]", "the remedy", evidence
+    )
+    return finding_record(told)
 
 
-def seen(replica: int, file: Path, position: int | None) -> dict[str, Any]:
-    return {"replica": replica, "file": str(file), "position": position, "epoch": None, "seen": "what was seen"}
+def seen(replica: int, file: Path, position: int) -> Evidence:
+    return Evidence(replica, str(file), position, "what was seen")
 
 
 def report(cluster: Cluster, *findings: dict[str, Any]) -> dict[str, Any]:

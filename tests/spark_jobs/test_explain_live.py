@@ -1,12 +1,13 @@
 """Findings of a running cluster are explained, and its saved audits checked, over Inspection. Real gRPC, no Spark."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from replog.topic import TopicPartition
+from spark_jobs.audit.findings import AuditFinding, Evidence
 from spark_jobs.audit.landmarks import list_replicas
+from spark_jobs.audit.results import finding_record
 from spark_jobs.audit.since import Saved, landmarks, take_over
 from spark_jobs.explain_finding import explain
 from spark_jobs.replicas.brokers import broker_stores
@@ -28,25 +29,10 @@ async def cluster(running: InProcessCluster) -> InProcessCluster:
     return running
 
 
-def finding(**evidence: Any) -> dict[str, Any]:
-    return {
-        "class": "INDEX_LIE",
-        "topic": "t",
-        "partition": 0,
-        "replicas": [1],
-        "first_offset": 5,
-        "last_offset": 5,
-        "batches": 1,
-        "wrong_replica": 1,
-        "why": "because",
-        "remedy": "do it",
-        "evidence": [{"replica": 1, "epoch": None, "seen": "this", **evidence}],
-    }
-
-
 async def test_a_finding_of_a_running_cluster_shows_what_its_broker_has(cluster):
+    evidence = Evidence(1, "broker-1/t-0/00000000000000000000.index", 8, "this")
     report = {
-        "findings": [finding(file="broker-1/t-0/00000000000000000000.index", position=8)],
+        "findings": [finding_record(AuditFinding("INDEX_LIE", "t", 0, (1,), 5, 5, 1, "because", "do it", (evidence,)))],
         "where": {"bootstrap_servers": cluster.brokers[1].address},
     }
     shown = await asyncio.to_thread(explain, report, 1)

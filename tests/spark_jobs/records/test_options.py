@@ -6,18 +6,18 @@ from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.offsets import Bound, StreamOffset
-from spark_jobs.records.options import Subscription, sink_options, source_options
+from spark_jobs.records.options import SourceOptions, Subscription, sink_options, source_options
 
 SERVERS = {"kafka.bootstrap.servers": "a:1, b:2"}
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
 
-def source(streaming: bool = False, **options: str) -> object:
+def source(streaming: bool = False, **options: str) -> SourceOptions:
     return source_options({**SERVERS, "subscribe": "flights", **options}, streaming=streaming)
 
 
 def test_a_batch_query_reads_everything_unless_told_otherwise():
-    options = source_options({**SERVERS, "subscribe": "flights,more"}, streaming=False)
+    options = source(subscribe="flights,more")
     assert options.bootstrap == "a:1,b:2"
     assert options.subscription == Subscription(topics=("flights", "more"))
     assert options.starting == Bound("startingOffsets", everywhere=EARLIEST)
@@ -29,8 +29,7 @@ def test_a_batch_query_reads_everything_unless_told_otherwise():
 
 
 def test_a_streaming_query_starts_at_the_end_unless_told_otherwise():
-    options = source_options({**SERVERS, "subscribe": "flights"}, streaming=True)
-    assert options.starting == Bound("startingOffsets", everywhere=LATEST)
+    assert source(streaming=True).starting == Bound("startingOffsets", everywhere=LATEST)
 
 
 def test_names_are_taken_without_regard_to_case_and_values_without_space_around_them():
@@ -72,29 +71,16 @@ def test_a_pattern_is_found_anywhere_in_a_name(pattern, matched):
 
 
 def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first():
-    options = source_options(
-        {
-            **SERVERS,
-            "subscribe": "flights",
-            "startingOffsets": '{"flights":{"0":23,"1":-2}}',
-            "endingOffsets": '{"flights":{"0":-1,"1":5}}',
-        },
-        streaming=False,
-    )
+    options = source(startingOffsets='{"flights":{"0":23,"1":-2}}', endingOffsets='{"flights":{"0":-1,"1":5}}')
     assert options.starting.of([A, B]) == {A: 23, B: EARLIEST}
     assert options.ending.of([A, B]) == {A: LATEST, B: 5}
-    options = source_options(
-        {
-            **SERVERS,
-            "subscribe": "flights",
-            "startingTimestamp": "1000",
-            "startingOffsetsByTimestamp": '{"flights":{"0":7,"1":8}}',
-            "startingOffsets": "earliest",
-            "endingOffsetsByTimestamp": '{"flights":{"0":7,"1":8}}',
-            "endingOffsets": "latest",
-            "startingOffsetsByTimestampStrategy": "LATEST",
-        },
-        streaming=False,
+    options = source(
+        startingTimestamp="1000",
+        startingOffsetsByTimestamp='{"flights":{"0":7,"1":8}}',
+        startingOffsets="earliest",
+        endingOffsetsByTimestamp='{"flights":{"0":7,"1":8}}',
+        endingOffsets="latest",
+        startingOffsetsByTimestampStrategy="LATEST",
     )
     assert options.starting.of([A, B]) == {A: 1000, B: 1000}
     assert options.ending.of([A, B]) == {A: 7, B: 8}
@@ -233,4 +219,4 @@ def test_a_checkpoint_of_something_else_is_refused(document):
 
 def test_the_offset_of_a_query_can_start_another_one():
     options = source(startingOffsets='{"flights":{"0":5},"@topicIds":{"flights":"0a"}}')
-    assert getattr(options, "starting").of([A]) == {A: 5}  # noqa: B009
+    assert options.starting.of([A]) == {A: 5}
