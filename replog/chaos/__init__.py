@@ -19,5 +19,6 @@ behind. docs/chaos.md says how to use it.
 | `volume.py` | the file system of a machine |
 | `client.py` | a client process: a producer, a consumer, and its notes |
 | `notes.py` | notes of clients, written and read |
+| `verdict.py` | what must hold of clients and replicas |
 | `report.py` | unavailability by fault |
 """

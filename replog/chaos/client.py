@@ -1,8 +1,8 @@
 """A client process: a producer that sends to every partition, a consumer of all, one that asks for their ends, and an
 admin that makes and deletes topics of its own.
 
-`python -m replog.chaos.client NAME BOOTSTRAP NOTES`, until SIGTERM: then it sends no more, and ends when every record
-has its outcome. Records are numbered, and idempotent as the shipped producer makes them.
+`python -m replog.chaos.client NAME BOOTSTRAP NOTES PACE_S`, until SIGTERM: then it sends no more, and ends when
+every record has its outcome. Records are numbered, and idempotent as the shipped producer makes them.
 """
 
 import asyncio
@@ -25,7 +25,6 @@ TOPICS: Mapping[str, Mapping[str, str]] = {
     "rolling": {"segment.bytes": "100000", "index.interval.bytes": "1000"},
 }
 ASSIGNED = [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
-PACE_S = 0.05  # between two records for the same partition
 ENDS_EVERY_S = 0.5
 TOPIC_EVERY_S = 2.0
 TOPICS_KEPT = 2
@@ -35,10 +34,12 @@ PADDING = b" " + b"." * 400
 
 
 class Client:
-    def __init__(self, name: str, bootstrap: str, notes: Path) -> None:
+    def __init__(self, name: str, bootstrap: str, notes: Path, pace_s: float) -> None:
+        """`pace_s`: between two records for the same partition."""
         self._name = name
         self._bootstrap = bootstrap
         self._notes = NoteWriter(notes)
+        self._pace_s = pace_s
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
@@ -68,7 +69,7 @@ class Client:
                         self._notes.write(FAILED, value, False, str(error), time.monotonic())
                     else:
                         outcomes.create_task(self._outcome(value, delivery))
-                await asyncio.sleep(PACE_S)
+                await asyncio.sleep(self._pace_s)
 
     async def _outcome(self, value: str, delivery: Delivery) -> None:
         try:
@@ -124,4 +125,4 @@ class Client:
 
 
 if __name__ == "__main__":
-    asyncio.run(Client(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run())
+    asyncio.run(Client(sys.argv[1], sys.argv[2], Path(sys.argv[3]), float(sys.argv[4])).run())

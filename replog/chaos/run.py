@@ -17,20 +17,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS
+from replog.chaos.client import ASSIGNED
 from replog.chaos.deck import FAULTS, deal
 from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they put their faults into the deck)
 from replog.chaos.notes import Gathered
 from replog.chaos.report import Episode, table
+from replog.chaos.verdict import SHOWN, drain, require_honest, require_same_records, waiting_since
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld
-from replog.demo.traffic import read_back
-from replog.simulator.checks.anomalies import find_anomalies
-from replog.simulator.history import Drained
-from replog.topic import TopicPartition
 
 HOLDS_S = (0.5, 12.0)  # less than a session, and more than the lag limit, of a local cluster
 ACKNOWLEDGED_TIMEOUT_S = 60.0
-SHOWN = 20
 
 
 class Run:
@@ -76,37 +72,20 @@ class Run:
     async def _acknowledged_since(self, since: float, story: str) -> None:
         def missing() -> str:
             self._notes.gather()
-            for life in map(self._world.life, CLIENTS):
-                acknowledged = self._notes.acknowledged_at.get(life, {})
-                positions = self._notes.positions.get(life, {})
-                waiting = [str(p) for p in ASSIGNED if acknowledged.get(p, 0.0) <= since or p not in positions]
-                if waiting:
-                    return f"{life} waits for {', '.join(waiting)}"
-            return ""
+            waiting = [waiting_since(self._notes, self._world.life(client), since) for client in CLIENTS]
+            return "; ".join(filter(None, waiting))
 
         await self._world.until(missing, ACKNOWLEDGED_TIMEOUT_S, f"no record acknowledged after {story}")
 
     async def _judge(self) -> None:
-        for name in CLIENTS:
-            self._world.ask_to_stop(name)
-        for name in CLIENTS:
-            await self._world.stopped(name)
+        await self._stop(*CLIENTS)
         self._notes.gather()
         history = self._notes.history
-        for topic in TOPICS:
-            readable = await read_back(self._world.bootstrap, topic, PARTITIONS, lambda _: None)
-            for number in range(PARTITIONS):
-                records = tuple((offset, value.split(b" ")[0]) for held, offset, value in readable if held == number)
-                partition = TopicPartition(topic, number)
-                history.drained[partition] = Drained(partition, 0, len(records), records)
+        await drain(self._world.bootstrap, history)
         metadata = await asyncio.to_thread(self._world.metadata)
         known = {topic.topic for topic in metadata.topics}
-        for name in (*BROKERS, BYSTANDER):
-            self._world.ask_to_stop(name)
-        for name in (*BROKERS, BYSTANDER):
-            await self._world.stopped(name)
-        self._world.ask_to_stop(CONTROLLER)
-        await self._world.stopped(CONTROLLER)
+        await self._stop(*BROKERS, BYSTANDER)
+        await self._stop(CONTROLLER)
         episodes = [Episode.of(*episode, history.sends) for episode in self._episodes]
         print(f"\n{table(episodes)}\n")
         read = sum(len(drained.records) for drained in history.drained.values())
@@ -120,17 +99,16 @@ class Run:
         )
         gone = self._notes.created.keys() - self._notes.deleting - known
         assert not gone, f"topics that were made are not there: {', '.join(sorted(gone))}"
-        anomalies = find_anomalies(history)
-        assert not anomalies, "\n".join(map(str, anomalies[:SHOWN]))
-        different = [str(partition) for partition in ASSIGNED if len(set(self._logs(partition))) > 1]
-        assert not different, f"replicas differ: {', '.join(different)}"
+        require_honest(history)
+        require_same_records({p: [self._directory / name / "data" / str(p) for name in BROKERS] for p in ASSIGNED})
         for volume in self._world.volumes.values():
             volume.unmount()
 
-    def _logs(self, partition: TopicPartition) -> list[bytes]:
-        """Each replica's records, all segments in one."""
-        homes = [self._directory / name / "data" / str(partition) for name in BROKERS]
-        return [b"".join(path.read_bytes() for path in sorted(home.glob("*.log"))) for home in homes]
+    async def _stop(self, *names: str) -> None:
+        for name in names:
+            self._world.ask_to_stop(name)
+        for name in names:
+            await self._world.stopped(name)
 
 
 def _enclose() -> None:

@@ -30,6 +30,7 @@ START_TIMEOUT_S = 60.0
 IN_SYNC_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 150.0  # a producer may flush for as long as a delivery may take
 POLL_S = 0.2
+CLIENT_PACE_S = 0.05
 
 
 class ChaosWorld:
@@ -107,7 +108,8 @@ class ChaosWorld:
         if name in CLIENTS:
             self._lives[name] += 1
             life = self.life(name)
-            arguments = ["replog.chaos.client", life, self.bootstrap, str(self.directory / f"{life}.notes")]
+            notes = self.directory / f"{life}.notes"
+            arguments = ["replog.chaos.client", life, self.bootstrap, str(notes), str(CLIENT_PACE_S)]
         else:
             arguments = ["replog.cli", "controller" if name == CONTROLLER else "broker"]
             arguments += ["--config", str(self._properties(name))]

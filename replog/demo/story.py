@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import signal
 import tempfile
+from collections import Counter
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -16,13 +17,14 @@ from replog.client import Admin
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.packages import SPARK, require
 from replog.demo import dataset
-from replog.demo.acknowledged import Acknowledged, compare
 from replog.demo.corrupt import flip_payload_bit
 from replog.demo.narrator import Narrator
-from replog.demo.traffic import Tracker, produce_through_a_crash, read_back
+from replog.demo.traffic import Tracker, drained, produce_through_a_crash, read_back
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.simulator.checks.anomalies import find_anomalies
+from replog.simulator.history import History
 from replog.topic import TopicPartition
 
 TOPIC = "flights"
@@ -31,6 +33,7 @@ BROKERS = 3
 CRASH_AFTER = 0.3  # of the records
 FAILOVER_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0  # when interrupted
+SHOWN = 20
 
 
 def run(directory: Path | None) -> int:
@@ -90,8 +93,8 @@ class Story:
         self._facts.append(("records", f"{len(rows):,} ({size / 1e6:.1f} MB)"))
         self._start(cluster)
         tracker = asyncio.run(self._produce(cluster, rows))
-        self._compare(cluster, tracker.acknowledged)
-        damaged = self._stop(cluster, tracker.acknowledged)
+        self._compare(cluster, tracker.history)
+        damaged = self._stop(cluster, tracker.by_partition())
         data = {broker.node_id: cluster.data_directory(broker.node_id) for broker in cluster.state.brokers}
         reports = [self._audit(data, "index"), self._audit(data, "deep"), self._damage(data, *damaged)]
         self._summarise(reports, monotonic() - started)
@@ -115,15 +118,15 @@ class Story:
         say, crash_after = self._say, int(len(rows) * CRASH_AFTER)
         victim, led = -1, set[int]()
 
-        async def crash(acknowledged: Acknowledged) -> None:
+        async def crash(tracker: Tracker) -> None:
             nonlocal victim, led
             metadata = await asyncio.to_thread(cluster.metadata)
-            victim, led = _busiest_leader(metadata, acknowledged)
+            victim, led = _busiest_leader(metadata, tracker.by_partition())
             await asyncio.to_thread(cluster.kill, victim)
-            say.tell(f"{acknowledged.count:,} acknowledged: killed broker {victim}, leader of {len(led)} partitions")
+            say.tell(f"{tracker.count:,} acknowledged: killed broker {victim}, leader of {len(led)} partitions")
 
         async def repair(tracker: Tracker) -> None:
-            waiting = led & set(tracker.acknowledged.by_partition)
+            waiting = led & set(tracker.by_partition())
             async with asyncio.timeout(FAILOVER_TIMEOUT_S):
                 while waiting - set(tracker.recovered_s):
                     await asyncio.sleep(0.01)
@@ -140,24 +143,26 @@ class Story:
             )
             seconds = monotonic() - started
             await asyncio.to_thread(cluster.wait_for_full_isr, TOPIC)
-        count = tracker.acknowledged.count
-        say.done(f"{count:,} of {len(rows):,} acknowledged by all in-sync replicas", count == len(rows))
+        acknowledged = f"{tracker.count:,} of {len(rows):,} acknowledged by all in-sync replicas"
+        say.done(acknowledged, tracker.count == len(rows))
         self._facts.append(("produced", f"in {seconds:.1f} s, at an even pace, acks=all"))
         return tracker
 
-    def _compare(self, cluster: LocalCluster, acknowledged: Acknowledged) -> None:
-        with self._say.counted("reading everything back", acknowledged.count) as progress:
+    def _compare(self, cluster: LocalCluster, history: History) -> None:
+        with self._say.counted("reading everything back", len(history.acknowledgements)) as progress:
             read = asyncio.run(read_back(cluster.bootstrap, TOPIC, PARTITIONS, progress))
-            verdict = compare(acknowledged, read)
-        words = f"{verdict.lost} lost, {verdict.different} different, {verdict.duplicates} twice"
-        self._say.done(f"{verdict.read:,} records read back and compared by offset: {words}", verdict.holds)
-        for fault in verdict.faults:
-            self._say.tell(fault)
+            history.drained = drained(TOPIC, PARTITIONS, read)
+            anomalies = find_anomalies(history)
+        kinds = Counter(anomaly.name for anomaly in anomalies)
+        words = f"{kinds['unseen']} lost, {kinds['inconsistent-offsets']} different, {kinds['duplicate']} twice"
+        self._say.done(f"{len(read):,} records read back and compared by offset: {words}", not anomalies)
+        for anomaly in anomalies[:SHOWN]:
+            self._say.tell(str(anomaly))
         self._facts.append(("acknowledged = readable", words))
 
-    def _stop(self, cluster: LocalCluster, acknowledged: Acknowledged) -> tuple[int, TopicPartition]:
+    def _stop(self, cluster: LocalCluster, acknowledged: Counter[int]) -> tuple[int, TopicPartition]:
         """Stop cleanly; returns a follower, and the partition of most records that it follows."""
-        busiest = max(acknowledged.by_partition, key=lambda number: len(acknowledged.by_partition[number]))
+        ((busiest, _),) = acknowledged.most_common(1)
         state = _partition(cluster.metadata(), busiest)
         follower = next(broker for broker in state.replicas if broker != state.leader)
         with self._say.step("stopping the cluster"):
@@ -217,15 +222,14 @@ def _partition(metadata: Any, number: int) -> Any:
     return next(partition for partition in topic.partitions if partition.partition == number)
 
 
-def _busiest_leader(metadata: Any, acknowledged: Acknowledged) -> tuple[int, set[int]]:
+def _busiest_leader(metadata: Any, acknowledged: Counter[int]) -> tuple[int, set[int]]:
     """The broker that leads most partitions (of several, the one with most records), and what it leads."""
     led: dict[int, set[int]] = {}
     for number in range(PARTITIONS):
         led.setdefault(_partition(metadata, number).leader, set()).add(number)
 
     def weight(broker: int) -> tuple[int, int]:
-        records = sum(len(acknowledged.by_partition.get(number, ())) for number in led[broker])
-        return len(led[broker]), records
+        return len(led[broker]), sum(acknowledged[number] for number in led[broker])
 
     chosen = max(led, key=weight)
     return chosen, led[chosen]

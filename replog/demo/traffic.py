@@ -1,13 +1,18 @@
-"""The demo's records on their way: produced at an even pace through a crash, every acknowledgement noted, read back."""
+"""The demo's records on their way: produced at an even pace through a crash, every acknowledgement noted, read back.
+
+What was sent and acknowledged is a `History`, which the simulator's checks of client histories judge. A record is known
+by its value: no two of the demo's are equal.
+"""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
 from replog.client import Consumer, Delivery, Producer
-from replog.demo.acknowledged import Acknowledged
 from replog.demo.dataset import carrier
 from replog.errors import ErrorCode, ReplogError
+from replog.simulator.history import Drained, History, ProducerSend
 from replog.topic import TopicPartition
 
 CHUNK_ROWS = 4000
@@ -15,25 +20,37 @@ CHUNK_S = 0.15  # about 27,000 records a second, so that the crash and the repai
 READ_TIMEOUT_S = 60.0
 STALL_S = 15.0
 
-Sent = tuple[float, bytes, Delivery]
-Crash = Callable[[Acknowledged], Awaitable[None]]
+Sent = tuple[ProducerSend, Delivery]
 
 
 class Tracker:
     """Waits for the outcome of every record, one task per key, and notes offsets and times of the acknowledgements."""
 
     def __init__(self) -> None:
-        self.acknowledged = Acknowledged()
+        self.history = History()
         self.crashed_at: float | None = None
         self.recovered_s: dict[int, float] = {}  # partition to seconds from the crash to an acknowledgement
         self._queues: dict[bytes, asyncio.Queue[Sent | None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
-    def sent(self, key: bytes, value: bytes, delivery: Delivery) -> None:
+    @property
+    def count(self) -> int:
+        """Acknowledged."""
+        return len(self.history.acknowledgements)
+
+    def by_partition(self) -> Counter[int]:
+        """How many are acknowledged of each."""
+        return Counter(send.partition.partition for send in self.history.acknowledgements)
+
+    def sent(self, topic: str, key: bytes, value: bytes, delivery: Delivery) -> None:
+        """The acknowledgement will name the partition."""
+        unknown = TopicPartition(topic, -1)
+        send = ProducerSend("demo", unknown, value, -1, idempotent=True, invoked_s=monotonic(), key=key)
+        self.history.sends.append(send)
         if key not in self._queues:
             self._queues[key] = asyncio.Queue()
             self._tasks.append(asyncio.create_task(self._follow(self._queues[key])))
-        self._queues[key].put_nowait((monotonic(), value, delivery))
+        self._queues[key].put_nowait((send, delivery))
 
     async def settle(self) -> None:
         """Until every record sent has its outcome. Raises DeliveryFailed."""
@@ -52,11 +69,12 @@ class Tracker:
 
     async def _follow(self, queue: asyncio.Queue[Sent | None]) -> None:
         while (sent := await queue.get()) is not None:
-            sent_at, value, delivery = sent
+            send, delivery = sent
             where = await delivery
-            self.acknowledged.add(where.partition, where.offset, value)
+            send.partition = TopicPartition(where.topic, where.partition)
+            self.history.acknowledged(send, where, monotonic())
             # Only a record sent after the crash cannot owe its acknowledgement to the broker that crashed.
-            if self.crashed_at is not None and sent_at > self.crashed_at:
+            if self.crashed_at is not None and send.invoked_s > self.crashed_at:
                 self.recovered_s.setdefault(where.partition, monotonic() - self.crashed_at)
 
 
@@ -65,7 +83,7 @@ async def produce_through_a_crash(
     topic: str,
     rows: Sequence[bytes],
     crash_after: int,
-    crash: Crash,
+    crash: Callable[[Tracker], Awaitable[None]],
     repair: Callable[[Tracker], Awaitable[None]],
     progress: Callable[[int], None],
 ) -> Tracker:
@@ -78,7 +96,7 @@ async def produce_through_a_crash(
     trouble: asyncio.Task[None] | None = None
 
     async def crash_and_repair() -> None:
-        await crash(tracker.acknowledged)
+        await crash(tracker)
         tracker.crashed_at = monotonic()
         await repair(tracker)
 
@@ -89,17 +107,17 @@ async def produce_through_a_crash(
                 chunk_end = monotonic() + CHUNK_S
                 for row in rows[start : start + CHUNK_ROWS]:
                     key = carrier(row)
-                    tracker.sent(key, row, await producer.send(topic, row, key))
-                if trouble is None and tracker.acknowledged.count >= crash_after:
+                    tracker.sent(topic, key, row, await producer.send(topic, row, key))
+                if trouble is None and tracker.count >= crash_after:
                     trouble = asyncio.create_task(crash_and_repair())
                 await asyncio.sleep(max(0.0, chunk_end - monotonic()))
-                progress(tracker.acknowledged.count)
+                progress(tracker.count)
                 tracker.raise_failure()
                 if trouble is not None and trouble.done():
                     trouble.result()
             await producer.flush()
             await tracker.settle()
-            progress(tracker.acknowledged.count)
+            progress(tracker.count)
         if trouble is None:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT, f"fewer than {crash_after} records were acknowledged before the end"
@@ -133,3 +151,13 @@ async def read_back(
                 left.discard(TopicPartition(topic, last.partition))
             progress(len(readable))
     return readable
+
+
+def drained(topic: str, partitions: int, readable: list[tuple[int, int, bytes]]) -> dict[TopicPartition, Drained]:
+    """What `read_back` returned, as the last word of a history. The logs begin at offset 0."""
+    by_partition: dict[TopicPartition, list[tuple[int, bytes]]] = {
+        TopicPartition(topic, number): [] for number in range(partitions)
+    }
+    for number, offset, value in readable:
+        by_partition[TopicPartition(topic, number)].append((offset, value))
+    return {tp: Drained(tp, 0, len(records), tuple(records)) for tp, records in by_partition.items()}
