@@ -33,21 +33,9 @@ def asks_nobody() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def ask(replog: Replog, cluster: LocalCluster) -> Replog:
-    """A command on the cluster; it must never print a traceback."""
-
-    def run(*arguments: object, stdin: str = "") -> object:
-        done = replog(*arguments, "--bootstrap-server", cluster.bootstrap, stdin=stdin)
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    return run
-
-
-@pytest.fixture
-def topic(ask: Replog, request: pytest.FixtureRequest) -> str:
+def topic(done: Replog, request: pytest.FixtureRequest) -> str:
     name = f"t{abs(hash(request.node.name))}"
-    assert ask("topic", "create", "--topic", name, "--partitions", 1).returncode == 0
+    done(f"topic create --topic {name} --partitions 1")
     return name
 
 
@@ -85,6 +73,25 @@ REFUSED = [
     ("produce --topic there --key-separator :", PROBLEM_FOUND, "line 2: INVALID_RECORD: no key separator ':'"),
     ("produce --topic there --file missing.txt", PROBLEM_FOUND, "missing.txt"),
     *((f"topic create --topic cannot-be {words}", BAD_USE, says) for words, says in NO_TOPICS),
+    ("partition elect --election-type preferred", BAD_USE, "elect where?"),
+    ("partition elect --election-type dirty --topic t", BAD_USE, "--election-type"),
+    ("partition elect --election-type preferred --topic t --all-topic-partitions", BAD_USE, "elect where?"),
+    ("partition elect --election-type preferred --topic nope", PROBLEM_FOUND, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ("partition elect --election-type unclean --topic there --partition 7", PROBLEM_FOUND, "there-7"),
+    ("partition elect --election-type preferred --topic there --partition 7", PROBLEM_FOUND, "there-7"),
+    ("partition reassign --topic nope --partition 0 --cancel", PROBLEM_FOUND, "no partition nope-0"),
+    ("partition reassign --topic there --partition 5 --replicas 1", PROBLEM_FOUND, "no partition there-5"),
+    *(
+        (f"partition reassign --topic there --partition 0 {words}", BAD_USE, says)
+        for words, says in (
+            ("", "either --replicas or --cancel"),
+            ("--replicas 1,x", "'x' is no broker id"),
+            ("--replicas ''", "'' is no broker id"),
+            ("--replicas 1,1", "broker 1 twice"),
+            ("--replicas 1,9", "broker 9"),
+            ("--replicas 1 --throttle 9", "--wait"),
+        )
+    ),
     *(
         (f"{command} --topic {topic}", status, says)
         for command in ("topic describe", "topic delete", "produce", "consume")
@@ -98,7 +105,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("name", "says"), NO_TOPIC_NAMES)
 def test_a_topic_name_that_is_none_is_bad_use(ask, name, says):
-    done = ask("topic", "create", "--topic", name)
+    done = ask("topic create --topic", name)
     assert done.returncode == BAD_USE
     assert "INVALID_TOPIC_EXCEPTION" in done.stderr
     assert says in done.stderr
@@ -106,32 +113,32 @@ def test_a_topic_name_that_is_none_is_bad_use(ask, name, says):
 
 @pytest.mark.parametrize(("words", "status", "says"), REFUSED, ids=[words for words, _, _ in REFUSED])
 def test_what_cannot_be_done_is_refused_by_name_and_status(ask, words, status, says):
-    ask("topic", "create", "--topic", "there", "--partitions", 1)
-    done = ask(*words.split(), stdin="a:1\nno separator\n")
+    ask("topic create --topic there --partitions 1")
+    done = ask(words, stdin="a:1\nno separator\n")
     assert (done.returncode, all(part in done.stderr for part in says.split(" … "))) == (status, True), done
 
 
 def test_an_oversize_record_is_refused_by_line_and_the_others_go_through(ask, topic):
-    done = ask("produce", "--topic", topic, stdin="small\n" + "x" * (2 << 20) + "\nsmall too\n")
+    done = ask(f"produce --topic {topic}", stdin="small\n" + "x" * (2 << 20) + "\nsmall too\n")
     assert done.returncode == PROBLEM_FOUND
     assert "error: line 2: MESSAGE_TOO_LARGE" in done.stderr
     assert "2 acknowledged, 1 failed" in done.stderr
-    back = ask("consume", "--topic", topic, "--from-beginning", "--max-messages", 2)
+    back = ask(f"consume --topic {topic} --from-beginning --max-messages 2")
     assert back.stdout == "small\nsmall too\n"
 
 
 def test_a_record_that_is_too_large_for_the_topic_is_refused_by_the_broker(ask):
-    ask("topic", "create", "--topic", "narrow", "--config", "max.message.bytes=1000")
-    done = ask("produce", "--topic", "narrow", stdin="x" * 2000 + "\n")
+    ask("topic create --topic narrow --config max.message.bytes=1000")
+    done = ask("produce --topic narrow", stdin="x" * 2000 + "\n")
     assert done.returncode == PROBLEM_FOUND
     assert "error: line 1: MESSAGE_TOO_LARGE" in done.stderr
     assert "0 acknowledged, 1 failed" in done.stderr
 
 
-def test_acks_is_all_one_or_zero_and_a_key_separator_not_empty(ask, topic):
+def test_acks_is_all_one_or_zero_and_a_key_separator_not_empty(ask, done, topic):
     for acks in ("all", "1", "0"):
-        assert ask("produce", "--topic", topic, "--acks", acks, stdin="x\n").returncode == 0
-    assert ask("produce", "--topic", topic, "--key-separator", "", stdin="a\n").returncode == BAD_USE
+        done(f"produce --topic {topic} --acks {acks}", stdin="x\n")
+    assert ask(f"produce --topic {topic} --key-separator ''", stdin="a\n").returncode == BAD_USE
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", ":9092", ""])
@@ -201,9 +208,9 @@ def test_a_broker_refuses_the_directory_of_another_broker(replog, cluster, tmp_p
     assert "77" in done.stderr
 
 
-def test_truncated_high_watermarks_keep_the_broker_from_starting_until_they_are_removed(cluster, ask, topic):
+def test_truncated_high_watermarks_keep_the_broker_from_starting_until_they_are_removed(cluster, done, topic):
     """Without them it could take anything for committed: somebody has to decide (1.3)."""
-    assert ask("produce", "--topic", topic, stdin="kept\n").returncode == 0
+    done(f"produce --topic {topic}", stdin="kept\n")
     cluster.wait_for_full_isr()
     cluster.kill(2)
     checkpoint = cluster.data_directory(2) / "replication-offset-checkpoint"

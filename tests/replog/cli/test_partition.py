@@ -9,25 +9,10 @@ import pytest
 
 from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster
-from tests.replog.processes.commands import Replog
 
 pytestmark = pytest.mark.processes
 
 PROBLEM_FOUND, BAD_USE = 1, 2
-
-Partition = Callable[..., Any]
-
-
-@pytest.fixture
-def partition(replog: Replog, cluster: LocalCluster) -> Partition:
-    """`replog partition …` on the cluster; it must never print a traceback."""
-
-    def run(*arguments: object, stdin: str = "") -> Any:
-        done = replog("partition", *arguments, "--bootstrap-server", cluster.bootstrap, stdin=stdin)
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    return run
 
 
 @pytest.fixture
@@ -51,70 +36,60 @@ def rows(done: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_partition_is_moved_and_its_leader_with_it(partition, replog, cluster, admin):
+def test_a_partition_is_moved_and_its_leader_with_it(done, cluster, admin):
     admin.create_topic("moved", assignment=[[1, 2], [2, 1]])
     lines = "".join(f"line {n}\n" for n in range(5000))
-    replog("produce", "--topic", "moved", "--bootstrap-server", cluster.bootstrap, stdin=lines)
-    done = partition("reassign", "--topic", "moved", "--partition", 0, "--replicas", "3,2", "--wait",
-                     "--throttle", 1 << 30)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "moved-0 is on brokers 3,2" in done.stderr
-    assert done.stdout == ""
+    done("produce --topic moved", stdin=lines)
+    moved = done(f"partition reassign --topic moved --partition 0 --replicas 3,2 --wait --throttle {1 << 30}")
+    assert "moved-0 is on brokers 3,2" in moved.stderr
+    assert moved.stdout == ""
     after = described(admin, "moved")
     assert (after.replicas, sorted(after.isr), after.leader) == ((3, 2), [2, 3], 3)
     until(lambda: not (cluster.data_directory(1) / "moved-0").exists(), lambda: "broker 1 kept its copy")
     assert described(admin, "moved", 1).replicas == (2, 1)
-    back = replog("consume", "--topic", "moved", "--from-beginning", "--max-messages", 5000,
-                  "--bootstrap-server", cluster.bootstrap)  # fmt: skip
+    back = done("consume --topic moved --from-beginning --max-messages 5000")
     assert sorted(back.stdout.splitlines()) == sorted(lines.splitlines())
-    elected = partition("elect", "--topic", "moved", "--election-type", "preferred", "--format", "json")
-    assert elected.returncode == 0, elected.stderr
+    elected = done("partition elect --topic moved --election-type preferred --format json")
     assert [row["leader"] for row in rows(elected)] == [3, 2]
-    again = partition("elect", "--topic", "moved", "--partition", 1, "--election-type", "preferred", "--format", "json")
-    assert again.returncode == 0
+    again = done("partition elect --topic moved --partition 1 --election-type preferred --format json")
     assert rows(again) == [{"topic": "moved", "partition": 1, "leader": 2, "result": "ELECTION_NOT_NEEDED"}]
 
 
-def test_a_move_is_listed_and_described_until_it_is_cancelled(partition, replog, cluster, admin):
+def test_a_move_is_listed_and_described_until_it_is_cancelled(ask, done, cluster, admin):
     admin.create_topic("stuck", assignment=[[1, 2]])
     cluster.pause(3)
     try:
-        flags = ("--topic", "stuck", "--partition", 0)
-        done = partition("reassign", *flags, "--replicas", "1,3")
-        assert done.returncode == 0, done.stderr
-        assert "moves to brokers 1,3" in done.stderr
-        listed = partition("list-reassignments", "--format", "json")
+        reassign = "partition reassign --topic stuck --partition 0"
+        assert "moves to brokers 1,3" in done(f"{reassign} --replicas 1,3").stderr
+        listed = done("partition list-reassignments --format json")
         assert rows(listed) == [
             {"topic": "stuck", "partition": 0, "replicas": [1, 3, 2], "adding": [3], "removing": [2]}
         ]
-        other = partition("list-reassignments", "--topic", "other")
+        other = ask("partition list-reassignments --topic other")
         assert other.returncode == PROBLEM_FOUND
         assert "topic 'other' is not known" in other.stderr
         until(lambda: described(admin, "stuck").adding_replicas == (3,), lambda: described(admin, "stuck"))
-        table = replog("topic", "describe", "--topic", "stuck", "--bootstrap-server", cluster.bootstrap).stdout
+        table = done("topic describe --topic stuck").stdout
         assert "adding" in table
         assert "removing" in table
-        waiting = partition("reassign", *flags, "--replicas", "1,3", "--wait", "--timeout", 0.1)
+        waiting = ask(f"{reassign} --replicas 1,3 --wait --timeout 0.1")
         assert waiting.returncode == PROBLEM_FOUND
         assert "REQUEST_TIMED_OUT: stuck-0 still moves after 0.1 s" in waiting.stderr
-        cancelled = partition("reassign", *flags, "--cancel")
-        assert cancelled.returncode == 0, cancelled.stderr
-        nothing = partition("reassign", *flags, "--cancel")
+        done(f"{reassign} --cancel")
+        nothing = ask(f"{reassign} --cancel")
         assert nothing.returncode == PROBLEM_FOUND
         assert "NO_REASSIGNMENT_IN_PROGRESS" in nothing.stderr
-        assert rows(partition("list-reassignments", "--format", "json")) == []
+        assert rows(done("partition list-reassignments --format json")) == []
     finally:
         cluster.resume(3)
     until(lambda: sorted(described(admin, "stuck").replicas) == [1, 2], lambda: described(admin, "stuck"))
 
 
-def test_an_unclean_election_is_asked_for_twice_and_says_what_it_may_cost(partition, cluster, admin):
+def test_an_unclean_election_is_asked_for_twice_and_says_what_it_may_cost(ask, done, cluster, admin):
     """CT-11, CT-8: broker 2 left first, and 1, which has everything, is away."""
     admin.create_topic("risky", assignment=[[1, 2, 3]], configs={"min.insync.replicas": "2"})
-    unclean = ("elect", "--election-type", "unclean", "--topic", "risky")
-    needless = partition(*unclean, "--partition", 0)
-    assert needless.returncode == 0, needless.stderr
-    assert "every partition asked for has a leader" in needless.stderr
+    unclean = "partition elect --election-type unclean --topic risky"
+    assert "every partition asked for has a leader" in done(f"{unclean} --partition 0").stderr
     cluster.pause(2)
     until(lambda: 2 not in described(admin, "risky").isr, lambda: described(admin, "risky"))
     cluster.pause(1)
@@ -122,43 +97,16 @@ def test_an_unclean_election_is_asked_for_twice_and_says_what_it_may_cost(partit
     cluster.resume(2)
     with SyncAdmin(cluster.state.brokers[1].address) as admin_of_2:
         until(lambda: described(admin_of_2, "risky").leader == -1, lambda: described(admin_of_2, "risky"))
-        refused = partition(*unclean)
+        refused = ask(unclean)
         assert refused.returncode == BAD_USE
         assert "risky-0 has no leader; start broker 1" in refused.stderr
         assert "add --yes" in refused.stderr
         assert described(admin_of_2, "risky").leader == -1
-        done = partition(*unclean, "--yes", "--format", "json")
-        assert done.returncode == 0, done.stderr
-        assert rows(done) == [{"topic": "risky", "partition": 0, "leader": 2, "result": "elected"}]
+        assert rows(done(f"{unclean} --yes --format json")) == [
+            {"topic": "risky", "partition": 0, "leader": 2, "result": "elected"}
+        ]
     cluster.resume(1)
     cluster.resume(3)
     until(lambda: sorted(described(admin, "risky").isr) == [1, 2, 3], lambda: described(admin, "risky"))
     log = cluster.log_file(cluster.state.controller).read_text()
     assert "unclean leader elections: committed records may be lost" in log
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "says"),
-    [
-        (("elect", "--election-type", "preferred"), BAD_USE, "elect where?"),
-        (("elect", "--election-type", "dirty", "--topic", "t"), BAD_USE, "--election-type"),
-        (("elect", "--election-type", "preferred", "--topic", "t", "--all-topic-partitions"), BAD_USE, "elect where?"),
-        (("elect", "--election-type", "preferred", "--topic", "nope"), PROBLEM_FOUND, "UNKNOWN_TOPIC_OR_PARTITION"),
-        (("elect", "--election-type", "unclean", "--topic", "here", "--partition", 7), PROBLEM_FOUND, "here-7"),
-        (("elect", "--election-type", "preferred", "--topic", "here", "--partition", 7), PROBLEM_FOUND, "here-7"),
-        (("reassign", "--topic", "here", "--partition", 0), BAD_USE, "either --replicas or --cancel"),
-        (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1,x"), BAD_USE, "'x' is no broker id"),
-        (("reassign", "--topic", "here", "--partition", 0, "--replicas", ""), BAD_USE, "'' is no broker id"),
-        (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1,1"), BAD_USE, "broker 1 twice"),
-        (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1,9"), BAD_USE, "broker 9"),
-        (("reassign", "--topic", "here", "--partition", 0, "--replicas", "1", "--throttle", 9), BAD_USE, "--wait"),
-        (("reassign", "--topic", "here", "--partition", 5, "--replicas", "1"), PROBLEM_FOUND, "no partition here-5"),
-        (("reassign", "--topic", "nope", "--partition", 0, "--cancel"), PROBLEM_FOUND, "no partition nope-0"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_a_reason(partition, admin, arguments, status, says):
-    if "here" not in admin.list_topics():
-        admin.create_topic("here", assignment=[[1, 2]])
-    done = partition(*arguments)
-    assert done.returncode == status, done.stderr
-    assert says in done.stderr
