@@ -1,5 +1,34 @@
 """The clients against a real controller and real brokers, in this process, over gRPC on loopback."""
 
+import asyncio
+
+import pytest
+
+from replog.client import Consumer, Record
+from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, cluster
 
-__all__ = ["InProcessCluster", "cluster"]
+__all__ = ["InProcessCluster", "bootstrap", "cluster", "one_broker", "read"]
+
+TP = TopicPartition("t", 0)
+
+
+def bootstrap(cluster: InProcessCluster) -> str:
+    return ",".join(broker.address for broker in cluster.brokers.values())
+
+
+@pytest.fixture
+async def one_broker(cluster: InProcessCluster) -> str:
+    """The address of broker 1, alone, with a topic t of one partition."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    return cluster.brokers[1].address
+
+
+async def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Record]:
+    """At least so many records."""
+    records: list[Record] = []
+    async with asyncio.timeout(timeout_s):
+        while len(records) < count:
+            records += await consumer.fetch()
+    return records

@@ -13,14 +13,8 @@ from replog.rpc.channel import GrpcChannel, GrpcTransport
 from replog.rpc.methods import Controller, Method
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.control.role_changes import RoleChanges
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
-
-TP = TopicPartition("t", 0)
-
-
-def bootstrap(cluster: InProcessCluster) -> str:
-    return ",".join(broker.address for broker in cluster.brokers.values())
+from tests.replog.client.conftest import TP, bootstrap
+from tests.replog.server.broker.conftest import batch, eventually
 
 
 async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster):
@@ -162,12 +156,10 @@ async def test_the_cluster_describes_itself(cluster):
     assert known == [(i, cluster.brokers[i].address, False) for i in (1, 2)]
 
 
-async def test_offsets_are_listed_and_records_deleted(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+async def test_offsets_are_listed_and_records_deleted(cluster, one_broker):
     for i in range(4):
         await cluster.produce(TP, batch(b"%d" % i))
-    async with Admin(bootstrap(cluster)) as admin:
+    async with Admin(one_broker) as admin:
         assert await admin.delete_records({TP: 3}) == {TP: 3}
         bounds = [(await admin.list_offsets({TP: timestamp}))[TP] for timestamp in (EARLIEST, LATEST)]
         assert [bound.offset for bound in bounds if bound] == [3, 4]

@@ -1,22 +1,8 @@
 """Producer, consumer and admin together, against real brokers."""
 
-import asyncio
-
 from replog.client import Admin, Consumer, Producer
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster
-
-
-def bootstrap(cluster: InProcessCluster) -> str:
-    return ",".join(broker.address for broker in cluster.brokers.values())
-
-
-async def drain(consumer: Consumer, count: int, timeout_s: float = 60) -> list[bytes | None]:
-    values: list[bytes | None] = []
-    async with asyncio.timeout(timeout_s):
-        while len(values) < count:
-            values += [record.value for record in await consumer.fetch()]
-    return values
+from tests.replog.client.conftest import bootstrap, read
 
 
 async def test_what_is_produced_is_consumed_in_order_with_its_offsets(cluster):
@@ -30,11 +16,7 @@ async def test_what_is_produced_is_consumed_in_order_with_its_offsets(cluster):
         placed = [await delivery for delivery in deliveries]
         consumer.assign(TopicPartition("t", p) for p in range(3))
         consumer.seek_to_beginning()
-        seen = {}
-        async with asyncio.timeout(60):
-            while len(seen) < 500:
-                for record in await consumer.fetch():
-                    seen[record.partition, record.offset] = record
+        seen = {(record.partition, record.offset): record for record in await read(consumer, 500)}
         for i, metadata in enumerate(placed):
             record = seen[metadata.partition, metadata.offset]
             assert (record.value, record.key) == (b"%d" % i, b"k%d" % (i % 7))

@@ -15,6 +15,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.ports import HOST, free_port
 from replog.local_cluster.processes import send_signal, spawn, wait_until_stopped
 from replog.topic import TopicPartition
+from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import Proxy, proxy_to
 
 pytestmark = pytest.mark.processes
@@ -78,9 +79,7 @@ async def test_a_leader_dies_and_clients_that_know_only_the_bystander_go_on_as_t
                 silent_s, later_s = await asyncio.gather(*(_acknowledged(p, killed) for p in (producer, newcomer)))
                 for _ in range(AFTER):
                     await (await producer.send("t", b"after"))
-                values: list[bytes | None] = []
-                while len(values) < BEFORE + AFTER + 2:
-                    values += [record.value for record in await consumer.fetch()]
+                await read(consumer, BEFORE + AFTER + 2, PATIENCE_S)
                 while (view := await asyncio.to_thread(probe.metadata_of, address)).controller_heard_ms_ago <= STALE_MS:
                     await asyncio.sleep(0.1)  # until then the link is the controller's address to the admin, too
                 await admin.create_topic("made-meanwhile", assignment=[[2]])

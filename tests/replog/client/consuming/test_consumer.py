@@ -4,17 +4,12 @@ import asyncio
 
 import pytest
 
-from replog.client import Admin, Consumer, LogTruncated, Producer, Record
+from replog.client import Admin, Consumer, LogTruncated, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import iterate_batches
 from replog.topic import TopicPartition
+from tests.replog.client.conftest import TP, bootstrap, read
 from tests.replog.server.broker.conftest import InProcessCluster, batch
-
-TP = TopicPartition("t", 0)
-
-
-def bootstrap(cluster: InProcessCluster) -> str:
-    return ",".join(broker.address for broker in cluster.brokers.values())
 
 
 async def one_broker_with(cluster: InProcessCluster, count: int, partitions: int = 1) -> str:
@@ -26,14 +21,6 @@ async def one_broker_with(cluster: InProcessCluster, count: int, partitions: int
             for i in range(count):
                 await producer.send("t", b"%d" % i, partition=partition, timestamp_ms=1000 + i)
     return bootstrap(cluster)
-
-
-async def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Record]:
-    records: list[Record] = []
-    async with asyncio.timeout(timeout_s):
-        while len(records) < count:
-            records += await consumer.fetch()
-    return records
 
 
 async def test_a_seek_reads_on_from_that_very_record(cluster):
@@ -220,13 +207,11 @@ async def lose_the_tail(cluster: InProcessCluster, keep: int) -> None:
 
 
 @pytest.mark.parametrize("policy", ["error", "latest"])
-async def test_a_truncated_log_is_noticed_and_never_skipped_over(cluster, policy):
+async def test_a_truncated_log_is_noticed_and_never_skipped_over(cluster, one_broker, policy):
     """FE-5 as a consumer meets it: with a policy it goes on where the log diverges, without one it says so."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
     for i in range(6):
         await cluster.produce(TP, batch(b"old %d" % i))
-    async with Consumer(bootstrap(cluster), auto_offset_reset=policy) as consumer:  # type: ignore[arg-type]
+    async with Consumer(one_broker, auto_offset_reset=policy) as consumer:  # type: ignore[arg-type]
         consumer.assign([TP])
         consumer.seek(TP, 0)
         assert [record.offset for record in await read(consumer, 6)] == list(range(6))

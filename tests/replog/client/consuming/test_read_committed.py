@@ -14,10 +14,8 @@ from replog.client.records import decode_fetched, encode_batch
 from replog.log.formats.batch import TRANSACTIONAL
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AbortedTransaction, AppendOrigin
-from replog.topic import TopicPartition
+from tests.replog.client.conftest import TP, read
 from tests.replog.server.broker.conftest import InProcessCluster
-
-TP = TopicPartition("t", 0)
 
 
 def transactional(producer_id: int, sequence: int, *values: bytes) -> bytes:
@@ -165,18 +163,11 @@ async def test_a_consumer_reads_committed_records_up_to_the_first_open_transacti
         log.append_as_leader(marker(3, committed=False), leader_epoch=0, now_ms=0, origin=AppendOrigin.COORDINATOR)
         async with Producer(address) as producer:
             await (await producer.send("t", b"last"))
-        records = []
-        async with asyncio.timeout(60):
-            while len(records) < 2:
-                records += await consumer.fetch()
+        records = await read(consumer, 2)
         assert [(r.offset, r.value) for r in records] == [(9, b"after"), (11, b"last")]
     async with Consumer(address, auto_offset_reset="earliest") as consumer:
         consumer.assign([TP])
-        records = []
-        async with asyncio.timeout(60):
-            while len(records) < 8:
-                records += await consumer.fetch()
-        assert [record.offset for record in records] == [0, 1, 2, 3, 5, 8, 9, 11]
+        assert [record.offset for record in await read(consumer, 8)] == [0, 1, 2, 3, 5, 8, 9, 11]
 
 
 async def test_the_blocking_consumer_takes_the_isolation_level_too(cluster):

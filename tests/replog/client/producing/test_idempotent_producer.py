@@ -1,7 +1,7 @@
 """Each record once, in order, against real brokers: answers lost, batches refused or given up, restarts (§7)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -88,10 +88,12 @@ def leaders(monkeypatch: pytest.MonkeyPatch) -> Refusals:
     return Refusals(monkeypatch)
 
 
-async def one_broker(cluster: InProcessCluster, partitions: int = 1) -> str:
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", partitions=partitions, replication_factor=1)
-    return cluster.brokers[1].address
+@pytest.fixture
+async def producer(one_broker: str) -> AsyncIterator[Producer]:
+    """It has written a first record."""
+    async with Producer(one_broker) as producer:
+        await (await producer.send("t", b"first"))
+        yield producer
 
 
 def in_log(cluster: InProcessCluster, tp: TopicPartition = TP) -> list[bytes | None]:
@@ -135,8 +137,8 @@ def five_in_one_request(producer: Producer, *values: bytes) -> list[Any]:
     return deliveries
 
 
-async def test_batches_are_numbered_from_0_without_a_gap(cluster):
-    async with Producer(await one_broker(cluster), batch_size=100) as producer:
+async def test_batches_are_numbered_from_0_without_a_gap(cluster, one_broker):
+    async with Producer(one_broker, batch_size=100) as producer:
         await producer.send_many("t", [b"x" * 40] * 30)
     expected = 0
     for _, header in batches(cluster):
@@ -146,8 +148,8 @@ async def test_batches_are_numbered_from_0_without_a_gap(cluster):
 
 
 @pytest.mark.parametrize("options", [{"enable_idempotence": False}, {"acks": 1}, {"acks": 0}])
-async def test_without_idempotence_batches_have_no_producer(cluster, options):
-    async with Producer(await one_broker(cluster), **options) as producer:
+async def test_without_idempotence_batches_have_no_producer(cluster, one_broker, options):
+    async with Producer(one_broker, **options) as producer:
         await (await producer.send("t", b"x"))
     await eventually(lambda: in_log(cluster) == [b"x"])
     ((_, header),) = batches(cluster)
@@ -155,11 +157,11 @@ async def test_without_idempotence_batches_have_no_producer(cluster, options):
     assert cluster.controller.state.image.next_producer_id == 0, "nobody asked for an id"
 
 
-async def test_a_batch_whose_answer_is_lost_again_and_again_is_in_the_log_once(cluster):
+async def test_a_batch_whose_answer_is_lost_again_and_again_is_in_the_log_once(cluster, one_broker):
     """S-W-P2 from the outside."""
     losses = iter([True] * 3)
     transport = Cuts(lambda: next(losses, False))
-    async with Producer(await one_broker(cluster), transport=transport) as producer:
+    async with Producer(one_broker, transport=transport) as producer:
         assert (await (await producer.send("t", b"once"))).offset == 0
         assert (await (await producer.send("t", b"next"))).offset == 1
     assert transport.lost == 3
@@ -167,11 +169,11 @@ async def test_a_batch_whose_answer_is_lost_again_and_again_is_in_the_log_once(c
     assert producers(cluster) == [(0, 0), (0, 1)]
 
 
-async def test_under_load_with_every_third_answer_lost_each_record_is_there_once_and_in_order(cluster):
+async def test_under_load_with_every_third_answer_lost_each_record_is_there_once_and_in_order(cluster, one_broker):
     answers = iter(range(10**6))
     transport = Cuts(lambda: next(answers) % 3 == 2)
     sent = [b"%05d" % i for i in range(400)]
-    async with Producer(await one_broker(cluster), transport=transport, batch_size=100) as producer:
+    async with Producer(one_broker, transport=transport, batch_size=100) as producer:
         deliveries = []
         for value in sent:
             deliveries.append(await producer.send("t", value))
@@ -183,14 +185,12 @@ async def test_under_load_with_every_third_answer_lost_each_record_is_there_once
     assert offsets == list(range(400))
 
 
-async def test_when_the_first_of_five_under_way_is_refused_all_come_in_order_and_once(cluster, leaders):
+async def test_when_the_first_of_five_under_way_is_refused_all_come_in_order_and_once(cluster, producer, leaders):
     """S-W-P3: the four behind it are out of order, and go again behind it."""
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        passing = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
-        leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
-        deliveries = await five_under_way(producer, b"a", b"b", b"c", b"d", b"e")
-        assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3, 4, 5]
+    passing = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
+    leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
+    deliveries = await five_under_way(producer, b"a", b"b", b"c", b"d", b"e")
+    assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3, 4, 5]
     assert leaders.refused[0] is ErrorCode.NOT_ENOUGH_REPLICAS
     assert set(leaders.refused[1:]) == {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
     assert in_log(cluster) == [b"first", b"a", b"b", b"c", b"d", b"e"]
@@ -198,26 +198,22 @@ async def test_when_the_first_of_five_under_way_is_refused_all_come_in_order_and
 
 
 async def test_a_refused_batch_is_not_taken_for_delivered_because_a_log_that_forgot_the_producer_took_the_next(
-    cluster, leaders
+    cluster, producer, leaders
 ):
     """S-W-P5: such a log takes any sequence, so that of the second proves nothing of the first."""
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        cluster.log(1, TP).producers.clear()  # as once it was idle for a day
-        passing = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
-        leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
-        deliveries = await five_under_way(producer, b"a", b"b", b"c")
-        assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
+    cluster.log(1, TP).producers.clear()  # as once it was idle for a day
+    passing = iter([ErrorCode.NOT_ENOUGH_REPLICAS])
+    leaders.refuse = lambda values: next(passing, None) if values == [b"a"] else None
+    deliveries = await five_under_way(producer, b"a", b"b", b"c")
+    assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
     assert sorted(value or b"" for value in in_log(cluster)) == [b"a", b"b", b"c", b"first"]
 
 
-async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster, leaders):
+async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster, one_broker, leaders):
     """S-W-P5: its log may have forgotten the producer, and take the second batch where it refused the first.
 
     As one does that started over at its leader's log start.
     """
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
     await cluster.start_broker(2)  # keeps the cluster known while the leader is away
     async with Producer([broker.address for broker in cluster.brokers.values()]) as producer:
         await (await producer.send("t", b"first"))
@@ -235,7 +231,9 @@ async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster, leade
 
 
 async def test_partitions_that_want_an_id_at_the_same_time_get_one(cluster):
-    async with Producer(await one_broker(cluster, partitions=4)) as producer:
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=4, replication_factor=1)
+    async with Producer(cluster.brokers[1].address) as producer:
         deliveries = [await producer.send("t", b"x", partition=number) for number in range(4)]
         for delivery in deliveries:
             await delivery
@@ -245,31 +243,31 @@ async def test_partitions_that_want_an_id_at_the_same_time_get_one(cluster):
     assert ids == {0}
 
 
-async def test_a_batch_refused_for_good_fails_alone_and_those_behind_it_follow_in_a_new_epoch(cluster, leaders):
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"b"] else None
-        deliveries = await five_under_way(producer, b"a", b"b", b"c", b"d")
-        with pytest.raises(DeliveryFailed) as failed:
-            await deliveries.pop(1)
-        assert failed.value.code is ErrorCode.MESSAGE_TOO_LARGE
-        assert not failed.value.may_be_appended
-        assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
+async def test_a_batch_refused_for_good_fails_alone_and_those_behind_it_follow_in_a_new_epoch(
+    cluster, producer, leaders
+):
+    leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"b"] else None
+    deliveries = await five_under_way(producer, b"a", b"b", b"c", b"d")
+    with pytest.raises(DeliveryFailed) as failed:
+        await deliveries.pop(1)
+    assert failed.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert not failed.value.may_be_appended
+    assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
     assert in_log(cluster) == [b"first", b"a", b"c", b"d"]
     assert producers(cluster) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-async def test_a_batch_numbered_anew_is_not_taken_for_refused_because_it_was_under_its_old_number(cluster, leaders):
+async def test_a_batch_numbered_anew_is_not_taken_for_refused_because_it_was_under_its_old_number(
+    cluster, producer, leaders
+):
     """Its answer is that it may be in the log, so it goes again under the number that it has."""
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        passing = iter([ErrorCode.REQUEST_TIMED_OUT])
-        leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"a"] else None
-        leaders.leave_open = lambda values: next(passing, None) if values == [b"d"] else None
-        deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
-        with pytest.raises(DeliveryFailed):
-            await deliveries.pop(0)
-        assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
+    passing = iter([ErrorCode.REQUEST_TIMED_OUT])
+    leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"a"] else None
+    leaders.leave_open = lambda values: next(passing, None) if values == [b"d"] else None
+    deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
+    with pytest.raises(DeliveryFailed):
+        await deliveries.pop(0)
+    assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
     assert in_log(cluster) == [b"first", b"b", b"c", b"d"]
     assert producers(cluster) == [(0, 0), (1, 0), (1, 1), (1, 2)]
     assert leaders.refused.count(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) == 3
@@ -277,30 +275,28 @@ async def test_a_batch_numbered_anew_is_not_taken_for_refused_because_it_was_und
 
 
 async def test_a_batch_numbered_anew_is_not_taken_for_delivered_because_it_may_have_been_under_its_old_number(
-    cluster, leaders
+    cluster, producer, leaders
 ):
     """S-W-P5: a log that has forgotten the producer takes the one behind it, which proves nothing."""
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        answers = {b"a": [ErrorCode.MESSAGE_TOO_LARGE], b"c": [ErrorCode.REQUEST_TIMED_OUT, None]}
+    answers = {b"a": [ErrorCode.MESSAGE_TOO_LARGE], b"c": [ErrorCode.REQUEST_TIMED_OUT, None]}
 
-        def refuse(values: list[bytes | None]) -> ErrorCode | None:
-            ((value,), log) = values, cluster.log(1, TP)
-            if value == b"c" and log.log_end_offset == 2 and not answers.get(b"c"):
-                log.producers.clear()  # as once it was idle for a day
-                answers[b"c"] = [ErrorCode.NOT_ENOUGH_REPLICAS]
-            return answers[value].pop(0) if value is not None and answers.get(value) else None
+    def refuse(values: list[bytes | None]) -> ErrorCode | None:
+        ((value,), log) = values, cluster.log(1, TP)
+        if value == b"c" and log.log_end_offset == 2 and not answers.get(b"c"):
+            log.producers.clear()  # as once it was idle for a day
+            answers[b"c"] = [ErrorCode.NOT_ENOUGH_REPLICAS]
+        return answers[value].pop(0) if value is not None and answers.get(value) else None
 
-        leaders.refuse = refuse
-        deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
-        with pytest.raises(DeliveryFailed):
-            await deliveries.pop(0)
-        assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
+    leaders.refuse = refuse
+    deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
+    with pytest.raises(DeliveryFailed):
+        await deliveries.pop(0)
+    assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
     assert sorted(value or b"" for value in in_log(cluster)) == [b"b", b"c", b"d", b"first"]
 
 
-async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest_goes_on(cluster, leaders):
-    async with Producer(await one_broker(cluster), delivery_timeout_ms=6000) as producer:
+async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest_goes_on(cluster, one_broker, leaders):
+    async with Producer(one_broker, delivery_timeout_ms=6000) as producer:
         await (await producer.send("t", b"first"))
         leaders.refuse = lambda values: ErrorCode.NOT_ENOUGH_REPLICAS if values == [b"a"] else None
         (given_up,) = await five_under_way(producer, b"a")
@@ -315,10 +311,10 @@ async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest
     assert [epoch for epoch, _ in producers(cluster)] == [0, 1, 1, 1]
 
 
-async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_those_behind_it(cluster):
+async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_those_behind_it(cluster, one_broker):
     losing = False
     transport = Cuts(lambda: losing)
-    async with Producer(await one_broker(cluster), transport=transport, delivery_timeout_ms=6000) as producer:
+    async with Producer(one_broker, transport=transport, delivery_timeout_ms=6000) as producer:
         await (await producer.send("t", b"first"))
         losing = True
         (given_up,) = await five_under_way(producer, b"a")
@@ -334,10 +330,8 @@ async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_tho
     assert transport.lost > 1
 
 
-async def test_ps_7_after_a_restart_that_forgets_all_but_the_last_batch_nothing_is_doubled(cluster):
+async def test_ps_7_after_a_restart_that_forgets_all_but_the_last_batch_nothing_is_doubled(cluster, one_broker):
     """The other broker only keeps the cluster known while the leader is away."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
     await cluster.start_broker(2)
     losing = False
     transport = Cuts(lambda: losing)
@@ -374,18 +368,18 @@ async def test_a_crashed_leader_doubles_nothing_though_its_answers_were_lost(clu
     assert in_log(cluster) == [b"first", b"a", b"b", b"c", b"after"]
 
 
-async def test_a_producer_whose_id_another_uses_in_a_later_epoch_fails_a_batch_and_goes_on_under_a_new_id(cluster):
+async def test_a_producer_whose_id_another_uses_in_a_later_epoch_fails_a_batch_and_goes_on_under_a_new_id(
+    cluster, producer
+):
     """S-W-P4. In a later epoch of the same id its batches could be taken for the other's."""
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        other = encode_batch([(1000, None, b"other", ())])
-        stamp(other, ProducerId(0, 1), 0)
-        assert (await cluster.produce(TP, bytes(other)))[0] is ErrorCode.NONE
-        with pytest.raises(DeliveryFailed) as fenced:
-            await (await producer.send("t", b"fenced"))
-        assert fenced.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert not fenced.value.may_be_appended
-        assert (await (await producer.send("t", b"again"))).offset == 2
+    other = encode_batch([(1000, None, b"other", ())])
+    stamp(other, ProducerId(0, 1), 0)
+    assert (await cluster.produce(TP, bytes(other)))[0] is ErrorCode.NONE
+    with pytest.raises(DeliveryFailed) as fenced:
+        await (await producer.send("t", b"fenced"))
+    assert fenced.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert not fenced.value.may_be_appended
+    assert (await (await producer.send("t", b"again"))).offset == 2
     assert in_log(cluster) == [b"first", b"other", b"again"]
     assert [(h.producer_id, h.producer_epoch, h.base_sequence) for _, h in batches(cluster)] == [
         (0, 0, 0),
@@ -394,20 +388,18 @@ async def test_a_producer_whose_id_another_uses_in_a_later_epoch_fails_a_batch_a
     ]
 
 
-async def test_after_the_last_epoch_the_producer_asks_for_a_new_id(cluster, leaders):
-    async with Producer(await one_broker(cluster)) as producer:
-        await (await producer.send("t", b"first"))
-        assert producer._identity is not None
-        producer._identity.current = ProducerId(0, MAX_EPOCH)
-        leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"bad"] else None
-        with pytest.raises(DeliveryFailed):
-            await (await producer.send("t", b"bad"))
-        assert (await (await producer.send("t", b"good"))).offset == 1
+async def test_after_the_last_epoch_the_producer_asks_for_a_new_id(cluster, producer, leaders):
+    assert producer._identity is not None
+    producer._identity.current = ProducerId(0, MAX_EPOCH)
+    leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"bad"] else None
+    with pytest.raises(DeliveryFailed):
+        await (await producer.send("t", b"bad"))
+    assert (await (await producer.send("t", b"good"))).offset == 1
     assert [(h.producer_id, h.producer_epoch, h.base_sequence) for _, h in batches(cluster)] == [(0, 0, 0), (1, 0, 0)]
 
 
-async def test_without_anyone_to_give_an_id_records_wait_and_then_fail_with_the_reason(cluster):
-    address = await one_broker(cluster)
+async def test_without_anyone_to_give_an_id_records_wait_and_then_fail_with_the_reason(cluster, one_broker):
+    address = one_broker
     await cluster._server.stop(0)
     async with Producer(address, delivery_timeout_ms=3000) as producer:
         with pytest.raises(DeliveryFailed, match=r"last error: .*gets no producer ids from the controller") as failed:

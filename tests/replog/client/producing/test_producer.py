@@ -10,27 +10,15 @@ from replog.client import Admin, Consumer, DeliveryFailed, Producer
 from replog.client.producing.partitioner import partition_for_key
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster
-
-TP = TopicPartition("t", 0)
+from tests.replog.client.conftest import TP, bootstrap, read
 
 
-def bootstrap(cluster: InProcessCluster) -> str:
-    return ",".join(broker.address for broker in cluster.brokers.values())
-
-
-async def read_all(address: str, tp: TopicPartition = TP) -> list[bytes | None]:
+async def read_all(address: str) -> list[bytes | None]:
     """Everything below the high watermark, in offset order."""
-    async with Consumer(address) as consumer:
-        consumer.assign([tp])
-        consumer.seek_to_beginning()
-        end = (await consumer.end_offsets([tp]))[tp]
-        values: list[bytes | None] = []
-        async with asyncio.timeout(60):
-            while await consumer.position(tp) < end:
-                values += [record.value for record in await consumer.fetch()]
-        return values
+    async with Consumer(address, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP])
+        end = (await consumer.end_offsets([TP]))[TP]
+        return [record.value for record in await read(consumer, end)]
 
 
 async def test_records_with_one_key_share_a_partition_that_any_kafka_client_would_choose(cluster):
@@ -54,16 +42,14 @@ async def test_records_without_key_fill_one_batch_then_move_to_another_partition
 
 
 @pytest.mark.parametrize("acks", ["all", 1, 0])
-async def test_every_level_of_acks_delivers_in_order(cluster, acks):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
+async def test_every_level_of_acks_delivers_in_order(one_broker, acks):
     sent = [b"%d" % i for i in range(300)]
-    async with Producer(bootstrap(cluster), acks=acks) as producer:  # type: ignore[arg-type]
+    async with Producer(one_broker, acks=acks) as producer:  # type: ignore[arg-type]
         deliveries = await producer.send_many("t", sent)
         offsets = [(await delivery).offset for delivery in deliveries]
     assert offsets == ([-1] * 300 if acks == 0 else list(range(300)))
     deadline = time.monotonic() + 60
-    while await read_all(bootstrap(cluster)) != sent:
+    while await read_all(one_broker) != sent:
         assert time.monotonic() < deadline, "acks=0 records did not arrive"
         await asyncio.sleep(0.05)
 
@@ -118,10 +104,8 @@ async def test_a_record_that_stays_undelivered_fails_at_its_deadline_with_the_re
     assert not failed.value.may_be_appended  # PR-12: NOT_ENOUGH_REPLICAS is a definite failure
 
 
-async def test_a_cluster_that_is_away_fails_the_record_as_possibly_appended(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer:
+async def test_a_cluster_that_is_away_fails_the_record_as_possibly_appended(cluster, one_broker):
+    async with Producer(one_broker, delivery_timeout_ms=2500) as producer:
         await (await producer.send("t", b"before"))
         await cluster.crash_broker(1)
         with pytest.raises(DeliveryFailed) as failed:
@@ -153,12 +137,10 @@ async def test_batches_are_no_larger_than_their_topic_takes(cluster, limit):
 
 
 @pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
-async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(cluster, limit):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    async with Producer(bootstrap(cluster), linger_ms=5, delivery_timeout_ms=60_000) as producer:
+async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(one_broker, limit):
+    async with Producer(one_broker, linger_ms=5, delivery_timeout_ms=60_000) as producer:
         await (await producer.send("t", b"first"))
-        async with Admin(bootstrap(cluster), timeout_ms=60_000) as admin:
+        async with Admin(one_broker, timeout_ms=60_000) as admin:
             await admin.alter_topic_configs("t", {limit: "2000"})
         too_large = await producer.send_many("t", [b"x" * 100] * 100)
         for delivery in too_large:
@@ -173,10 +155,8 @@ async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(c
         assert [metadata.offset for metadata in stored] == list(range(1, 101))
 
 
-async def test_bad_records_are_refused_before_they_are_sent(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    async with Producer(bootstrap(cluster), max_request_bytes=10_000, max_block_ms=300) as producer:
+async def test_bad_records_are_refused_before_they_are_sent(one_broker):
+    async with Producer(one_broker, max_request_bytes=10_000, max_block_ms=300) as producer:
         for arguments, code in (
             ({"value": b"x" * 10_000}, ErrorCode.MESSAGE_TOO_LARGE),
             ({"value": b"", "timestamp_ms": -5}, ErrorCode.INVALID_TIMESTAMP),
@@ -192,10 +172,8 @@ async def test_bad_records_are_refused_before_they_are_sent(cluster):
         assert (await (await producer.send("t", b"good"))).offset == 0
 
 
-async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    async with Producer(bootstrap(cluster), buffer_memory=20_000) as producer:
+async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(one_broker):
+    async with Producer(one_broker, buffer_memory=20_000) as producer:
         deliveries = await producer.send_many("t", [b"x" * 1000] * 500)
         assert sum(not delivery.done() for delivery in deliveries) <= 20
         assert [(await delivery).offset for delivery in deliveries] == list(range(500))
@@ -212,10 +190,8 @@ async def test_a_flush_waits_for_everything_sent_and_nothing_lingers_in_it(clust
         assert all(delivery.done() for delivery in deliveries)
 
 
-async def test_a_closed_producer_has_delivered_and_takes_nothing_more(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    producer = Producer(bootstrap(cluster), linger_ms=1000)
+async def test_a_closed_producer_has_delivered_and_takes_nothing_more(one_broker):
+    producer = Producer(one_broker, linger_ms=1000)
     delivery = await producer.send("t", b"last words")
     await producer.close()
     await producer.close()
@@ -231,10 +207,8 @@ async def test_no_broker_to_be_found_is_said_with_every_address():
     assert nobody.value.code is ErrorCode.NETWORK_EXCEPTION
 
 
-async def test_a_topic_deleted_under_the_producer_fails_its_records_in_time(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer, Admin(bootstrap(cluster)) as admin:
+async def test_a_topic_deleted_under_the_producer_fails_its_records_in_time(one_broker):
+    async with Producer(one_broker, delivery_timeout_ms=2500) as producer, Admin(one_broker) as admin:
         await (await producer.send("t", b"x"))
         await admin.delete_topic("t")
         with pytest.raises(DeliveryFailed):
