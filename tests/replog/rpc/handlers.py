@@ -1,14 +1,18 @@
 """A server that shows each shape of a call, and what its clients ask, over whatever transport."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
+from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
+from replog.rpc.server import GrpcServer
 from replog.rpc.transport import Channel, ServerStream
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
@@ -62,6 +66,29 @@ class Handlers:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"no {name} here")
 
         return not_here
+
+
+@contextlib.asynccontextmanager
+async def serving(handlers: object, *services: ServiceDescriptor) -> AsyncIterator[str]:
+    """A gRPC server; its address."""
+    server = GrpcServer("127.0.0.1:0")
+    for service in services:
+        server.add(service, handlers)
+    address = await server.start()
+    await server.set_serving(True)
+    try:
+        yield address
+    finally:
+        await server.stop(0)
+
+
+@contextlib.asynccontextmanager
+async def channel_to(address: str) -> AsyncIterator[GrpcChannel]:
+    channel = GrpcChannel(address)
+    try:
+        yield channel
+    finally:
+        await channel.close()
 
 
 async def ask(channel: Channel, *topics: str, timeout_s: float = 60.0) -> list[str]:

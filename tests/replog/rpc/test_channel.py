@@ -7,25 +7,11 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcChannel
-from replog.rpc.codec import WithRecords
 from replog.rpc.options import CHANNEL_OPTIONS
-from replog.rpc.server import GrpcServer
-from replog.rpc.transport import ServerStream
-from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
+from tests.replog.rpc.handlers import Handlers, channel_to, produce_request, serving
 
 PATIENCE_S = 40.0  # by itself gRPC waits a minute for the answer to a ping
-
-
-class Echo:
-    async def produce(self, stream: ServerStream) -> None:
-        while (request := await stream.receive()) is not None:
-            answer = log_pb2.ProduceAnswer(correlation_id=request.head.correlation_id)
-            await stream.send(log_pb2.ProduceResponse(answers=[answer]))
-
-    def __getattr__(self, name: str) -> object:
-        return self.produce
 
 
 async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch):
@@ -33,22 +19,19 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch):
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
     monkeypatch.setattr("replog.rpc.channel.CHANNEL_OPTIONS", faster)
-    server = GrpcServer("127.0.0.1:0")
-    server.add(methods.LOG, Echo())
-    async with proxy_to(await server.start()) as link:
-        channel = GrpcChannel(link.address)
+    async with (
+        serving(Handlers(), methods.LOG) as address,
+        proxy_to(address) as link,
+        channel_to(link.address) as channel,
+    ):
         stream = channel.open(methods.Log["produce"])
-        await stream.send(WithRecords(log_pb2.ProduceRequest(correlation_id=7)))
+        await stream.send(produce_request(7))
         answer = await stream.receive(PATIENCE_S)
         assert answer is not None
         assert answer.answers[0].correlation_id == 7
         link.cut()
-        try:
-            with pytest.raises(ReplogError) as gone:
-                await stream.receive(PATIENCE_S)
-        finally:
-            await channel.close()
-            await server.stop(0)
+        with pytest.raises(ReplogError) as gone:
+            await stream.receive(PATIENCE_S)
         assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
 
 
@@ -86,21 +69,16 @@ def frames(passed: bytearray) -> list[int]:
 
 async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive():
     """Each ping wakes both processes once more, and idle brokers have nothing else to do."""
-    server = GrpcServer("127.0.0.1:0")
-    server.add(methods.LOG, Echo())
-    link = Recorder(await server.start())
-    await link.start()
-    channel = GrpcChannel(link.address)
-    stream = channel.open(methods.Log["produce"])
-    try:
-        for number in range(50):
-            await stream.send(WithRecords(log_pb2.ProduceRequest(correlation_id=number)))
-            assert await stream.receive(PATIENCE_S) is not None
-            await asyncio.sleep(0.02)
-        kinds = [frames(passed) for passed in link.passed]  # a server that stops sends one
-    finally:
-        await channel.close()
-        await server.stop(0)
+    async with serving(Handlers(), methods.LOG) as address:
+        link = Recorder(address)
+        await link.start()
+        async with channel_to(link.address) as channel:
+            stream = channel.open(methods.Log["produce"])
+            for number in range(50):
+                await stream.send(produce_request(number))
+                assert await stream.receive(PATIENCE_S) is not None
+                await asyncio.sleep(0.02)
+            kinds = [frames(passed) for passed in link.passed]  # a server that stops sends one
         await link.close()
     assert [passed.count(DATA) >= 50 for passed in kinds] == [True, True]
     assert max(passed.count(PING) for passed in kinds) < 5, kinds

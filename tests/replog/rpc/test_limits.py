@@ -15,8 +15,8 @@ from replog.rpc import limits, methods, server
 from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, MAX_STREAMS
-from replog.rpc.server import GrpcServer
 from replog.rpc.v1 import controller_pb2, log_pb2
+from tests.replog.rpc.handlers import channel_to, serving
 
 SERVICES: list[ServiceDescriptor] = [
     methods.LOG,
@@ -44,17 +44,12 @@ class Controller:
 
 
 @contextlib.asynccontextmanager
-async def served(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[str]:
+async def served(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[GrpcChannel]:
     """With other limits than in life, so that few connections reach them."""
     for name, value in settings.items():
         monkeypatch.setattr(server, name, value)
-    running = GrpcServer("127.0.0.1:0")
-    running.add(methods.CONTROLLER, Controller())
-    address = await running.start()
-    try:
-        yield address
-    finally:
-        await running.stop(0)
+    async with serving(Controller(), methods.CONTROLLER) as address, channel_to(address) as channel:
+        yield channel
 
 
 def test_every_method_has_its_limit_and_every_limit_its_method():
@@ -64,9 +59,8 @@ def test_every_method_has_its_limit_and_every_limit_its_method():
 
 async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(monkeypatch):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    async with served(monkeypatch) as address:
-        idle = [GrpcChannel(address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
-        broker = GrpcChannel(address)
+    async with served(monkeypatch) as broker:
+        idle = [GrpcChannel(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
         refused: list[ReplogError] = []
 
         async def sit(channel: GrpcChannel) -> None:
@@ -93,7 +87,7 @@ async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_
         for task in sitting:
             task.cancel()
         await asyncio.gather(*sitting, return_exceptions=True)
-        for channel in (*idle, broker):
+        for channel in idle:
             await channel.close()
 
 
@@ -106,8 +100,7 @@ async def test_a_place_is_free_again_when_its_call_is_over(monkeypatch):
 
 async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(monkeypatch):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    async with served(monkeypatch, SERVER_OPTIONS=_options("grpc.max_concurrent_streams", 3)) as address:
-        channel = GrpcChannel(address)
+    async with served(monkeypatch, SERVER_OPTIONS=_options("grpc.max_concurrent_streams", 3)) as channel:
         await channel.call(beat, controller_pb2.HeartbeatRequest(), S)
         streams = [channel.open(watch) for _ in range(3)]
         for stream in streams:
@@ -119,7 +112,6 @@ async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refus
         await waiting
         for stream in streams:
             stream.cancel()
-        await channel.close()
 
 
 def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
@@ -129,8 +121,8 @@ def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
 
 async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
     options = _options("grpc.max_allowed_incoming_connections", 3)
-    async with served(monkeypatch, SERVER_OPTIONS=options) as address:
-        host, port = address.split(":")
+    async with served(monkeypatch, SERVER_OPTIONS=options) as channel:
+        host, port = channel.address.split(":")
         connections = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
         greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
         async with asyncio.timeout(S):
@@ -140,17 +132,14 @@ async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
 
 
 async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch):
-    async with served(monkeypatch, REQUEST_TIMEOUT_S=0.1) as address:
-        channel = GrpcChannel(address)
+    async with served(monkeypatch, REQUEST_TIMEOUT_S=0.1) as channel:
         stream = channel.open(methods.Controller["heartbeat"])
         with pytest.raises(ReplogError, match="no request came"):
             await stream.receive(S)
-        await channel.close()
 
 
 async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(monkeypatch):
-    async with served(monkeypatch) as address:
-        channel = GrpcChannel(address)
+    async with served(monkeypatch) as channel:
         for name, limit in LIMITS.items():
             service, method = name.split("/")
             if service == "Controller" and method != "WatchMetadata":
@@ -160,7 +149,6 @@ async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(monkeypa
                 with pytest.raises(ReplogError, match="names too much") as raised:
                     await stream.receive(S)
                 assert raised.value.code is ErrorCode.INVALID_REQUEST
-        await channel.close()
 
 
 def _raw(method: methods.Method) -> methods.Method:

@@ -10,22 +10,16 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcChannel
 from replog.rpc.server import GrpcServer
 from replog.rpc.status import to_status
 from replog.rpc.v1 import log_pb2
-from tests.replog.rpc.handlers import Handlers, ask, produce_request
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[str]:
-    server = GrpcServer("127.0.0.1:0")
-    server.add(methods.LOG, Handlers())
-    server.add(methods.INSPECTION, Handlers())
-    address = await server.start()
-    await server.set_serving(True)
-    yield address
-    await server.stop(0)
+    async with serving(Handlers(), methods.LOG, methods.INSPECTION) as address:
+        yield address
 
 
 async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailable():
@@ -62,9 +56,8 @@ async def test_a_connection_is_waited_for(server):
         await asyncio.gather(_pass_on(reader, theirs_out), _pass_on(theirs_in, writer))
 
     async with await asyncio.start_server(relay, "127.0.0.1", 0) as far:
-        channel = GrpcChannel(f"127.0.0.1:{far.sockets[0].getsockname()[1]}")
-        assert await ask(channel, "a") == ["a"]
-        await channel.close()
+        async with channel_to(f"127.0.0.1:{far.sockets[0].getsockname()[1]}") as channel:
+            assert await ask(channel, "a") == ["a"]
         await asyncio.gather(*relays)  # whose connections are closed then
 
 

@@ -13,7 +13,7 @@ from replog.rpc.channel import GrpcTransport
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import inspection_pb2
 from replog.simulator.network.transport import SimulatedTransport
-from tests.replog.rpc.handlers import Handlers, ask, error_of, produce_request
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
 from tests.replog.simulator.network.conversation import Pair
 
 
@@ -28,16 +28,9 @@ Conversation = Callable[[Wire], Awaitable[None]]
 
 def _over_grpc(conversation: Conversation) -> None:
     async def converse() -> None:
-        handlers, transport = Handlers(), GrpcTransport()
-        server = transport.listen("127.0.0.1:0")
-        server.add(methods.LOG, handlers)
-        server.add(methods.INSPECTION, handlers)
-        channel = transport.connect(await server.start())
-        try:
-            await conversation(Wire(channel, handlers, transport))
-        finally:
-            await channel.close()
-            await server.stop(0)
+        handlers = Handlers()
+        async with serving(handlers, methods.LOG, methods.INSPECTION) as address, channel_to(address) as channel:
+            await conversation(Wire(channel, handlers, GrpcTransport()))
 
     asyncio.run(converse())
 

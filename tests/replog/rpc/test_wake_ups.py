@@ -9,9 +9,9 @@ from typing import Any
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.channel import GrpcChannel
-from replog.rpc.server import GrpcServer
 from replog.rpc.v1 import presence_pb2
 from replog.rpc.wake_ups import take_together, unread
+from tests.replog.rpc.handlers import channel_to, serving
 
 CALLS = 100
 S = 60.0
@@ -73,12 +73,6 @@ class Present:
 
 async def test_of_thousands_of_calls_each_is_answered():
     take_together()
-    server = GrpcServer("127.0.0.1:0")
-    server.add(methods.PRESENCE, Present())
-    channel = GrpcChannel(await server.start())
-    try:
+    async with serving(Present(), methods.PRESENCE) as address, channel_to(address) as channel:
         for _ in range(50):
             assert len(await asyncio.gather(*(ask(channel) for _ in range(50)))) == 50
-    finally:
-        await channel.close()
-        await server.stop(0)
