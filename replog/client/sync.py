@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from replog.client.admin import Admin, ClusterDescription, TopicDescription
@@ -46,9 +45,7 @@ class _Blocking:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -1,6 +1,7 @@
 """What a consumer knows of each partition, and the Fetch stream to each broker that it reads from."""
 
 import asyncio
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
@@ -17,54 +18,36 @@ MAX_NAMED = 1000  # partitions in one request; with more to name it does not wai
 SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more, a follower is left
 
 
+@dataclass(slots=True, eq=False)
 class AssignedPartition:
     """One assigned partition. A seek or a new assignment makes a new state, so answers for the old one are dropped."""
 
-    __slots__ = (
-        "asked_by",
-        "asked_of",
-        "error",
-        "failed_source",
-        "failures",
-        "fetch_offset",
-        "last_epoch",
-        "leader_only_until",
-        "partition",
-        "position",
-        "read_replica",
-        "reset",
-        "retry_at",
-    )
+    partition: TopicPartition
+    position: int | None  # of the next record for the application; None until it is known
+    reset: int | None  # the ListOffsets timestamp that will tell the position
+    fetch_offset: int | None = field(init=False)  # of the next fetch: ahead of `position` by what is buffered
+    last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
+    error: ReplogError | None = None  # raised by fetch() until a seek
+    failures: int = 0  # retriable ones in a row
+    failed_source: Leader | None = None  # with whom the last failure was
+    retry_at: float = 0.0  # loop time, s
+    asked_by: "FetchStream | None" = None  # whose session it is in; never in two, even if its leader moves
+    asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as it was named last
+    read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
+    leader_only_until: float = 0.0  # a follower failed: the leader need not name one before (loop time, s)
 
-    def __init__(self, partition: TopicPartition, offset: int | None, reset: int | None) -> None:
-        self.partition = partition
-        self.position = offset  # of the next record for the application; None until it is known
-        self.fetch_offset = offset  # of the next fetch: ahead of `position` by what is buffered
-        self.reset = reset  # the ListOffsets timestamp that will tell the position
-        self.last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
-        self.error: ReplogError | None = None  # raised by fetch() until a seek
-        self.failures = 0  # retriable ones in a row
-        self.failed_source: Leader | None = None  # with whom the last failure was
-        self.retry_at = 0.0  # loop time, s
-        self.asked_by: FetchStream | None = None  # whose session it is in; never in two, even if its leader moves
-        self.asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as it was named last
-        self.read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
-        self.leader_only_until = 0.0  # a follower failed: the leader need not name one before (loop time, s)
+    def __post_init__(self) -> None:
+        self.fetch_offset = self.position
 
 
-class Chunk:
+class Chunk(NamedTuple):
     """One partition's answer, not yet decoded."""
 
-    __slots__ = ("aborted", "records", "source", "state", "stream")
-
-    def __init__(
-        self, stream: "FetchStream", state: AssignedPartition, records: Buffer, aborted: tuple[AbortedTransaction, ...]
-    ) -> None:
-        self.stream = stream
-        self.state = state
-        self.source = state.asked_of
-        self.records = records
-        self.aborted = aborted  # READ_COMMITTED: to be passed over
+    stream: "FetchStream"
+    state: AssignedPartition
+    source: Leader | None
+    records: Buffer
+    aborted: tuple[AbortedTransaction, ...]  # READ_COMMITTED: to be passed over
 
 
 class Fetch(NamedTuple):
@@ -259,5 +242,5 @@ class FetchStream:
                 self._undelivered += 1
                 self._drained.clear()
                 aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in answer.aborted_transactions)
-                self._owner.deliver(Chunk(self, state, records, aborted))
+                self._owner.deliver(Chunk(self, state, state.asked_of, records, aborted))
                 self._changed[tp] = None

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -43,45 +44,26 @@ class DeliveryFailed(ReplogError):
         self.may_be_appended = may_be_appended
 
 
+@dataclass(slots=True, eq=False)
 class ProducerBatch:
     """One batch from its first record to its outcome."""
 
-    __slots__ = (
-        "append_time_ms",
-        "attempts",
-        "base_offset",
-        "bytes",
-        "created",
-        "data",
-        "error",
-        "in_doubt",
-        "last_error",
-        "may_be_appended",
-        "number",
-        "partition",
-        "records",
-        "refused",
-        "sequence",
-        "settled",
-    )
-
-    def __init__(self, partition: TopicPartition, number: int, records: BatchBuilder, created: float) -> None:
-        self.partition = partition
-        self.number = number  # counts the partition's batches, in their order
-        self.sequence: int | None = None  # of its first record, once an idempotent producer has taken it
-        self.refused = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
-        self.records = records
-        self.created = created  # loop time, s
-        self.bytes = 0
-        self.data: bytearray | None = None  # once built
-        self.attempts = 0  # sends that failed
-        self.may_be_appended = False
-        self.in_doubt = False  # it may be in the log under the number that it has
-        self.last_error: ReplogError | None = None
-        self.settled = asyncio.Event()
-        self.base_offset = -1
-        self.append_time_ms = -1
-        self.error: DeliveryFailed | None = None
+    partition: TopicPartition
+    number: int  # counts the partition's batches, in their order
+    records: BatchBuilder
+    created: float  # loop time, s
+    sequence: int | None = None  # of its first record, once an idempotent producer has taken it
+    refused: bool = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
+    bytes: int = 0
+    data: bytearray | None = None  # once built
+    attempts: int = 0  # sends that failed
+    may_be_appended: bool = False
+    in_doubt: bool = False  # it may be in the log under the number that it has
+    last_error: ReplogError | None = None
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    base_offset: int = -1
+    append_time_ms: int = -1
+    error: DeliveryFailed | None = None
 
     def encoded(self) -> bytearray:
         if self.data is None:
@@ -131,33 +113,20 @@ class Delivery:
         return self.result()
 
 
+@dataclass(slots=True, eq=False)
 class PartitionQueue:
     """One partition's batches: those in flight and those that wait, each oldest first. The last of all may be open."""
 
-    __slots__ = (
-        "batch_size",
-        "batches",
-        "flying",
-        "open",
-        "opened",
-        "partition",
-        "resending",
-        "retrying",
-        "scheduled",
-        "sequences",
-    )
-
-    def __init__(self, partition: TopicPartition, batch_size: int, sequences: Sequences | None) -> None:
-        self.partition = partition
-        self.batch_size = batch_size
-        self.sequences = sequences  # None: not idempotent
-        self.batches: deque[ProducerBatch] = deque()  # waiting
-        self.flying: list[ProducerBatch] = []
-        self.open: ProducerBatch | None = None  # the last batch, while it takes records
-        self.opened = 0  # batches so far
-        self.resending = False  # what is in flight began with a batch that was in flight before
-        self.retrying = False  # a timer will make it ready again
-        self.scheduled = False  # handed to the sender
+    partition: TopicPartition
+    batch_size: int
+    sequences: Sequences | None  # None: not idempotent
+    batches: deque[ProducerBatch] = field(default_factory=deque)  # waiting
+    flying: list[ProducerBatch] = field(default_factory=list)
+    open: ProducerBatch | None = None  # the last batch, while it takes records
+    opened: int = 0  # batches so far
+    resending: bool = False  # what is in flight began with a batch that was in flight before
+    retrying: bool = False  # a timer will make it ready again
+    scheduled: bool = False  # handed to the sender
 
     @property
     def sendable(self) -> bool:
