@@ -2,14 +2,21 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from replog.backoff import Backoff
-from replog.client import leadership, log_dirs
-from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
-from replog.client.log_dirs import LogDirDescription
+from replog.client.descriptions import (
+    BrokerDescription,
+    ClusterDescription,
+    ElectionResult,
+    ElectionType,
+    LogDirDescription,
+    PartitionDescription,
+    PartitionReassignment,
+    ReplicaInfo,
+    TopicDescription,
+)
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
@@ -22,43 +29,6 @@ from replog.topic import TopicPartition, validate_topic_name
 T = TypeVar("T")
 
 _UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerDescription:
-    broker_id: int
-    address: str
-    rack: str
-    fenced: bool
-    configs: Mapping[str, str]  # settings altered since it was started
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
-    cluster_id: str
-    controller: str
-    brokers: tuple[BrokerDescription, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDescription:
-    partition: int
-    leader: int  # -1: none
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    elr: tuple[int, ...]
-    partition_epoch: int
-    adding_replicas: tuple[int, ...]  # while a reassignment is under way
-    removing_replicas: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    topic: str
-    topic_id: bytes
-    partitions: tuple[PartitionDescription, ...]
-    configs: Mapping[str, str]
 
 
 class Admin:
@@ -252,8 +222,11 @@ class Admin:
         The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
         UNKNOWN_TOPIC_OR_PARTITION (CT-11).
         """
-        request = leadership.elect_request(kind, partitions)
-        return leadership.elect_results(await self._ask_controller(Controller["elect_leaders"], request))
+        request = controller_pb2.ElectLeadersRequest(
+            election_type=kind.name, all_partitions=partitions is None, partitions=_names(partitions or ())
+        )
+        response = await self._ask_controller(Controller["elect_leaders"], request)
+        return {_partition(result): ElectionResult(result.leader, _error(result)) for result in response.partitions}
 
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
@@ -263,16 +236,25 @@ class Admin:
         Data is copied in the background (see `list_partition_reassignments`). Each partition's error, if it was
         refused: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION (CT-14, CT-16).
         """
-        request = leadership.reassign_request(targets)
+        request = controller_pb2.AlterPartitionReassignmentsRequest()
+        for tp, target in targets.items():
+            replicas = None if target is None else controller_pb2.ReplicaAssignment(broker_ids=target)
+            request.partitions.add(topic=tp.topic, partition=tp.partition, target=replicas)
         response = await self._ask_controller(Controller["alter_partition_reassignments"], request)
-        return leadership.reassign_results(response)
+        return {_partition(result): _error(result) for result in response.partitions}
 
     async def list_partition_reassignments(
         self, partitions: Sequence[TopicPartition] = ()
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Those of `partitions`, of all if none is named, that are being reassigned, as the controller knows it."""
-        request = leadership.list_request(partitions)
-        return leadership.reassignments(await self._ask_controller(Controller["list_partition_reassignments"], request))
+        request = controller_pb2.ListPartitionReassignmentsRequest(partitions=_names(partitions))
+        response = await self._ask_controller(Controller["list_partition_reassignments"], request)
+        return {
+            _partition(result): PartitionReassignment(
+                tuple(result.replicas), tuple(result.adding_replicas), tuple(result.removing_replicas)
+            )
+            for result in response.partitions
+        }
 
     async def alter_replica_log_dirs(
         self, broker_id: int, moves: Mapping[TopicPartition, str]
@@ -283,18 +265,22 @@ class Admin:
         move off. Each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it is not
         there yet: it will then be created in that directory.
         """
-        request = log_dirs.alter_request(moves)
-        return log_dirs.alter_results(await self._ask_broker(broker_id, LogDirs["alter_replica_log_dirs"], request))
+        request = log_dirs_pb2.AlterReplicaLogDirsRequest()
+        for tp, log_dir in moves.items():
+            request.replicas.add(topic=tp.topic, partition=tp.partition, log_dir=log_dir)
+        response = await self._ask_broker(broker_id, LogDirs["alter_replica_log_dirs"], request)
+        return {_partition(result): _error(result) for result in response.replicas}
 
     async def describe_log_dirs(
         self, broker_ids: Sequence[int], topics: Sequence[str] = ()
     ) -> dict[int, tuple[LogDirDescription, ...]]:
         """Each broker's log directories and their replicas, those of `topics` only if any is named."""
         request = log_dirs_pb2.DescribeLogDirsRequest(topics=topics)
-        return {
-            broker_id: log_dirs.descriptions(await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request))
-            for broker_id in broker_ids
-        }
+        described = {}
+        for broker_id in broker_ids:
+            response = await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request)
+            described[broker_id] = tuple(map(_log_dir, response.log_dirs))
+        return described
 
     async def _describe(self, topic: str) -> TopicDescription:
         response = await self._metadata.fetch((topic,))
@@ -374,3 +360,26 @@ class Admin:
                     raise
                 self._metadata.ask_another()
                 await asyncio.sleep(delay_s)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> list[controller_pb2.PartitionName]:
+    return [controller_pb2.PartitionName(topic=tp.topic, partition=tp.partition) for tp in partitions]
+
+
+def _partition(result: Any) -> TopicPartition:
+    return TopicPartition(result.topic, result.partition)
+
+
+def _error(result: Any) -> ReplogError | None:
+    return ReplogError(ErrorCode(result.error_code), result.error_message) if result.error_code else None
+
+
+def _log_dir(described: log_dirs_pb2.LogDirDescription) -> LogDirDescription:
+    replicas = [(_partition(r), ReplicaInfo(r.size, r.offset_lag, r.is_future)) for r in described.replicas]
+    return LogDirDescription(
+        described.log_dir,
+        ErrorCode(described.error_code),
+        described.total_bytes,
+        described.usable_bytes,
+        tuple(sorted(replicas, key=lambda replica: replica[0])),
+    )

@@ -5,10 +5,16 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from replog.client.admin import Admin, ClusterDescription, TopicDescription
+from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer
-from replog.client.leadership import ElectionResult, ElectionType, PartitionReassignment
-from replog.client.log_dirs import LogDirDescription
+from replog.client.descriptions import (
+    ClusterDescription,
+    ElectionResult,
+    ElectionType,
+    LogDirDescription,
+    PartitionReassignment,
+    TopicDescription,
+)
 from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producing.accumulator import Delivery, RecordMetadata
 from replog.client.producing.producer import Producer

@@ -3,7 +3,7 @@
 import asyncio
 
 from replog.client.admin import Admin
-from replog.client.leadership import ElectionType
+from replog.client.descriptions import ElectionType
 from replog.simulator.cluster.members import CONTROLLER, BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
 from replog.simulator.plan import LAG_MS

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from replog.client import Admin
-from replog.client.admin import ClusterDescription
+from replog.client.descriptions import ClusterDescription
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.cluster import is_gone
