@@ -29,9 +29,7 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
 
 
 async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[int]:
-    """The topic's partitions, or the one wanted: asked before anything is read or sent, so that a wrong name is told
-    at once. Raises UNKNOWN_TOPIC_OR_PARTITION.
-    """
+    """The topic's partitions, or the one wanted. Raises UNKNOWN_TOPIC_OR_PARTITION before anything is read or sent."""
     from replog.client import Admin
     from replog.errors import ErrorCode, ReplogError
 

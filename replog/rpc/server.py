@@ -37,6 +37,8 @@ class GrpcServerStream:
 
     async def receive(self) -> Any | None:
         message = await self._context.read()
+        if isinstance(message, ReplogError):  # of `_checked`
+            raise message
         return None if message is grpc.aio.EOF else message
 
 
@@ -113,7 +115,7 @@ def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve(_requests: Any, context: Any) -> None:
         _name_task(method.path)
-        stream = _ValidStream(context)
+        stream = GrpcServerStream(context)
         try:
             with gate.passed():
                 if method.client_streaming:
@@ -143,17 +145,6 @@ async def _only_request(stream: GrpcServerStream) -> Any:
         raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
     if request is None:
         raise ReplogError(ErrorCode.INVALID_REQUEST, "one request was to come, and none did")
-    return request
-
-
-class _ValidStream(GrpcServerStream):
-    async def receive(self) -> Any | None:
-        return _valid(await super().receive())
-
-
-def _valid(request: Any) -> Any:
-    if isinstance(request, ReplogError):
-        raise request
     return request
 
 

@@ -30,7 +30,7 @@ def test_a_history_is_gathered_line_by_line(tmp_path):
     history = gathered.history
     assert [s.outcome for s in history.sends] == [Outcome.UNKNOWN, Outcome.OK, Outcome.OK]
     assert [s.offset for s in history.acknowledgements] == [0, 1]
-    assert [told.offset for told in history.latest] == [2]
+    assert [latest.offset for latest in history.latest] == [2]
     assert gathered.positions == {"client-1.1": {STEADY: 2}}
     assert gathered.acknowledged_at == {"client-1.1": {STEADY: 2.0}}
     history.drained[STEADY] = Drained(STEADY, 0, 2, ((0, values[1].encode()), (1, values[2].encode())))

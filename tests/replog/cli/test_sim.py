@@ -31,9 +31,9 @@ def test_an_interrupt_tells_what_was_found_until_then(monkeypatch, capsys):
     monkeypatch.setattr("replog.simulator.runner.run_seeds", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(seeds=10)
-    told = json.loads(capsys.readouterr().out)
-    assert (told["seeds"], told["failed"]) == (2, [2])
-    assert told["failures"][0]["text"] == "what was seen"
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["seeds"], shown["failed"]) == (2, [2])
+    assert shown["failures"][0]["text"] == "what was seen"
 
 
 def outcomes(*_: Any, **__: Any) -> Iterator[SeedOutcome]:

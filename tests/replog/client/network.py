@@ -54,7 +54,7 @@ class Network:
 
     def __init__(self, directory: Path, chance: random.Random) -> None:
         self.trouble = True
-        self.all_told: Callable[[], bool] = lambda: False  # whether the producer knows of all that it has in the log
+        self.knows_all: Callable[[], bool] = lambda: False  # whether the producer knows of all that it has in the log
         self.chance = chance
         self.leader = 0  # index of its address
         self.epoch = 0
@@ -92,7 +92,7 @@ class Network:
                 self.break_streams()
                 self.log.close()
                 self.log = self._open(self.log.log_end_offset)
-                if self.all_told() and self.happens("producers forgotten", 0.5):
+                if self.knows_all() and self.happens("producers forgotten", 0.5):
                     self.log.producers.clear()
             if self.happens("leaders changed", 0.2):
                 self.leader, self.epoch = 1 - self.leader, self.epoch + 1

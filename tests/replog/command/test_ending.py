@@ -25,11 +25,11 @@ def _raise(error: BaseException) -> None:
 )
 def test_an_expected_error_is_one_line_on_stderr_and_a_status(error, status, capsys):
     assert run(lambda: _raise(error)) == status
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert len(told.err.splitlines()) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
     if str(error):
-        assert told.err == f"error: {error}\n"
+        assert printed.err == f"error: {error}\n"
 
 
 def test_an_unexpected_error_keeps_its_traceback(capsys):

@@ -16,9 +16,9 @@ def test_a_step_that_does_not_hold_is_marked_and_remembered(capsys):
     assert narrator.failures == []
     narrator.done("3 lost", holds=False)
     assert narrator.failures == ["3 lost"]
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("✓ all is well")
-    assert told[1].startswith("✗ 3 lost")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("✓ all is well")
+    assert lines[1].startswith("✗ 3 lost")
 
 
 def test_a_directory_with_something_in_it_is_refused(tmp_path):

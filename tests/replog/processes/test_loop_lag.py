@@ -59,11 +59,11 @@ def test_no_step_of_any_process_computes_for_long_while_a_thousand_partitions_co
     with LocalCluster(tmp_path, brokers=3) as cluster:
         asyncio.run(_life_of_a_topic(cluster))
         members = cluster.state.members
-    told = {member.name: _slow_steps(cluster.log_file(member)) for member in members}
-    print(json.dumps(told, indent=1))
+    steps_of = {member.name: _slow_steps(cluster.log_file(member)) for member in members}
+    print(json.dumps(steps_of, indent=1))
     slow = [
         (name, step)
-        for name, steps in told.items()
+        for name, steps in steps_of.items()
         for step in steps
         if step["cpu_ms"] - step["collecting_ms"] >= 1000 * SLOW_S
     ]

@@ -124,9 +124,9 @@ def test_any_history_read_from_any_offset_gives_what_was_committed(seed):
     stable = min((first for first, _ in open_since.values()), default=offset)
     log = laid_out(batches)
     for start in range(stable):
-        told = [transaction for transaction, end in aborted if end >= start]
-        chance.shuffle(told)
-        records = decode_fetched(log, "t", 0, start, told).records
+        of_answer = [transaction for transaction, end in aborted if end >= start]
+        chance.shuffle(of_answer)
+        records = decode_fetched(log, "t", 0, start, of_answer).records
         wanted = [(at, value) for at, value, outcome in rows if start <= at < stable and outcome == [True]]
         assert [(r.offset, r.value) for r in records if r.offset < stable] == wanted, f"seed {seed}, from {start}"
 

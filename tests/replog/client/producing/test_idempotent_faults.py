@@ -12,7 +12,7 @@ from tests.replog.client.network import ADDRESSES, Network, VirtualLoop
 RECORDS = 400
 
 
-def all_told(producer: Producer) -> bool:
+def knows_all(producer: Producer) -> bool:
     if producer._accumulator is None:
         return True
     flying = any(queue.flying for queue in producer._accumulator.busy())
@@ -33,7 +33,7 @@ async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, 
         max_request_bytes=chance.choice([1500, 1 << 20]),
         delivery_timeout_ms=chance.choice([800, 3000, 60_000]),
     )
-    network.all_told = lambda: all_told(producer)
+    network.knows_all = lambda: knows_all(producer)
     deliveries = []
     for number in range(RECORDS):
         value = b"%d" % number if chance.random() < 0.99 else b"%d is too large" % number
