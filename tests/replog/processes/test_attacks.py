@@ -99,20 +99,10 @@ async def attacked(cluster: LocalCluster) -> AsyncIterator[Victim]:
             await asyncio.gather(producing, return_exceptions=True)
 
 
-async def test_fetch_streams_that_read_nothing(cluster, broker):
-    async with attacked(cluster) as victim, fetch_streams(broker, 100):
-        await victim.outlast(100)
-        victim.kept_within(UNREAD_BUDGET)
-
-
-async def test_many_fetches_that_are_parked_on_one_stream_and_wake_together(cluster, broker):
-    async with attacked(cluster) as victim, parked_fetches(broker, 64):
-        await victim.outlast(100)
-        victim.kept_within(UNREAD_BUDGET)
-
-
-async def test_single_fetches_that_nobody_reads(cluster, broker):
-    async with attacked(cluster) as victim, single_fetches(broker, 24):
+@pytest.mark.parametrize(("attack", "streams"), [(fetch_streams, 100), (parked_fetches, 64), (single_fetches, 24)])
+async def test_fetches_that_nobody_reads(cluster, broker, attack, streams):
+    """Parked ones are all on one stream, and wake together."""
+    async with attacked(cluster) as victim, attack(broker, streams):
         await victim.outlast(100)
         victim.kept_within(UNREAD_BUDGET)
 

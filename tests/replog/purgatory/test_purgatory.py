@@ -38,10 +38,14 @@ class Fails(Waits):
         raise ValueError("the response cannot be written")
 
 
-def test_an_operation_completed_through_one_key_leaves_the_others():
+@pytest.fixture
+def purgatory() -> Purgatory[str]:
+    return Purgatory()
+
+
+def test_an_operation_completed_through_one_key_leaves_the_others(purgatory):
     """R-W-G1, where Kafka's stays (PG-10, divergence 28); the size counts entries, two for an
     operation on two keys (PG-13)."""
-    purgatory: Purgatory[str] = Purgatory()
     operation, other = Waits(), Waits()
     assert not purgatory.complete_or_watch(operation, ["a", "b"], 0)
     assert not purgatory.complete_or_watch(other, ["b"], 0)
@@ -53,9 +57,8 @@ def test_an_operation_completed_through_one_key_leaves_the_others():
 
 
 @pytest.mark.parametrize("how", ["check", "expire", "force"])
-def test_a_thousand_that_came_and_went_leave_nothing_behind(how):
+def test_a_thousand_that_came_and_went_leave_nothing_behind(purgatory, how):
     """R-W-G2: there is nothing to sweep (PG-11, divergence 28), neither under their keys nor among the deadlines."""
-    purgatory: Purgatory[str] = Purgatory()
     for number in range(1000):
         operation = Waits(timeout_ms=number)
         purgatory.complete_or_watch(operation, ["busy", "idle", f"own {number}"], 0)
@@ -70,9 +73,8 @@ def test_a_thousand_that_came_and_went_leave_nothing_behind(how):
     assert not purgatory._watchers, "an emptied list is not kept"
 
 
-def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved():
+def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved(purgatory):
     """PG-9; it is told which of them did."""
-    purgatory: Purgatory[str] = Purgatory()
     both, second = Waits(), Waits()
     purgatory.complete_or_watch(both, ["a", "b", "c"], 0)
     purgatory.complete_or_watch(second, ["b"], 0)
@@ -81,9 +83,8 @@ def test_an_operation_is_checked_once_whatever_number_of_its_keys_moved():
     assert second.moved == [["b"], ["b"]]
 
 
-def test_an_event_between_the_check_and_the_watching_is_not_lost():
+def test_an_event_between_the_check_and_the_watching_is_not_lost(purgatory):
     """R-W-G3: there is nothing between them, as the operation is watched first (PG-5, PG-6, divergence 28)."""
-    purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
 
     def happen() -> None:
@@ -96,9 +97,8 @@ def test_an_event_between_the_check_and_the_watching_is_not_lost():
     assert (operation.checks, operation.completions, purgatory.delayed) == (2, 1, 0)
 
 
-def test_completing_may_check_the_same_key_again_and_still_runs_once():
+def test_completing_may_check_the_same_key_again_and_still_runs_once(purgatory):
     """R-W-G4, of which one event loop leaves this: a check may set off another one of the very operation (PG-4)."""
-    purgatory: Purgatory[str] = Purgatory()
     operations = [Waits() for _ in range(3)]
     for operation in operations:
         operation.on_check = lambda: None
@@ -120,9 +120,8 @@ def test_completing_may_check_the_same_key_again_and_still_runs_once():
 
 
 @pytest.mark.parametrize(("event_first", "expirations"), [(True, 0), (False, 1)])
-def test_either_the_event_or_the_deadline_wins(event_first, expirations):
+def test_either_the_event_or_the_deadline_wins(purgatory, event_first, expirations):
     """R-W-G5: the other one finds nothing to do (PG-1, PG-3)."""
-    purgatory: Purgatory[str] = Purgatory()
     operation = Waits(timeout_ms=100)
     purgatory.complete_or_watch(operation, ["key"], 1000)
     operation.ready = True
@@ -133,17 +132,15 @@ def test_either_the_event_or_the_deadline_wins(event_first, expirations):
     assert (operation.completions, operation.expirations) == (1, expirations)
 
 
-def test_a_satisfied_operation_does_not_wait():
+def test_a_satisfied_operation_does_not_wait(purgatory):
     """R-W-G6."""
-    purgatory: Purgatory[str] = Purgatory()
     operation = Waits(ready=True)
     assert purgatory.complete_or_watch(operation, ["key"], 0)
     assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
 
 
-def test_a_hundred_checks_of_one_key_complete_an_operation_once():
+def test_a_hundred_checks_of_one_key_complete_an_operation_once(purgatory):
     """R-W-G4: a hundred events come one after the other, and half of them from inside of its own check."""
-    purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
     purgatory.complete_or_watch(operation, ["key"], 0)
     operation.ready = True
@@ -159,17 +156,15 @@ def test_a_hundred_checks_of_one_key_complete_an_operation_once():
     assert (left[0], operation.completions, purgatory.size, purgatory.delayed) == (0, 1, 0, 0)
 
 
-def test_only_the_first_to_complete_an_operation_does():
+def test_only_the_first_to_complete_an_operation_does(purgatory):
     """PG-2: The winner stops the deadline and answers."""
-    purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
     purgatory.complete_or_watch(operation, ["key"], 0)
     assert [operation.force_complete() for _ in range(3)] == [True, False, False]
     assert (operation.completions, purgatory.delayed, purgatory.expire(1000)) == (1, 0, 0)
 
 
-def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3():
-    purgatory: Purgatory[str] = Purgatory()
+def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3(purgatory):
     order: list[str] = []
 
     class Tells(Waits):
@@ -184,8 +179,7 @@ def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3():
     assert order == ["completed", "expired"]
 
 
-def test_an_operation_is_watched_under_every_key_and_checked_pg_5():
-    purgatory: Purgatory[str] = Purgatory()
+def test_an_operation_is_watched_under_every_key_and_checked_pg_5(purgatory):
     for key in ("a", "b", "c"):
         operation = Waits()
         purgatory.complete_or_watch(operation, ["a", "b", "c"], 0)
@@ -194,9 +188,8 @@ def test_an_operation_is_watched_under_every_key_and_checked_pg_5():
         assert purgatory.check([key]) == 1
 
 
-def test_the_check_of_one_operation_may_check_others_pg_7():
+def test_the_check_of_one_operation_may_check_others_pg_7(purgatory):
     """Kafka's would each hold a lock that the other's check wants; here there is none to hold."""
-    purgatory: Purgatory[str] = Purgatory()
     first, second = Waits(), Waits()
     purgatory.complete_or_watch(first, ["a"], 0)
     purgatory.complete_or_watch(second, ["b"], 0)
@@ -212,9 +205,8 @@ def test_the_check_of_one_operation_may_check_others_pg_7():
     assert (first.completions, second.completions, purgatory.size) == (1, 1, 0)
 
 
-def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8():
+def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8(purgatory):
     """What the check has found by then does not answer a second time (KAFKA-19312)."""
-    purgatory: Purgatory[str] = Purgatory()
     operation = Waits()
     purgatory.complete_or_watch(operation, ["key"], 0)
     operation.ready = True
@@ -227,9 +219,8 @@ def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8():
     assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
 
 
-def test_a_walk_drops_what_is_complete_and_counts_what_it_completed():
+def test_a_walk_drops_what_is_complete_and_counts_what_it_completed(purgatory):
     """PG-9."""
-    purgatory: Purgatory[str] = Purgatory()
     done_before, ready, waits = Waits(), Waits(), Waits()
     for operation in (done_before, ready, waits):
         purgatory.complete_or_watch(operation, ["key"], 0)
@@ -254,8 +245,7 @@ def test_purgatories_of_different_kinds_do_not_know_each_other():
     assert (produce.completed, fetch.completed) == (False, True)
 
 
-def test_nothing_expires_early_and_deadlines_come_in_order_pg_19():
-    purgatory: Purgatory[str] = Purgatory()
+def test_nothing_expires_early_and_deadlines_come_in_order_pg_19(purgatory):
     late, early = Waits(500), Waits(200)
     purgatory.complete_or_watch(late, ["key"], 1000)
     purgatory.complete_or_watch(early, ["key"], 1000)
@@ -266,8 +256,7 @@ def test_nothing_expires_early_and_deadlines_come_in_order_pg_19():
 
 
 @pytest.mark.parametrize("how", ["check", "expire"])
-def test_one_failing_operation_does_not_keep_the_others_from_completing(how):
-    purgatory: Purgatory[str] = Purgatory()
+def test_one_failing_operation_does_not_keep_the_others_from_completing(purgatory, how):
     operations = [Waits(), Fails(), Waits(), Fails()]
     for operation in operations:
         purgatory.complete_or_watch(operation, ["key"], 0)
@@ -282,7 +271,6 @@ def test_one_failing_operation_does_not_keep_the_others_from_completing(how):
     assert (purgatory.check(["key"]), purgatory.size, purgatory.delayed) == (0, 0, 0)
 
 
-def test_an_operation_under_a_key_named_twice_is_watched_once():
-    purgatory: Purgatory[str] = Purgatory()
+def test_an_operation_under_a_key_named_twice_is_watched_once(purgatory):
     purgatory.complete_or_watch(Waits(), ["key", "key"], 0)
     assert purgatory.size == 1
