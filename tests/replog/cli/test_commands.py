@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -126,13 +127,15 @@ def test_log_dump_shows_batches_records_indexes_and_epochs(replog, cluster, done
     done("produce --topic dumped --batch-size 2000", stdin=lines)
     cluster.wait_for_full_isr("dumped")
     directory = cluster.data_directory(1) / "dumped-0"
-    deadline = time.monotonic() + 60
-    while True:
-        dumped = replog("log", "dump", "--deep", "--format", "json", directory / f"{0:020d}.log")
-        rows = [json.loads(line) for line in dumped.stdout.splitlines()]
-        values = [row["value"] for row in rows if row["kind"] == "record"]
-        if len(values) == 3000 or time.monotonic() > deadline:
-            break
+    dump = ("log", "dump", "--deep", "--format", "json", directory / f"{0:020d}.log")
+
+    def replicated() -> bool:
+        return sum('"kind": "record"' in line for line in replog(*dump).stdout.splitlines()) == 3000
+
+    until(replicated, "all records in the follower's log")
+    dumped = replog(*dump)
+    rows = [json.loads(line) for line in dumped.stdout.splitlines()]
+    values = [row["value"] for row in rows if row["kind"] == "record"]
     assert dumped.returncode == 0, dumped.stderr
     assert values == lines.splitlines()
     batches = [row for row in rows if row["kind"] == "batch"]
@@ -140,9 +143,7 @@ def test_log_dump_shows_batches_records_indexes_and_epochs(replog, cluster, done
     assert batches[-1]["lastOffset"] == 2999
     assert all(batch["isValid"] for batch in batches)
     epochs = directory / "leader-epoch-checkpoint"
-    while not epochs.exists():  # a follower saves it soon after its first batch (divergence 31)
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(epochs.exists, "the epochs, which a follower saves soon after its first batch (divergence 31)")
     others = replog("log", "dump", directory / f"{0:020d}.index", directory / f"{0:020d}.digest", epochs)
     assert others.returncode == 0, others.stderr
     assert "epoch: 0 start_offset: 0" in others.stdout
@@ -194,12 +195,13 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     ) as demo:
-        deadline = time.monotonic() + 120
         state = directory / "cluster" / "cluster.json"
-        while not (state.exists() and '"broker-3"' in state.read_text() and _pids(state)[-1]):
+
+        def started() -> bool:
             assert demo.poll() is None, demo.stderr.read() if demo.stderr else ""
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+            return state.exists() and '"broker-3"' in state.read_text() and bool(_pids(state)[-1])
+
+        until(started, "the third broker")
         pids = _pids(state)
         demo.send_signal(signal.SIGINT)
         _, errors = demo.communicate(timeout=120)

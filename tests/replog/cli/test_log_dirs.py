@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ __all__ = ["running"]
 pytestmark = pytest.mark.processes
 
 TP = TopicPartition("t", 0)
+MOVE = "move --topic t --partition 0 --broker 1 --log-dir"
 
 Partition = Callable[..., Awaitable[tuple[int, str, str]]]
 
@@ -35,9 +37,9 @@ async def cluster(running: InProcessCluster, tmp_path: Path) -> InProcessCluster
 def partition(replog: Replog, cluster: InProcessCluster) -> Partition:
     """Exit status, stdout and stderr of `replog partition …`, run beside the cluster in this process."""
 
-    async def run(*arguments: object) -> tuple[int, str, str]:
+    async def run(command: str) -> tuple[int, str, str]:
         on = ("--bootstrap-server", cluster.brokers[1].address)
-        done = await asyncio.to_thread(replog, "partition", *arguments, *on)
+        done = await asyncio.to_thread(replog, "partition", *shlex.split(command), *on)
         assert "Traceback" not in done.stderr, done.stderr
         return done.returncode, done.stdout, done.stderr
 
@@ -46,10 +48,10 @@ def partition(replog: Replog, cluster: InProcessCluster) -> Partition:
 
 async def test_a_replica_is_moved_and_found_where_it_is(partition, cluster):
     two = cluster.directory / "two"
-    move = ("move", "--topic", "t", "--partition", 0, "--broker", 1)
-    assert await partition(*move, "--log-dir", two, "--wait") == (0, "", f"t-0 is in {two} of broker 1\n")
+    moved = await partition(f"{MOVE} {two} --wait")
+    assert moved == (0, "", f"t-0 is in {two} of broker 1\n")
     assert cluster.log(1, TP).directory == two / "t-0"
-    status, out, _ = await partition("log-dirs", "--topic", "t", "--format", "json")
+    status, out, _ = await partition("log-dirs --topic t --format json")
     assert status == 0
     assert json.loads(out) == [
         {
@@ -70,25 +72,19 @@ async def test_a_replica_is_moved_and_found_where_it_is(partition, cluster):
     ]
 
 
-async def test_what_cannot_be_is_refused(partition, cluster):
+async def test_a_replica_that_is_not_there_will_be_created_in_that_directory(partition, cluster):
     one = cluster.directory / "one"
-    status, out, err = await partition("move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "/nowhere")
-    assert (status, out) != (0, "")
-    assert "LOG_DIR_NOT_FOUND" in err
-    assert str(one) in err
-    status, _, err = await partition(
-        "move", "--topic", "t", "--partition", 7, "--broker", 1, "--log-dir", one, "--wait"
-    )
-    assert (status, err) == (
-        0,
-        f"t-7 is not on broker 1; if it is placed there, it will be created in {one}\n",
-    )
-    status, _, err = await partition("move", "--topic", "t", "--partition", 0, "--broker", 1, "--log-dir", "two")
-    assert status != 0
-    assert "'two' is relative" in err
-    status, _, err = await partition("log-dirs", "--broker", 9)
-    assert status != 0
-    assert "there is no broker 9; there are 1" in err
-    status, out, err = await partition("log-dirs", "--topic", "t", "--topic", "tt")
-    assert (status, out) == (1, "")
-    assert "topic 'tt' is not known" in err
+    status, _, err = await partition(f"move --topic t --partition 7 --broker 1 --log-dir {one} --wait")
+    assert (status, err) == (0, f"t-7 is not on broker 1; if it is placed there, it will be created in {one}\n")
+
+
+async def test_what_cannot_be_is_refused(partition, cluster):
+    for command, says in (
+        (f"{MOVE} /nowhere", f"{cluster.directory / 'one'}"),
+        (f"{MOVE} /nowhere", "LOG_DIR_NOT_FOUND"),
+        (f"{MOVE} two", "'two' is relative"),
+        ("log-dirs --broker 9", "there is no broker 9; there are 1"),
+        ("log-dirs --topic t --topic tt", "topic 'tt' is not known"),
+    ):
+        status, out, err = await partition(command)
+        assert (status > 0, out, says in err) == (True, "", True), (command, err)

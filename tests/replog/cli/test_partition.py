@@ -1,14 +1,14 @@
 """Elections and reassignments by command, on a real cluster."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster
+from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -25,13 +25,6 @@ def described(admin: SyncAdmin, topic: str, number: int = 0) -> Any:
     return admin.describe_topic(topic).partitions[number]
 
 
-def until(condition: Callable[[], bool], what: Callable[[], object], timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
-
-
 def rows(done: Any) -> Any:
     return json.loads(done.stdout)
 
@@ -45,7 +38,7 @@ def test_a_partition_is_moved_and_its_leader_with_it(done, cluster, admin):
     assert moved.stdout == ""
     after = described(admin, "moved")
     assert (after.replicas, sorted(after.isr), after.leader) == ((3, 2), [2, 3], 3)
-    until(lambda: not (cluster.data_directory(1) / "moved-0").exists(), lambda: "broker 1 kept its copy")
+    until(lambda: not (cluster.data_directory(1) / "moved-0").exists(), "broker 1 deletes its copy")
     assert described(admin, "moved", 1).replicas == (2, 1)
     back = done("consume --topic moved --from-beginning --max-messages 5000")
     assert sorted(back.stdout.splitlines()) == sorted(lines.splitlines())

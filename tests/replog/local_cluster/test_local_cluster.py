@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal
 from replog.local_cluster.status import MemberStatus
+from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
@@ -27,13 +27,6 @@ def one_broker(tmp_path: Path) -> Iterator[LocalCluster]:
 
 def _status(cluster: LocalCluster, name: str) -> MemberStatus:
     return next(member for member in cluster.status() if member.name == name)
-
-
-def _wait_for_state(cluster: LocalCluster, name: str, state: str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while (status := _status(cluster, name)).state != state:
-        assert time.monotonic() < deadline, f"{status} is not {state}"
-        time.sleep(0.1)
 
 
 def test_all_members_run_and_serve_after_up(cluster):
@@ -71,12 +64,12 @@ def test_a_killed_broker_comes_back_on_its_port_and_data_and_joins_every_isr(clu
 def test_a_paused_broker_is_fenced_and_comes_back_when_resumed(cluster):
     cluster.pause(3)
     assert _status(cluster, "broker-3").state == "paused"
-    deadline = time.monotonic() + 60
-    while not any(broker.broker_id == 3 and broker.fenced for broker in cluster.metadata().brokers):
-        assert time.monotonic() < deadline, "a broker that says nothing was never fenced"
-        time.sleep(0.1)
+    until(
+        lambda: any(broker.broker_id == 3 and broker.fenced for broker in cluster.metadata().brokers),
+        "a broker that says nothing is fenced",
+    )
     cluster.resume(3)
-    _wait_for_state(cluster, "broker-3", "running")
+    until(lambda: _status(cluster, "broker-3").state == "running", lambda: _status(cluster, "broker-3"))
     cluster.wait_for_full_isr()
 
 

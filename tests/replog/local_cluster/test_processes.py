@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from replog.local_cluster.processes import (
     terminate,
     wait_until_stopped,
 )
+from tests.replog.waiting import until
 
 SLEEP = ["-c", "import time; print('started', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -40,10 +40,7 @@ def sleeper(log: Path) -> Iterator[ProcessId]:
 
 
 def _wait_for_output(log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while "started" not in log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: "started" in log.read_text(), "its first line")
 
 
 def test_a_process_runs_in_a_session_of_its_own_and_writes_to_its_log(sleeper, log):
@@ -63,9 +60,7 @@ def test_a_killed_child_is_stopped_and_leaves_no_zombie(sleeper):
 def test_a_paused_process_is_told_apart_and_still_terminates(sleeper, log):
     _wait_for_output(log)
     send_signal(sleeper, signal.SIGSTOP)
-    deadline = time.monotonic() + 60
-    while state_of(sleeper) is not ProcessState.PAUSED:
-        assert time.monotonic() < deadline
+    until(lambda: state_of(sleeper) is ProcessState.PAUSED, "it is paused")
     terminate(sleeper)
     assert wait_until_stopped([sleeper], 60) == []
 
@@ -93,9 +88,7 @@ def test_a_command_name_with_brackets_and_spaces_does_not_confuse_the_state(tmp_
     odd.symlink_to(sys.executable)
     pid = os.posix_spawn(odd, [str(odd), *SLEEP], os.environ)
     try:
-        deadline = time.monotonic() + 60
-        while "a) S" not in Path(f"/proc/{pid}/comm").read_text():
-            assert time.monotonic() < deadline
+        until(lambda: "a) S" in Path(f"/proc/{pid}/comm").read_text(), "the other program")
         start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
         assert state_of(ProcessId(pid, start)) is ProcessState.RUNNING
     finally:

@@ -5,26 +5,20 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS
 from replog.chaos.notes import Gathered
 from replog.chaos.verdict import drain, require_honest, waiting_since
-from replog.client import Admin
+from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster
+from tests.replog.waiting import until
 
 CLIENT = "client-1"
 PACE_S = 0.005
 IN_SYNC_S = 120.0
 STOP_S = 150.0  # a producer may flush for as long as a delivery may take
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + IN_SYNC_S
-    while not done():
-        assert time.monotonic() < deadline, f"not within {IN_SYNC_S:g} s: {what}"
-        time.sleep(0.05)
 
 
 class Load:
@@ -37,10 +31,8 @@ class Load:
         command = [sys.executable, "-m", "replog.chaos.client", CLIENT, cluster.bootstrap, notes, str(PACE_S)]
         self.process = subprocess.Popen(command)
 
-    def goes_on(self, story: str) -> None:
-        """Every replica comes in sync; then each partition acknowledges a record that was sent later, and is read."""
-        began = time.monotonic()
-        self._cluster.wait_for_full_isr(None, IN_SYNC_S)
+    def serves(self, when: str, timeout_s: float = IN_SYNC_S) -> None:
+        """From now on each partition acknowledges another record, and more of it is read."""
         self.notes.gather()
         since, before = time.monotonic(), dict(self.notes.positions.get(CLIENT, {}))
 
@@ -49,9 +41,15 @@ class Load:
             now = self.notes.positions.get(CLIENT, {})
             return not waiting_since(self.notes, CLIENT, since) and all(now[p] > before.get(p, 0) for p in ASSIGNED)
 
-        until(served, f"records acknowledged and read on every partition after: {story}")
-        assert self.process.poll() is None, story
-        print(f"{story}; in sync again {since - began:.1f} s later")
+        until(served, f"records acknowledged and read on every partition, {when}", timeout_s)
+        assert self.process.poll() is None, when
+
+    def goes_on(self, story: str) -> None:
+        """Every replica comes in sync, and clients are served."""
+        began = time.monotonic()
+        self._cluster.wait_for_full_isr(None, IN_SYNC_S)
+        print(f"{story}; in sync again {time.monotonic() - began:.1f} s later")
+        self.serves(f"after: {story}")
 
     def ends_honest(self) -> None:
         """Every record was acknowledged, and what clients saw has no contradiction (INV-11, INV-17, INV-18)."""
@@ -66,12 +64,9 @@ class Load:
 
 @contextlib.contextmanager
 def load_on(cluster: LocalCluster, directory: Path) -> Iterator[Load]:
-    async def make_topics() -> None:
-        async with Admin(cluster.bootstrap) as admin:
-            for topic, configs in TOPICS.items():
-                await admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, configs=configs)
-
-    asyncio.run(make_topics())
+    with SyncAdmin(cluster.bootstrap) as admin:
+        for topic, configs in TOPICS.items():
+            admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3, configs=configs)
     cluster.wait_for_full_isr()
     load = Load(cluster, directory)
     try:

@@ -4,7 +4,8 @@ honest one.
 A producer sends with acks=all and a consumer reads, both without a pause, while the faults below come in an order and
 with delays that the seed decides. Afterwards: every acknowledged record is readable at its offset and nowhere else,
 nobody ever saw another value there, no reader and no end offset went backwards, every replica came back in sync, and
-the stopped replicas are the same bytes, indexes included (INV-11, INV-17, INV-18).
+the stopped replicas are the same bytes, indexes included (INV-11, INV-17, INV-18). While one leader is dead, or hangs
+with its connections open, clients go on within seconds.
 """
 
 import random
@@ -22,17 +23,19 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal, terminate, wait_until_stopped
 from replog.metadata.values import NO_LEADER
 from replog.topic import TopicPartition
-from tests.replog.processes.load import IN_SYNC_S, load_on, until
+from tests.replog.processes.load import IN_SYNC_S, Load, load_on
+from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
 SEED = 4
 KILLS = 20  # of one broker at a random moment
+SILENCE_S = 20.0  # then a client would have waited for a request's timeout, which is 30 s
 SESSION_S = 3.0  # broker.session.timeout.ms of a local cluster
 COMPARED = (".log", ".index", ".timeindex", ".digest")
 BROKERS = (1, 2, 3)
 
-Fault = Callable[[LocalCluster, random.Random], str]
+Fault = Callable[[LocalCluster, Load, random.Random], str]
 
 
 def _kill(member: LocalMember) -> None:
@@ -47,7 +50,7 @@ def _leader(cluster: LocalCluster, partition: TopicPartition) -> int:
     return next(int(state.leader) for state in topic.partitions if state.partition == partition.partition)
 
 
-def _kill_a_broker(cluster: LocalCluster, chance: random.Random) -> str:
+def _kill_a_broker(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     broker, before_s, down_s = chance.choice(BROKERS), chance.uniform(0.0, 1.0), chance.uniform(0.0, 1.0)
     time.sleep(before_s)
     cluster.kill(broker)
@@ -55,18 +58,25 @@ def _kill_a_broker(cluster: LocalCluster, chance: random.Random) -> str:
     return f"broker {broker} killed after {before_s:.3f} s, down for {down_s:.3f} s"
 
 
-def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, chance: random.Random) -> str:
-    partition, longer_s = chance.choice(ASSIGNED), chance.uniform(0.0, 2.0)
+def _kill_a_leader(cluster: LocalCluster, load: Load, chance: random.Random) -> str:
+    broker = _leader(cluster, chance.choice(ASSIGNED))
+    cluster.kill(broker)
+    load.serves(f"while broker {broker} is dead", SILENCE_S)
+    return f"leader {broker} killed, and clients went on without it"
+
+
+def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, load: Load, chance: random.Random) -> str:
+    partition = chance.choice(ASSIGNED)
     broker, paused_at = _leader(cluster, partition), time.monotonic()
     cluster.pause(broker)
     until(lambda: _leader(cluster, partition) not in (broker, NO_LEADER), f"another leader of {partition}")
     deposed_s = time.monotonic() - paused_at
-    time.sleep(longer_s)
+    load.serves(f"while broker {broker} hangs", SILENCE_S)
     cluster.resume(broker)
-    return f"leader {broker} paused, deposed after {deposed_s:.2f} s, resumed {longer_s:.2f} s later"
+    return f"leader {broker} paused, deposed after {deposed_s:.2f} s, and clients went on without it"
 
 
-def _pause_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
+def _pause_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     first, second = chance.sample(BROKERS, 2)
     between_s, paused_s = chance.uniform(0.1, 1.0), SESSION_S + chance.uniform(0.2, 1.0)
     cluster.pause(first)
@@ -78,7 +88,7 @@ def _pause_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
     return f"brokers {first} and, {between_s:.2f} s later, {second} paused for {paused_s:.2f} s"
 
 
-def _kill_the_controller_and_a_broker(cluster: LocalCluster, chance: random.Random) -> str:
+def _kill_the_controller_and_a_broker(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     broker, between_s = chance.choice(BROKERS), chance.uniform(0.0, 1.0)
     _kill(cluster.state.controller)
     time.sleep(between_s)
@@ -86,7 +96,7 @@ def _kill_the_controller_and_a_broker(cluster: LocalCluster, chance: random.Rand
     return f"controller and, {between_s:.2f} s later, broker {broker} killed"
 
 
-def _kill_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
+def _kill_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     first, second = chance.sample(BROKERS, 2)
     between_s, down_s = chance.uniform(0.0, 1.0), chance.uniform(0.0, SESSION_S)
     cluster.kill(first)
@@ -96,7 +106,7 @@ def _kill_two_brokers(cluster: LocalCluster, chance: random.Random) -> str:
     return f"brokers {first} and, {between_s:.2f} s later, {second} killed, down for {down_s:.2f} s"
 
 
-def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, chance: random.Random) -> str:
+def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     broker, after_s = _leader(cluster, chance.choice(ASSIGNED)), chance.uniform(0.1, 0.8)
     cluster.kill(broker)
     failures: list[ReplogError] = []
@@ -117,7 +127,7 @@ def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, chance: random
     return f"broker {broker} killed, and again {after_s:.2f} s after its start"
 
 
-def _stop_a_broker_and_kill_another(cluster: LocalCluster, chance: random.Random) -> str:
+def _stop_a_broker_and_kill_another(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     stopped, killed = chance.sample(BROKERS, 2)
     process = cluster.state.broker(stopped).process
     assert process is not None
@@ -129,6 +139,7 @@ def _stop_a_broker_and_kill_another(cluster: LocalCluster, chance: random.Random
 
 FAULTS: list[Fault] = [
     *[_kill_a_broker] * KILLS,
+    _kill_a_leader,
     _pause_a_leader_until_it_is_deposed,
     _pause_two_brokers,
     _kill_the_controller_and_a_broker,
@@ -157,7 +168,7 @@ def test_deaths_zombies_and_double_deaths_leave_an_honest_history_and_identical_
     chance = random.Random(SEED)
     with load_on(cluster, tmp_path) as load:
         for fault in chance.sample(FAULTS, len(FAULTS)):
-            story = fault(cluster, chance)
+            story = fault(cluster, load, chance)
             cluster.up(IN_SYNC_S)
             load.goes_on(story)
         load.ends_honest()

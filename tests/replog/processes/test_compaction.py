@@ -30,11 +30,8 @@ Latest = dict[bytes, bytes]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    running = LocalCluster(tmp_path / "cluster", brokers=3, broker_settings=SETTINGS).up()
-    try:
+    with LocalCluster(tmp_path / "cluster", brokers=3, broker_settings=SETTINGS) as running:
         yield running
-    finally:
-        running.down()
 
 
 async def _write(cluster: LocalCluster, stopped: asyncio.Event, chance: random.Random) -> tuple[Latest, int]:
@@ -108,15 +105,10 @@ async def _read(cluster: LocalCluster) -> Latest:
     return {key: value for key, value in seen.items() if value is not None}
 
 
-async def test_replicas_killed_while_they_clean_agree_on_every_latest_value(cluster, replog):
-    configs = [word for name, value in CONFIGS.items() for word in ("--config", f"{name}={value}")]
-    created = replog(
-        "topic", "create", "--topic", TOPIC, "--partitions", 1, *configs, "--bootstrap-server", cluster.bootstrap
-    )
-    assert created.returncode == 0, created.stderr
-    await asyncio.to_thread(cluster.wait_for_full_isr, TOPIC)
+async def test_replicas_killed_while_they_clean_agree_on_every_latest_value(cluster):
     async with Admin(cluster.bootstrap) as admin:
-        assert (await admin.describe_topic(TOPIC)).configs["cleanup.policy"] == "compact"
+        await admin.create_topic(TOPIC, partitions=1, configs=CONFIGS)
+    await asyncio.to_thread(cluster.wait_for_full_isr, TOPIC)
     chance, stopped = random.Random(7), asyncio.Event()
     writing = asyncio.create_task(_write(cluster, stopped, chance))
     try:

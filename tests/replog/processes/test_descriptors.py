@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from replog.client import Admin, Consumer, Producer
+from replog.client import Producer, SyncAdmin
+from replog.demo.traffic import read_back
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.topic import TopicPartition
 
 pytestmark = pytest.mark.processes
 
@@ -40,17 +40,6 @@ async def write(bootstrap: str, text: str) -> None:
     assert all(delivery.result().offset >= 0 for delivery in sent)
 
 
-async def read(bootstrap: str, expected: int) -> dict[int, list[bytes | None]]:
-    values: dict[int, list[bytes | None]] = {partition: [] for partition in range(PARTITIONS)}
-    async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)])
-        async with asyncio.timeout(60):
-            while sum(map(len, values.values())) < expected:
-                for record in await consumer.fetch(timeout_s=1.0):
-                    values[record.partition].append(record.value)
-    return values
-
-
 def descriptors_of(cluster: LocalCluster) -> dict[str, int]:
     return {
         member.name: len(os.listdir(f"/proc/{member.process.pid}/fd"))
@@ -63,12 +52,8 @@ def test_a_topic_with_more_files_than_descriptors_is_made_written_killed_and_wri
     """Divergence 30."""
     cluster = up(tmp_path)
     try:
-
-        async def make() -> None:
-            async with Admin(cluster.bootstrap) as admin:
-                await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
-
-        asyncio.run(make())
+        with SyncAdmin(cluster.bootstrap) as admin:
+            admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
         cluster.wait_for_full_isr(TOPIC)
         asyncio.run(write(cluster.bootstrap, "first"))
         for broker in (1, 2, 3):
@@ -76,8 +61,10 @@ def test_a_topic_with_more_files_than_descriptors_is_made_written_killed_and_wri
         cluster = up(tmp_path)
         cluster.wait_for_full_isr(TOPIC)
         asyncio.run(write(cluster.bootstrap, "second"))
-        by_partition = asyncio.run(read(cluster.bootstrap, 6 * PARTITIONS))
-        for partition, values in by_partition.items():
+        by_partition = [list[bytes]() for _ in range(PARTITIONS)]
+        for partition, _, value in asyncio.run(read_back(cluster.bootstrap, TOPIC, PARTITIONS, lambda _: None)):
+            by_partition[partition].append(value)
+        for partition, values in enumerate(by_partition):
             assert values == [
                 f"{text} {partition} {number}".encode() for text in ("first", "second") for number in range(3)
             ]

@@ -5,12 +5,11 @@ import resource
 
 import pytest
 
-from replog.client import Admin, Consumer, Producer
+from replog.client import Admin, Producer
+from replog.demo.traffic import read_back
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import wait_until_stopped
-from replog.topic import TopicPartition
 
-TP = TopicPartition("filling", 0)
 COUNT = 400
 VALUE = b"x" * 1000
 
@@ -35,12 +34,7 @@ async def test_a_broker_with_a_full_disk_gives_way_and_rejoins(tmp_path):
         assert "File too large" in last_words, last_words
         await asyncio.to_thread(cluster.start, full)
         await asyncio.to_thread(cluster.wait_for_full_isr, "filling")
-        read: dict[int, bytes] = {}
-        async with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign([TP])
-            end = (await consumer.end_offsets([TP]))[TP]
-            while len(read) < end:
-                read |= {record.offset: record.value or b"" for record in await consumer.fetch(60)}
+        read = {offset: value for _, offset, value in await read_back(cluster.bootstrap, "filling", 1, lambda _: None)}
         assert {offset: read[offset] for offset in offsets} == {
             offset: VALUE + b"%d" % number for number, offset in enumerate(offsets)
         }

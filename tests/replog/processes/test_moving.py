@@ -16,7 +16,8 @@ from replog.client import Admin, Producer
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.simulator.history import History, ProducerSend
 from replog.topic import TopicPartition
-from tests.replog.processes.load import IN_SYNC_S, load_on, until
+from tests.replog.processes.load import IN_SYNC_S, load_on
+from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
