@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from replog.cli.options import bootstrap_server
 from replog.command.output import note
+from replog.errors import ErrorCode, ReplogError
 
 ADMIN_TIMEOUT_MS = 10_000
 UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
@@ -31,7 +32,6 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
 async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[int]:
     """The topic's partitions, or the one wanted. Raises UNKNOWN_TOPIC_OR_PARTITION before anything is read or sent."""
     from replog.client import Admin
-    from replog.errors import ErrorCode, ReplogError
 
     async with Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS) as admin:
         description = await admin.describe_topic(topic)
@@ -53,7 +53,6 @@ def replica_offsets(
 
     `complain` hears of each broker that does not answer.
     """
-    from replog.errors import ReplogError
     from replog.local_cluster import probe
     from replog.rpc.methods import Inspection
     from replog.rpc.v1 import inspection_pb2

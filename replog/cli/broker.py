@@ -8,6 +8,8 @@ import typer
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, name_values, settings_line
 from replog.command.output import note
+from replog.errors import ErrorCode, ReplogError
+from replog.properties import load_properties
 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings, one `name=value` a line, Kafka's names.")
@@ -19,7 +21,6 @@ Overrides = Annotated[
 
 
 def settings(config: Path | None, overrides: list[str] | None) -> dict[str, str]:
-    from replog.properties import load_properties
 
     return {**(load_properties(config) if config else {}), **name_values(overrides or [], "--override")}
 
@@ -71,7 +72,6 @@ def broker_config(
 
     Example: `replog broker-config --broker 2 --config follower.replication.throttled.rate=1000000`
     """
-    from replog.errors import ErrorCode, ReplogError
 
     configs = name_values(config or [], "--config")
 

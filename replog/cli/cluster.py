@@ -1,13 +1,17 @@
 """`replog cluster …`: a local cluster of real processes and its faults."""
 
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from replog.cli.options import ClusterDirectory, OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+
+if TYPE_CHECKING:
+    from replog.local_cluster.local_cluster import LocalCluster
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -17,6 +21,12 @@ app = typer.Typer(
 
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The broker's id, as `cluster status` shows it.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait.")]
+
+
+def _cluster(directory: Path, brokers: int | None = None) -> "LocalCluster":
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    return LocalCluster(directory, brokers)
 
 
 @app.command()
@@ -34,9 +44,7 @@ def up(
 
     Example: `replog cluster up --brokers 5 --directory /tmp/five`
     """
-    from replog.local_cluster.local_cluster import LocalCluster
-
-    cluster = LocalCluster(directory, brokers).up(timeout, note)
+    cluster = _cluster(directory, brokers).up(timeout, note)
     note(f"the cluster in {cluster.directory} is up; its brokers are at")
     print(cluster.bootstrap)
 
@@ -47,9 +55,7 @@ def down(directory: ClusterDirectory, timeout: Timeout = 40.0) -> None:
 
     What does not stop in time is killed and named, and the exit status is 1. Data stays.
     """
-    from replog.local_cluster.local_cluster import LocalCluster
-
-    killed = LocalCluster(directory).down(timeout, note)
+    killed = _cluster(directory).down(timeout, note)
     if killed:
         note(f"killed after {timeout:g} s: {', '.join(killed)}; their logs in {directory} say what they were doing")
         raise typer.Exit(PROBLEM_FOUND)
@@ -63,9 +69,7 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
     States: running, fenced (alive, but the controller counts it out), starting, paused, stopped. Exit status 1 if any
     member is not running or any replica is out of sync.
     """
-    from replog.local_cluster.local_cluster import LocalCluster
-
-    members = LocalCluster(directory).status()
+    members = _cluster(directory).status()
     columns = {
         "name": "process",
         "pid": "pid",
@@ -86,25 +90,19 @@ def kill(broker: BrokerId, directory: ClusterDirectory) -> None:
 
     Example: `replog cluster kill 2`
     """
-    from replog.local_cluster.local_cluster import LocalCluster
-
-    LocalCluster(directory).kill(broker)
+    _cluster(directory).kill(broker)
     note(f"killed broker {broker}")
 
 
 @app.command()
 def pause(broker: BrokerId, directory: ClusterDirectory) -> None:
     """Pause a broker with SIGSTOP: it keeps its connections and answers nothing."""
-    from replog.local_cluster.local_cluster import LocalCluster
-
-    LocalCluster(directory).pause(broker)
+    _cluster(directory).pause(broker)
     note(f"paused broker {broker}")
 
 
 @app.command()
 def resume(broker: BrokerId, directory: ClusterDirectory) -> None:
     """Resume a paused broker with SIGCONT."""
-    from replog.local_cluster.local_cluster import LocalCluster
-
-    LocalCluster(directory).resume(broker)
+    _cluster(directory).resume(broker)
     note(f"resumed broker {broker}")

@@ -9,6 +9,7 @@ import typer
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server
 from replog.command.output import note, text_or_base64
+from replog.topic import TopicPartition, validate_topic_name
 
 if TYPE_CHECKING:
     from replog.client import Consumer, Record
@@ -53,7 +54,6 @@ def consume(
 
     from replog.client import Consumer
     from replog.server import logging
-    from replog.topic import TopicPartition, validate_topic_name
 
     validate_topic_name(topic)
     if offset is not None and partition is None:

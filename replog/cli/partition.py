@@ -10,6 +10,9 @@ from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT
+from replog.topic import TopicPartition
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode="markdown", help="Elect leaders, and move partitions to other brokers."
@@ -48,8 +51,6 @@ def elect(
     Example: `replog partition elect --topic flights --election-type preferred`
     """
     from replog.client import ElectionType
-    from replog.errors import ErrorCode, ReplogError
-    from replog.topic import TopicPartition
 
     if (topic is None) != everything or (partition and everything):
         raise ReplogError(
@@ -82,7 +83,6 @@ def elect(
 
 def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
     """Every partition of `topic`, or of all topics, with its description."""
-    from replog.topic import TopicPartition
 
     async def described(admin: Any) -> dict[Any, Any]:
         topics = [topic] if topic is not None else await admin.list_topics()
@@ -94,7 +94,6 @@ def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
 
 def _confirmed(described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
     """Those of `chosen` that have no leader, once it has been agreed to what that may cost."""
-    from replog.errors import ErrorCode, ReplogError
 
     if unknown := [tp for tp in chosen if tp not in described]:
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {unknown[0]}")
@@ -143,8 +142,6 @@ def reassign(
 
     Example: `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`
     """
-    from replog.errors import ErrorCode, ReplogError
-    from replog.topic import TopicPartition
 
     if (replicas is None) != cancel:
         raise ReplogError(ErrorCode.INVALID_REQUEST, "use either --replicas or --cancel")
@@ -180,8 +177,6 @@ def reassign(
 
 def _brokers(text: str) -> list[int]:
     """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
-    from replog.errors import ErrorCode, ReplogError
-    from replog.properties import MAX_INT
 
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
@@ -236,8 +231,6 @@ def move(
 
     Example: `replog partition move --topic flights --partition 0 --broker 1 --log-dir /disk2/replog --wait`
     """
-    from replog.errors import ErrorCode, ReplogError
-    from replog.topic import TopicPartition
 
     if not os.path.isabs(log_dir):
         raise ReplogError(

@@ -17,6 +17,7 @@ from replog.cli.options import BootstrapServer, bootstrap_server
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
+from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:
     from replog.client import Delivery, Producer
@@ -64,7 +65,6 @@ def produce(
 
     from replog.client import Producer
     from replog.server import logging
-    from replog.topic import validate_topic_name
 
     validate_topic_name(topic)
     logging.configure(30)
