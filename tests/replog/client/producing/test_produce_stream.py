@@ -2,10 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
-
-import pytest
 
 from replog.backoff import Backoff
 from replog.client.metadata import Metadata
@@ -95,66 +93,59 @@ class Producing:
             await asyncio.sleep(0)
 
 
-@pytest.fixture
-def runner() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        yield runner
-
-
-def test_what_comes_while_a_request_is_under_way_goes_together_once_it_is_answered(runner):
+def in_virtual_time(test: Callable[[Producing], Awaitable[None]]) -> Callable[[], None]:
     async def run() -> None:
-        producing = Producing()
-        for partition in range(4):
-            await producing.send(partition)
-        assert producing.broker.partitions == [[0]]
-        producing.broker.answer(0)
-        await producing.soon()
-        assert producing.broker.partitions == [[0], [1, 2, 3]]
+        await test(Producing())
 
-    runner.run(run())
+    def runs() -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(run())
+
+    return runs
 
 
-def test_a_request_without_an_answer_holds_the_next_one_up_for_a_moment_and_no_other(runner):
-    async def run() -> None:
-        producing = Producing()
-        await producing.send(0)
-        await asyncio.sleep(GATHER_S / 2)
-        await producing.send(1)
-        assert producing.broker.partitions == [[0]]
-        await asyncio.sleep(GATHER_S / 2)
-        await producing.soon()
-        assert producing.broker.partitions == [[0], [1]]
-        producing.broker.answer(1)
-        await producing.soon()
-        await producing.send(2)
-        assert producing.broker.partitions == [[0], [1], [2]]
-
-    runner.run(run())
+@in_virtual_time
+async def test_what_comes_while_a_request_is_under_way_goes_together_once_it_is_answered(producing):
+    for partition in range(4):
+        await producing.send(partition)
+    assert producing.broker.partitions == [[0]]
+    producing.broker.answer(0)
+    await producing.soon()
+    assert producing.broker.partitions == [[0], [1, 2, 3]]
 
 
-def test_a_full_batch_waits_for_nothing(runner):
-    async def run() -> None:
-        producing = Producing()
-        await producing.send(0)
-        producing.queues[1].retrying = True
-        await producing.send(1, BATCH_SIZE)
-        await producing.send(1)
-        producing.queues[1].retrying = False
-        producing.accumulator.go_on(producing.queues[1])
-        await producing.soon()
-        assert producing.broker.partitions == [[0], [1, 1]]
+@in_virtual_time
+async def test_a_request_without_an_answer_holds_the_next_one_up_for_a_moment_and_no_other(producing):
+    await producing.send(0)
+    await asyncio.sleep(GATHER_S / 2)
+    await producing.send(1)
+    assert producing.broker.partitions == [[0]]
+    await asyncio.sleep(GATHER_S / 2)
+    await producing.soon()
+    assert producing.broker.partitions == [[0], [1]]
+    producing.broker.answer(1)
+    await producing.soon()
+    await producing.send(2)
+    assert producing.broker.partitions == [[0], [1], [2]]
 
-    runner.run(run())
+
+@in_virtual_time
+async def test_a_full_batch_waits_for_nothing(producing):
+    await producing.send(0)
+    producing.queues[1].retrying = True
+    await producing.send(1, BATCH_SIZE)
+    await producing.send(1)
+    producing.queues[1].retrying = False
+    producing.accumulator.go_on(producing.queues[1])
+    await producing.soon()
+    assert producing.broker.partitions == [[0], [1, 1]]
 
 
-def test_what_is_too_much_for_one_request_goes_in_the_next_one_at_once(runner):
-    async def run() -> None:
-        producing = Producing()
-        await producing.send(0)
-        for partition in (1, 2, 3):
-            await producing.send(partition, 5 * BATCH_SIZE)
-        producing.broker.answer(0)
-        await producing.soon()
-        assert producing.broker.partitions == [[0], [1], [2], [3]]
-
-    runner.run(run())
+@in_virtual_time
+async def test_what_is_too_much_for_one_request_goes_in_the_next_one_at_once(producing):
+    await producing.send(0)
+    for partition in (1, 2, 3):
+        await producing.send(partition, 5 * BATCH_SIZE)
+    producing.broker.answer(0)
+    await producing.soon()
+    assert producing.broker.partitions == [[0], [1], [2], [3]]
