@@ -73,16 +73,19 @@ async def test_a_waiting_consumer_gets_a_record_as_soon_as_it_is_committed(clust
         assert [record.value for record in await asyncio.wait_for(waiting, 60)] == [b"now"]
 
 
-async def test_every_partition_gets_its_turn_however_little_fits_in_a_response(cluster):
-    """FE-10."""
+@pytest.mark.parametrize("fetch_max_bytes", [1, 300, 500, 1 << 20])
+async def test_batches_cut_off_by_the_answers_limit_are_fetched_again_and_every_partition_gets_its_turn(
+    cluster, fetch_max_bytes
+):
+    """FE-9, FE-10. A batch has 200 bytes."""
     address = await one_broker_with(cluster, 40, partitions=4)
-    async with Consumer(address, fetch_max_bytes=1, auto_offset_reset="earliest") as consumer:
+    async with Consumer(address, fetch_max_bytes=fetch_max_bytes, auto_offset_reset="earliest") as consumer:
         consumer.assign(TopicPartition("t", p) for p in range(4))
         records = await read(consumer, 160)
     for partition in range(4):
         assert [r.offset for r in records if r.partition == partition] == list(range(40))
-    third = {record.partition for record in records[:60]}
-    assert third == {0, 1, 2, 3}
+    if fetch_max_bytes == 1:
+        assert {record.partition for record in records[:60]} == {0, 1, 2, 3}
 
 
 async def test_partitions_that_take_several_requests_to_name_are_read_once_each(cluster, monkeypatch):
