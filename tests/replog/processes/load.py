@@ -13,12 +13,18 @@ from replog.chaos.notes import Gathered
 from replog.chaos.verdict import drain, require_honest, waiting_since
 from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster
+from replog.topic import TopicPartition
 from tests.replog.waiting import until
 
 CLIENT = "client-1"
 PACE_S = 0.005
 IN_SYNC_S = 120.0
 STOP_S = 150.0  # a producer may flush for as long as a delivery may take
+
+
+def leader_of(cluster: LocalCluster, partition: TopicPartition) -> int:
+    topic = next(topic for topic in cluster.metadata().topics if topic.topic == partition.topic)
+    return next(int(state.leader) for state in topic.partitions if state.partition == partition.partition)
 
 
 class Load:

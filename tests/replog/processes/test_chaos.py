@@ -22,8 +22,7 @@ from replog.local_cluster.cluster_file import LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal, terminate, wait_until_stopped
 from replog.metadata.values import NO_LEADER
-from replog.topic import TopicPartition
-from tests.replog.processes.load import IN_SYNC_S, Load, load_on
+from tests.replog.processes.load import IN_SYNC_S, Load, leader_of, load_on
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
@@ -45,11 +44,6 @@ def _kill(member: LocalMember) -> None:
     assert not wait_until_stopped([process], 60.0), f"{member.name} outlived SIGKILL"
 
 
-def _leader(cluster: LocalCluster, partition: TopicPartition) -> int:
-    topic = next(topic for topic in cluster.metadata().topics if topic.topic == partition.topic)
-    return next(int(state.leader) for state in topic.partitions if state.partition == partition.partition)
-
-
 def _kill_a_broker(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
     broker, before_s, down_s = chance.choice(BROKERS), chance.uniform(0.0, 1.0), chance.uniform(0.0, 1.0)
     time.sleep(before_s)
@@ -59,7 +53,7 @@ def _kill_a_broker(cluster: LocalCluster, _: Load, chance: random.Random) -> str
 
 
 def _kill_a_leader(cluster: LocalCluster, load: Load, chance: random.Random) -> str:
-    broker = _leader(cluster, chance.choice(ASSIGNED))
+    broker = leader_of(cluster, chance.choice(ASSIGNED))
     cluster.kill(broker)
     load.serves(f"while broker {broker} is dead", SILENCE_S)
     return f"leader {broker} killed, and clients went on without it"
@@ -67,9 +61,9 @@ def _kill_a_leader(cluster: LocalCluster, load: Load, chance: random.Random) -> 
 
 def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, load: Load, chance: random.Random) -> str:
     partition = chance.choice(ASSIGNED)
-    broker, paused_at = _leader(cluster, partition), time.monotonic()
+    broker, paused_at = leader_of(cluster, partition), time.monotonic()
     cluster.pause(broker)
-    until(lambda: _leader(cluster, partition) not in (broker, NO_LEADER), f"another leader of {partition}")
+    until(lambda: leader_of(cluster, partition) not in (broker, NO_LEADER), f"another leader of {partition}")
     deposed_s = time.monotonic() - paused_at
     load.serves(f"while broker {broker} hangs", SILENCE_S)
     cluster.resume(broker)
@@ -107,7 +101,7 @@ def _kill_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) -> 
 
 
 def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    broker, after_s = _leader(cluster, chance.choice(ASSIGNED)), chance.uniform(0.1, 0.8)
+    broker, after_s = leader_of(cluster, chance.choice(ASSIGNED)), chance.uniform(0.1, 0.8)
     cluster.kill(broker)
     failures: list[ReplogError] = []
 
