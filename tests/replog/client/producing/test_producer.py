@@ -54,32 +54,6 @@ async def test_every_level_of_acks_delivers_in_order(one_broker, acks):
         await asyncio.sleep(0.05)
 
 
-async def test_a_crashed_leader_loses_and_doubles_nothing_and_order_is_kept(cluster):
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
-    address = bootstrap(cluster)
-    sent: list[bytes] = []
-    acknowledged: list[tuple[int, bytes]] = []
-    async with Producer(address, batch_size=2000) as producer:
-
-        async def produce() -> None:
-            deliveries = []
-            for i in range(600):
-                sent.append(b"%05d" % i)
-                deliveries.append(await producer.send("t", sent[-1]))
-                await asyncio.sleep(0.002)
-            for value, delivery in zip(sent, deliveries, strict=True):
-                acknowledged.append(((await delivery).offset, value))
-
-        producing = asyncio.create_task(produce())
-        await asyncio.sleep(0.4)
-        await cluster.crash_broker(cluster.leader(TP))
-        await asyncio.wait_for(producing, 60)
-    values = await read_all(bootstrap(cluster))
-    assert [values[offset] for offset, _ in acknowledged] == [value for _, value in acknowledged]
-    assert values == sent
-
-
 async def test_records_wait_for_enough_replicas_and_then_get_through(cluster):
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=2)
