@@ -2,29 +2,45 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from replog.chaos.client import ASSIGNED
-from replog.chaos.deck import fault
+from replog.chaos.deck import Deed, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 
-
-@fault("kill a broker")
-async def kill(world: ChaosWorld, chance: random.Random) -> str:
-    broker, down_s = await world.leader(chance.choice(ASSIGNED)) or BROKERS[0], world.hold(chance)
-    await asyncio.to_thread(world.kill, broker)
-    await asyncio.sleep(down_s)
-    return f"{broker} killed, down for {down_s:.1f} s"
+Hurt = Callable[[ChaosWorld, str], None]
 
 
-@fault("kill two brokers")
-async def kill_two(world: ChaosWorld, chance: random.Random) -> str:
-    first, second = chance.sample(BROKERS, 2)
-    between_s, down_s = chance.uniform(0.0, 2.0), world.hold(chance)
-    await asyncio.to_thread(world.kill, first)
-    await asyncio.sleep(between_s)
-    await asyncio.to_thread(world.kill, second)
-    await asyncio.sleep(down_s)
-    return f"{first} and, {between_s:.1f} s later, {second} killed, down for {down_s:.1f} s"
+def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
+    """This process, or else the broker that leads some partition."""
+
+    async def deed(world: ChaosWorld, chance: random.Random) -> str:
+        victim = name or await world.leader(chance.choice(ASSIGNED)) or BROKERS[0]
+        seconds = world.hold(chance)
+        await asyncio.to_thread(hurt, world, victim)
+        await asyncio.sleep(seconds)
+        return f"{victim} {story} for {seconds:.1f} s"
+
+    return deed
+
+
+def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Deed:
+    """Two brokers, one soon after the other."""
+
+    async def deed(world: ChaosWorld, chance: random.Random) -> str:
+        first, second = chance.sample(BROKERS, 2)
+        later_s, seconds = chance.uniform(*between_s), world.hold(chance)
+        await asyncio.to_thread(hurt, world, first)
+        await asyncio.sleep(later_s)
+        await asyncio.to_thread(hurt, world, second)
+        await asyncio.sleep(seconds)
+        return f"{first} and, {later_s:.1f} s later, {second} {story} for {seconds:.1f} s"
+
+    return deed
+
+
+fault("kill a broker")(_one(ChaosWorld.kill, None, "killed, down"))
+fault("kill two brokers")(_two(ChaosWorld.kill, (0.0, 2.0), "killed, down"))
 
 
 @fault("kill a broker that recovers", alone=True)
@@ -37,12 +53,7 @@ async def kill_again(world: ChaosWorld, chance: random.Random) -> str:
     return f"{broker} killed, and again {after_s:.1f} s after its start"
 
 
-@fault("kill the controller")
-async def kill_controller(world: ChaosWorld, chance: random.Random) -> str:
-    down_s = world.hold(chance)
-    await asyncio.to_thread(world.kill, CONTROLLER)
-    await asyncio.sleep(down_s)
-    return f"controller killed, down for {down_s:.1f} s"
+fault("kill the controller")(_one(ChaosWorld.kill, CONTROLLER, "killed, down"))
 
 
 @fault("kill the controller and a broker")
@@ -54,31 +65,9 @@ async def kill_controller_and_broker(world: ChaosWorld, chance: random.Random) -
     return f"controller and, {between_s:.1f} s later, {broker} killed"
 
 
-@fault("pause a broker")
-async def pause(world: ChaosWorld, chance: random.Random) -> str:
-    broker, seconds = await world.leader(chance.choice(ASSIGNED)) or BROKERS[0], world.hold(chance)
-    world.pause(broker)
-    await asyncio.sleep(seconds)
-    return f"{broker} paused for {seconds:.1f} s"
-
-
-@fault("pause two brokers")
-async def pause_two(world: ChaosWorld, chance: random.Random) -> str:
-    first, second = chance.sample(BROKERS, 2)
-    between_s, seconds = chance.uniform(0.1, 1.0), world.hold(chance)
-    world.pause(first)
-    await asyncio.sleep(between_s)
-    world.pause(second)
-    await asyncio.sleep(seconds)
-    return f"{first} and, {between_s:.1f} s later, {second} paused for {seconds:.1f} s"
-
-
-@fault("pause the controller")
-async def pause_controller(world: ChaosWorld, chance: random.Random) -> str:
-    seconds = world.hold(chance)
-    world.pause(CONTROLLER)
-    await asyncio.sleep(seconds)
-    return f"controller paused for {seconds:.1f} s"
+fault("pause a broker")(_one(ChaosWorld.pause, None, "paused"))
+fault("pause two brokers")(_two(ChaosWorld.pause, (0.1, 1.0), "paused"))
+fault("pause the controller")(_one(ChaosWorld.pause, CONTROLLER, "paused"))
 
 
 async def _restart(world: ChaosWorld, name: str) -> None:
