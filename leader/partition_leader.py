@@ -3,7 +3,7 @@
 | Event | Method | Rules |
 |---|---|---|
 | metadata names this broker leader | `become_leader` | 2.1, ST-11 to ST-15 |
-| produce | `append` | PR-1 to PR-3 |
+| produce | `append` | PR-2, PR-3 |
 | a follower's fetch | `fetch_as_follower`, then `on_fetched` | FE-1 to FE-7, ST-7 to ST-10 |
 | a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7, FE-19 |
 | ListOffsets | `list_offset` | FE-22 |
@@ -153,17 +153,15 @@ class PartitionLeader:
     def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int) -> LeaderAppend:
         """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps.
 
-        Raises INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator
-        could end its transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what
-        the log refuses; nothing is appended then.
+        Raises NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator could end its
+        transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what the log refuses;
+        nothing is appended then.
         """
         if (self.log.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
             # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
             raise ReplogError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is about to begin another epoch; retry"
             )
-        if acks not in (0, 1, -1):
-            raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; it may be 0, 1 or -1 (all)")
         if acks == -1 and len(self.isr) < self.min_insync_replicas:
             raise ReplogError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -1,9 +1,5 @@
 """The benchmark of attacks runs, small, in a process of its own, and reports what its processes did."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks.attacks import shown
@@ -29,17 +25,9 @@ def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
 
 
 @pytest.mark.processes
-def test_an_attack_is_measured_beside_a_producer(tmp_path):
-    figures = tmp_path / "figures.json"
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.attacks", "--only", "parked", "--seconds", "2", "--json", str(figures)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    told = run.stdout + run.stderr
-    assert run.returncode == 0, told
-    measured = json.loads(figures.read_text())["attacks"]["parked"]
+def test_an_attack_is_measured_beside_a_producer(run_benchmark):
+    report, told = run_benchmark("attacks", "--only", "parked", "--seconds", 2)
+    measured = report["attacks"]["parked"]
     assert 0 < measured["before_p50_ms"] <= measured["before_p99_ms"], told
     assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], told
     assert 1 < measured["grown_mib"] < measured["budget_mib"], told

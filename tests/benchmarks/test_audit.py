@@ -1,8 +1,6 @@
 """The benchmark of the audit runs, small; its replicas are what it says, and its targets are judged by its figures."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -63,14 +61,9 @@ def test_targets_are_met_or_missed_by_the_figures():
 
 
 @pytest.mark.spark
-def test_every_figure_comes_out_of_a_small_run(tmp_path):
-    size, figures = str(MIN_GIB), tmp_path / "figures.json"
-    command = ["--json", figures, "--rounds=1", "--gib", size, "--sizes", size, "--directory", tmp_path]
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.audit", *command], capture_output=True, text=True, timeout=900, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    report = json.loads(figures.read_text())
+def test_every_figure_comes_out_of_a_small_run(run_benchmark, tmp_path):
+    options = ("--rounds", 1, "--gib", MIN_GIB, "--sizes", MIN_GIB, "--directory", tmp_path)
+    report, _ = run_benchmark("audit", *options, timeout_s=900)
     names = {(figure["name"], figure["cores"]) for figure in report["compared"]}
     expected = {(name, cores) for name in (*LEVELS, SHA256SUM) for cores in CORES}
     optional = {(name, cores) for name in (OPENSSL, DUMP) for cores in CORES}

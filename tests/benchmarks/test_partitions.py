@@ -1,9 +1,6 @@
 """The benchmark of many partitions runs, small, in a process of its own, and what it reports adds up."""
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Awaitable
 
 import pytest
@@ -90,16 +87,10 @@ def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path
 
 
 @pytest.mark.processes
-def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(tmp_path):
-    figures = tmp_path / "figures.json"
-    run = subprocess.run(
-        [sys.executable, "-m", "benchmarks.partitions", "--only", "replog", "--partitions", "6", "--seconds", "1",
-         "--idle", "1", "--limit", "600", "--json", str(figures)],
-        capture_output=True, text=True, timeout=700,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    (phases,) = json.loads(figures.read_text())["rounds"]["replog"]["6"]
-    told = run.stdout + run.stderr
+def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(run_benchmark):
+    options = ("--only", "replog", "--partitions", 6, "--seconds", 1, "--idle", 1, "--limit", 600)
+    report, told = run_benchmark("partitions", *options, timeout_s=700)
+    (phases,) = report["rounds"]["replog"]["6"]
     for phase in ("start", "create", "first", "fail_over", "restart", "orderly", "delete"):
         assert phases[phase]["seconds"] > 0, told
     load = phases["load"]
@@ -111,4 +102,4 @@ def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(tmp_path
     assert phases["create"]["small_ms"] > 0, told
     for phase in ("quiet", "made", "written", "deleted", "removed"):
         assert 0 < phases[phase]["steady_p50_ms"] <= phases[phase]["steady_p99_ms"], told
-    assert "not" not in "".join(row(run.stdout, "deleted on every disk, s")), told
+    assert "not" not in "".join(row(told, "deleted on every disk, s")), told
