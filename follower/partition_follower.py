@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Unpack
 
-from follower.out_of_range import RestartAt, TruncateTo, recover_from_out_of_range
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
@@ -295,21 +294,19 @@ class PartitionFollower:
         return FollowerProgress(truncated_to=log_end, bounds_moved=changed, note=note, alarm=note is not None)
 
     def _recover_range(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
-        """The leader cannot serve the fetch offset (7.5); its answer has the bounds of its log."""
+        """The leader cannot serve the fetch offset (7.5, FT-19); its answer has the bounds of its log."""
         start, end = answer.log_start_offset, answer.log_end_offset
         if not 0 <= start <= end:
             self._delay(now_ms)
             return FollowerProgress(note=f"the leader's log bounds {start} to {end} make no sense; retrying")
-        action = recover_from_out_of_range(start, end, self.log.log_end_offset)
-        if isinstance(action, TruncateTo):
-            return self._truncate_to(action.offset)
-        if isinstance(action, RestartAt):
+        if end < self.log.log_end_offset:
+            return self._truncate_to(end)  # a mismatch below is found by the next fetch's epoch
+        if start > self.log.log_end_offset:
             before = self.log.high_watermark
             self._matches_leader = False
-            self.log.truncate_fully_and_start_at(action.offset)  # the high watermark follows (FT-22)
-            changed = self.log.high_watermark != before
-            return FollowerProgress(truncated_to=action.offset, bounds_moved=changed)
-        self._delay(now_ms)
+            self.log.truncate_fully_and_start_at(start)  # the high watermark follows (FT-22)
+            return FollowerProgress(truncated_to=start, bounds_moved=self.log.high_watermark != before)
+        self._delay(now_ms)  # the offset is in range, so the leader lacks the epoch: try again (FT-21)
         self._rounds_out_of_range += 1
         if self._rounds_out_of_range % ALARM_ROUNDS:
             return NO_PROGRESS

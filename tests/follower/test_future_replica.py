@@ -10,10 +10,10 @@ import pytest
 from follower.future_replica import FutureReplica
 from follower.partition_follower import FollowerProgress
 from replog.log.log import Log
-from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
-from tests.replog.log.batches import append, client_batch, files_of, leader_batch, open_log
+from tests.leader.replicas import bytes_of
+from tests.replog.log.batches import append, client_batch, files_of, open_log
 
 TP = TopicPartition("t", 0)
 PAIR = client_batch(b"a", b"b")
@@ -46,13 +46,15 @@ def copy_all(replica: FutureReplica, slice_bytes: int = 100, now_ms: int = 0) ->
     return rounds
 
 
-def batches(log: Log) -> bytes:
-    pieces, offset = [], log.log_start_offset
-    while offset < log.log_end_offset:
-        data = log.read(offset, 1 << 20, Isolation.LOG_END, min_one_message=True)
-        pieces.append(bytes(data.records))
-        offset = (len(b"".join(pieces)) // len(leader_batch(0, 0, b"a", b"b"))) * 2 + log.log_start_offset
-    return b"".join(pieces)
+def resumed(current: Log, directory: Path, *runs: tuple[int, bytes, int], start: int = 0) -> FutureReplica:
+    """An earlier run has left a copy: epochs, each with so many of a batch, from `start` on."""
+    log = open_log(directory, segment_bytes=300)
+    if start:
+        log.truncate_fully_and_start_at(start)
+    for epoch, batch, count in runs:
+        append(log, *[batch] * count, epoch=epoch)
+    log.close()
+    return following(current, directory)
 
 
 def test_it_copies_slice_by_slice_until_it_has_everything(current, replica):
@@ -109,7 +111,7 @@ def test_a_log_that_starts_over_has_its_copy_start_over(current, replica):
     append(current, *[PAIR] * 3, epoch=7)
     copy_all(replica)
     assert (replica.log.log_start_offset, replica.log.log_end_offset) == (100, 106)
-    assert batches(replica.log) == batches(current)
+    assert bytes_of(replica.log) == bytes_of(current)
 
 
 def test_a_log_start_beyond_the_copy_has_it_start_over_there(current, replica):
@@ -119,7 +121,7 @@ def test_a_log_start_beyond_the_copy_has_it_start_over_there(current, replica):
     current.maybe_increment_log_start_offset(16)
     copy_all(replica)
     assert (replica.log.log_start_offset, replica.log.log_end_offset) == (16, 24)
-    assert batches(replica.log) == batches(current)
+    assert bytes_of(replica.log) == bytes_of(current)
 
 
 def test_a_log_start_within_the_copy_is_followed(current, replica):
@@ -133,11 +135,7 @@ def test_a_log_start_within_the_copy_is_followed(current, replica):
 
 def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current, tmp_path):
     """FT-14: it may have what a crash took from the current log, of an epoch that goes on elsewhere."""
-    earlier = open_log(tmp_path / "future", segment_bytes=300)
-    append(earlier, *[PAIR] * 6, epoch=1)
-    append(earlier, *[client_batch(b"x", b"y")] * 9, epoch=3)
-    earlier.close()
-    replica = following(current, tmp_path / "future")
+    replica = resumed(current, tmp_path / "future", (1, PAIR, 6), (3, client_batch(b"x", b"y"), 9))
     progress = replica.copy(100, 0)
     assert progress.truncated_to == 12
     assert not replica.caught_up
@@ -147,10 +145,7 @@ def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current, tmp_path):
 
 def test_an_equal_end_is_not_enough(current, tmp_path):
     """The epochs must agree as well."""
-    earlier = open_log(tmp_path / "future", segment_bytes=300)
-    append(earlier, *[PAIR] * 12, epoch=2)
-    earlier.close()
-    replica = following(current, tmp_path / "future")
+    replica = resumed(current, tmp_path / "future", (2, PAIR, 12))
     assert replica.log.log_end_offset == current.log_end_offset
     replica.copy(100, 0)
     assert not replica.caught_up
@@ -160,11 +155,7 @@ def test_an_equal_end_is_not_enough(current, tmp_path):
 
 def test_a_copy_of_an_earlier_run_that_starts_too_late_starts_over(current, tmp_path):
     """The current log was cut below its start, and a crash came before its copy heard of that."""
-    earlier = open_log(tmp_path / "future", segment_bytes=300)
-    earlier.truncate_fully_and_start_at(14)
-    append(earlier, *[PAIR] * 3, epoch=4)
-    earlier.close()
-    replica = following(current, tmp_path / "future")
+    replica = resumed(current, tmp_path / "future", (4, PAIR, 3), start=14)
     assert replica.log.log_start_offset == 14
     copy_all(replica)
     assert files_of(replica.log.directory) == files_of(current.directory)
@@ -239,9 +230,6 @@ def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path, s
         chance.choice([*happenings, *copying])()
     grow()  # a log without any epoch tells nothing
     copy_all(replica, now_ms=now_ms)
-    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (
-        current.log_start_offset,
-        current.log_end_offset,
-    )
-    assert batches(replica.log) == batches(current), f"seed {seed}"
+    assert replica.log.log_start_offset == current.log_start_offset
+    assert bytes_of(replica.log) == bytes_of(current), f"seed {seed}"
     assert replica.log.epochs.entries == current.epochs.entries

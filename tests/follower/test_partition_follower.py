@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from follower.out_of_range import Keep, RestartAt, TruncateTo, recover_from_out_of_range
 from follower.partition_follower import NO_PROGRESS, FetchState, PartitionFollower
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
@@ -199,18 +198,6 @@ def test_other_errors_are_tried_again_soon_and_then_less_often_up_to_the_backoff
     assert follower.next_retry_ms == now_ms + 20
 
 
-def test_a_fenced_follower_stops_until_newer_metadata_ft_11(follower):
-    request = asked(follower)
-    follower.on_answer(request, FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), NOW_MS)
-    assert follower.fetch_state is FetchState.FAILED
-    assert follower.failure is not None
-    assert follower.next_fetch(NOW_MS + 99 * BACKOFF_MS, ONE_MIB) is None
-    assert not follower.become_follower(state(epoch=1, partition_epoch=1), NOW_MS)
-    assert follower.fetch_state is FetchState.FAILED
-    assert follower.become_follower(state(epoch=2, partition_epoch=2), NOW_MS)
-    assert asked(follower).current_leader_epoch == 2
-
-
 def test_a_failing_disk_fails_the_partition_and_is_raised(follower):
     request = asked(follower)
     follower.log.abandon()
@@ -228,17 +215,13 @@ def test_bounds_that_make_no_sense_are_not_acted_on(follower):
 
 
 @pytest.mark.parametrize(
-    ("leader", "log_end", "action"),
-    [
-        ((0, 10), 13, TruncateTo(10)),
-        ((50, 80), 30, RestartAt(50)),
-        ((0, 10), 8, Keep()),
-        ((8, 8), 8, Keep()),
-        ((20, 25), 30, TruncateTo(25)),
-    ],
+    ("start", "end", "left"), [(0, 4, (0, 4)), (4, 4, (0, 4)), (9, 12, (9, 9)), (0, 9, (0, 5)), (5, 5, (0, 5))]
 )
-def test_out_of_range_is_decided_from_the_leaders_bounds_ft_19(leader, log_end, action):
-    assert recover_from_out_of_range(*leader, log_end) == action
+def test_out_of_range_is_decided_from_the_leaders_bounds_ft_19(follower, start, end, left):
+    answer = FetchAnswer(ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start, log_end_offset=end)
+    progress = follower.on_answer(asked(follower), answer, NOW_MS)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset) == left
+    assert progress.truncated_to == (None if left == (0, 5) else left[1])
 
 
 # The high watermark
