@@ -10,7 +10,7 @@ from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
-from tests.leader.replicas import NOW_MS, ONE_MIB, TP, append_record, leader_of, log_of, outcome, pair_of, state
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, leader_of, log_of, outcome, state
 
 EPOCH = 4
 
@@ -41,19 +41,6 @@ def offsets(answer: FetchAnswer) -> list[int]:
     return [header.base_offset for _, header in iterate_batches(bytes(answer.records))]
 
 
-def test_it_serves_what_lies_below_its_own_high_watermark_fe_20(follower):
-    answer = consume(follower, 4)
-    assert offsets(answer) == [4, 5]
-    assert (answer.high_watermark, answer.log_start_offset) == (6, 3)
-
-
-@pytest.mark.parametrize("offset", [6, 8, 10])
-def test_a_consumer_ahead_of_its_high_watermark_sees_nothing_and_no_error_fe_21(follower, offset):
-    answer = consume(follower, offset)
-    assert (outcome(answer), bytes(answer.records)) == ("ok", b"")
-    assert answer.place is not None, "so that the fetch can wait"
-
-
 @pytest.mark.parametrize(
     ("offset", "epoch", "last_epoch", "expected"),
     [
@@ -71,21 +58,6 @@ def test_it_refuses_by_its_own_log_and_epoch_fe_2(follower, offset, epoch, last_
     answer = consume(follower, offset, epoch, last_epoch)
     assert outcome(answer) == expected
     assert bool(answer.records) == (expected == "ok")
-
-
-def test_a_waiting_consumer_is_answered_when_the_followers_own_high_watermark_moves_fe_14(tmp_path):
-    """KAFKA-14334. The append alone brings nothing that the consumer may see."""
-    pair = pair_of(log_of(tmp_path / "1", "0:0-4"), log_of(tmp_path / "2"), epoch=EPOCH)
-    pair.catch_up()
-    append_record(pair.leader.log, EPOCH)
-    answer = consume(pair.follower, 5)
-    assert waiting_bytes(pair.follower, answer, 5) == 0
-    assert pair.round().appended_bytes
-    assert waiting_bytes(pair.follower, answer, 5) == 0, "what is appended is not yet committed"
-    while not pair.round().bounds_moved:
-        pass
-    assert waiting_bytes(pair.follower, answer, 5)
-    assert offsets(consume(pair.follower, 5)) == [5]
 
 
 @pytest.mark.parametrize("what", ["a new epoch", "a cut", "the leadership", "nobody serves it"])

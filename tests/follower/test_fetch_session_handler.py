@@ -8,7 +8,7 @@ import pytest
 
 import follower.fetch_session_handler
 from follower.fetch_session_handler import FetchSessionHandler
-from follower.partition_follower import FIRST_BACKOFF_MS, FetchState, FollowerProgress, PartitionFollower
+from follower.partition_follower import FetchState, FollowerProgress, PartitionFollower
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
@@ -151,19 +151,6 @@ def test_a_partition_that_is_removed_is_forgotten_and_its_answers_are_dropped(se
     session.add(removed)
     assert session.ask() == ({1: 5}, [])
     assert removed.fetched_by is session
-
-
-def test_an_error_leaves_the_partition_out_until_its_delay_is_over_ft_11(session):
-    session.ask()
-    session.answer(2, error=ErrorCode.UNKNOWN_LEADER_EPOCH)
-    assert session.ask() == ({}, [2])
-    assert session.next_wake_ms is None, "an answer is on its way"
-    session.respond()
-    session.now_ms += FIRST_BACKOFF_MS - 1
-    assert session.ask() == ({}, [])
-    session.respond()
-    session.now_ms += 1
-    assert session.ask() == ({2: 5}, [])
 
 
 def test_an_answer_to_an_earlier_question_counts_for_its_high_watermark_alone(session):

@@ -10,6 +10,7 @@ from typing import Any
 
 from follower.partition_follower import FollowerProgress, PartitionFollower
 from leader.follower_state import Asker
+from leader.isr import IsrProposal
 from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
@@ -138,6 +139,13 @@ def fetch(
     return answer
 
 
+def proposed(leader: PartitionLeader) -> IsrProposal:
+    """What it proposes now."""
+    proposal = leader.take_proposal()
+    assert proposal is not None, f"nothing is proposed: {leader.state}"
+    return proposal
+
+
 def produce(leader: PartitionLeader, *, acks: int = -1, now_ms: int = NOW_MS) -> LeaderAppend:
     """Append one record whose value tells its epoch and offset."""
     batch = record(leader.leader_epoch, leader.log.log_end_offset)
@@ -190,13 +198,3 @@ def pair_of(leader_log: Log, follower_log: Log, epoch: int, isr: tuple[int, ...]
     pair = LeaderFollowerPair(leader_of(leader_log, metadata), follower)
     assert follower.become_follower(metadata, NOW_MS)
     return pair
-
-
-def leaders_of(directory: Path, partitions: int, epoch: int) -> dict[TopicPartition, PartitionLeader]:
-    """Leaders of so many partitions, each with records 0 to 9 of epoch 3, all committed."""
-    return {
-        TopicPartition("t", number): leader_of(
-            log_of(directory / str(number), "3:0-9", high_watermark=10), state(epoch=epoch, isr=(1, 2))
-        )
-        for number in range(partitions)
-    }

@@ -5,34 +5,30 @@ from pathlib import Path
 import pytest
 
 from leader.consumer_session import ConsumerSession
-from leader.fetch_session import FetchSession
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
-from replog.log.files.cold import ColdRead
 from replog.log.files.opening import bring
 from replog.log.offsets import Isolation
 from replog.log.segment import MAX_RECENT
 from replog.metadata.values import NO_BROKER_EPOCH
-from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leaders_of
+from tests.leader.hosts import EPOCH, SessionHost, named
+from tests.leader.replicas import NOW_MS, ONE_MIB, append_record
 from tests.replog.log.eviction import evict
 
-EPOCH = 3
 Answer = dict[int, int]  # bytes by partition
 
 
-class Host:
-    """A broker that leads some partitions alone, each with records 0 to 9, and one consumer's session on it."""
+class Host(SessionHost):
+    """With one consumer's session."""
+
+    session: ConsumerSession
+    reader_for_fetch = SessionHost.leader_for_fetch
 
     def __init__(self, directory: Path, partitions: int, cold_wait_ms: int = 0) -> None:
-        self.leaders = leaders_of(directory, partitions, EPOCH)
-        self.watched: dict[TopicPartition, None] = {}
-        self.looks = 0
-        self.goes_on = False
+        super().__init__(directory, partitions)
         self.alone = False
         self.ready = 0
-        self.wanted: dict[TopicPartition, ColdRead] = {}
         self.session = ConsumerSession(
             self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000, cold_wait_ms=cold_wait_ms
         )
@@ -40,51 +36,32 @@ class Host:
     def _on_ready(self) -> None:
         self.ready += 1
 
-    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
-        self.looks += 1
-        return self.leaders.get(tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    reader_for_fetch = leader_for_fetch
-
     def is_alone(self, leader: PartitionLeader) -> bool:
         return self.alone
 
     def misses_controller(self) -> bool:
         return self.alone
 
-    def watch(self, tp: TopicPartition, session: FetchSession) -> None:
-        self.watched[tp] = None
-
-    def unwatch(self, tp: TopicPartition, session: FetchSession) -> None:
-        del self.watched[tp]
-
-    def go_on(self, session: FetchSession) -> None:
-        self.goes_on = True
-
-    def bring(self, tp: TopicPartition, session: FetchSession, cold: ColdRead) -> None:
-        self.wanted[tp] = cold
-
     def evict(self, *numbers: int) -> None:
-        evict(*(self.leaders[TopicPartition("t", number)].log.segments[-1].path for number in numbers))
+        evict(*(self.leaders[named(number)].log.segments[-1].path for number in numbers))
 
     def brought(self, number: int) -> None:
-        tp = TopicPartition("t", number)
+        tp = named(number)
         cold = self.wanted.pop(tp)
         bring(cold)
         self.session.on_brought(tp, cold)
         self.session.on_moved(NOW_MS)
 
     def append(self, number: int, *, committed: bool = True) -> None:
-        tp = TopicPartition("t", number)
-        append_record(self.leaders[tp].log, EPOCH)
+        log = self.leaders[named(number)].log
+        append_record(log, EPOCH)
         if committed:
-            self.leaders[tp].log.update_high_watermark(self.leaders[tp].log.log_end_offset)
-        self.session.mark(tp)
-        self.session.on_moved(NOW_MS)
+            log.update_high_watermark(log.log_end_offset)
+        self.mark(number)
 
     def ask(
         self,
-        named: dict[int, int],
+        offsets: dict[int, int],
         *forgotten: int,
         room: int = ONE_MIB,
         isolation: Isolation = Isolation.HIGH_WATERMARK,
@@ -97,8 +74,8 @@ class Host:
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=ONE_MIB,
-            named={TopicPartition("t", number): FetchPartition(at, ONE_MIB, EPOCH) for number, at in named.items()},
-            forgotten=[TopicPartition("t", number) for number in forgotten],
+            named={named(number): FetchPartition(at, ONE_MIB, EPOCH) for number, at in offsets.items()},
+            forgotten=[named(number) for number in forgotten],
             isolation=isolation,
             rack=rack,
         )
@@ -192,7 +169,7 @@ def test_what_is_forgotten_is_watched_and_answered_no_more(host):
     host.append(0)
     host.append(1)
     assert host.ask({}, 0) == {1: 72}
-    assert list(host.watched) == [TopicPartition("t", 1), TopicPartition("t", 2)]
+    assert list(host.watched) == [named(1), named(2)]
     host.session.close()
     assert not host.watched
 
@@ -201,7 +178,7 @@ def cold(directory: Path, partitions: int, *numbers: int, cold_wait_ms: int = 0)
     """Nothing was fetched yet, and the records of these are on the disk alone; and how many bytes each has."""
     host = Host(directory, partitions, cold_wait_ms)
     host.evict(*numbers)
-    return host, host.leaders[TopicPartition("t", 0)].log.size
+    return host, host.leaders[named(0)].log.size
 
 
 def test_what_is_not_in_memory_is_brought_and_read_when_it_is_there(tmp_path):
@@ -227,15 +204,15 @@ def test_what_is_in_memory_does_not_wait_for_what_is_not(tmp_path):
 def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_served(tmp_path):
     host, _ = cold(tmp_path, 3, 0, 1, 2)
     assert host.ask({0: 5}) is None
-    host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
+    host.leaders[named(0)].log.truncate_to(3)
     host.brought(0)
     assert refusals(host) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
     assert host.ask({1: 5}, 0) is None
-    host.leaders[TopicPartition("t", 1)].log.maybe_increment_log_start_offset(7)
+    host.leaders[named(1)].log.maybe_increment_log_start_offset(7)
     host.brought(1)
     assert refusals(host) == {1: ErrorCode.OFFSET_OUT_OF_RANGE}
     assert host.ask({2: 5}, 1) is None
-    del host.leaders[TopicPartition("t", 2)]
+    del host.leaders[named(2)]
     host.brought(2)
     assert refusals(host) == {2: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
@@ -250,9 +227,8 @@ def refusals(host: Host) -> dict[int, ErrorCode]:
 def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path):
     host, _ = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}) is None
-    del host.leaders[TopicPartition("t", 0)]
-    host.session.mark(TopicPartition("t", 0))
-    host.session.on_moved(NOW_MS)
+    del host.leaders[named(0)]
+    host.mark(0)
     assert host.ready == 1
 
 
@@ -278,16 +254,14 @@ def test_a_request_on_a_session_of_its_own_waits_for_the_disk_however_little_it_
 def test_where_what_is_committed_ends_is_brought_from_the_disk_too_fe_12(tmp_path):
     """With many records behind it the log remembers no place for it. The request would wait until its deadline."""
     host = at_end(tmp_path, 1)
-    tp = TopicPartition("t", 0)
-    log = host.leaders[tp].log
+    log = host.leaders[named(0)].log
     before = log.size
     for _ in range(1 + MAX_RECENT):
         host.append(0, committed=False)
     assert host.ask({}) is None
     host.evict(0)
     log.update_high_watermark(11)
-    host.session.mark(tp)
-    host.session.on_moved(NOW_MS)
+    host.mark(0)
     assert host.ready == 0
     host.brought(0)
     assert host.ready == 1
@@ -297,10 +271,10 @@ def test_where_what_is_committed_ends_is_brought_from_the_disk_too_fe_12(tmp_pat
 def test_what_was_brought_for_an_older_request_changes_nothing(tmp_path):
     host, _ = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}) is None
-    old = host.wanted[TopicPartition("t", 0)]
+    old = host.wanted[named(0)]
     assert host.ask({0: 10}) is None, "it reads from the end now"
-    host.session.on_brought(TopicPartition("t", 0), old)
+    host.session.on_brought(named(0), old)
     host.session.on_moved(NOW_MS)
     assert host.ready == 0
     assert host.ask({}, 0) == {}
-    host.session.on_brought(TopicPartition("t", 0), old)
+    host.session.on_brought(named(0), old)

@@ -1,7 +1,5 @@
 """Becoming leader (2.1, ST-11 to ST-15), and deletions that wait for every replica (FT-23)."""
 
-from dataclasses import replace
-
 import pytest
 
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
@@ -13,7 +11,7 @@ from replog.log.errors import LogStorageError
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.purgatory.purgatory import Purgatory
 from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, TP, bytes_of, fetch, leader_of, log_of, produce, state
+from tests.leader.replicas import NOW_MS, TP, fetch, leader_of, log_of, produce, state
 
 LATER_MS = NOW_MS + 1000
 
@@ -38,16 +36,6 @@ def test_older_metadata_is_ignored(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=3, partition_epoch=7))
     assert not leader.become_leader(state(epoch=3, partition_epoch=6, isr=(1,)), 101, LATER_MS)
     assert (leader.isr, leader.partition_epoch, leader.high_watermark) == ({1, 2, 3}, 7, 0)
-
-
-def test_a_new_leaders_high_watermark_stands_until_everyone_in_sync_has_fetched_st_14(tmp_path):
-    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=6), state(epoch=1))
-    assert leader.high_watermark == 6
-    produce(leader)
-    fetch(leader, 2, 11, 1)
-    assert leader.high_watermark == 6
-    fetch(leader, 3, 11, 1)
-    assert leader.high_watermark == 11
 
 
 def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path):
@@ -76,24 +64,6 @@ def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path):
         leader.become_leader(state(epoch=1, partition_epoch=1, isr=(1,)), 101, LATER_MS)
     assert (leader.leader_epoch, leader.partition_epoch) == (0, 0)
     assert leader.state == Committed(frozenset({1, 2, 3}))
-
-
-def test_an_unclean_leader_serves_at_once_and_truncates_nothing_st_15(tmp_path):
-    """Its next ISR change is an ordinary one: every proposal says RECOVERED."""
-    log = log_of(tmp_path, "0:0-4", high_watermark=2)
-    before = bytes_of(log)
-    leader = leader_of(log, replace(state(isr=(1,), epoch=1, partition_epoch=7), recovering=True))
-    assert (leader.log.log_end_offset, leader.high_watermark) == (5, 5)
-    assert bytes_of(log) == before
-    assert produce(leader).required_offset == 6
-    assert fetch(leader, 2, 0).records
-    assert leader.take_proposal() is None, "a replica that has not caught up does not join"
-    fetch(leader, 2, 6, 1)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert proposal.isr == ((1, 101), (2, 102))
-    leader.on_alter_partition_result(proposal, ErrorCode.NONE, state(isr=(1, 2), epoch=1, partition_epoch=8), NOW_MS)
-    assert (leader.isr, leader.high_watermark) == ({1, 2}, 6)
 
 
 # DeleteRecords

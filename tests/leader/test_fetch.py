@@ -10,8 +10,8 @@ from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition
 from replog.log.formats.batch import iterate_batches
-from replog.log.offsets import EpochEndOffset, Isolation
-from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, append_record, fetch, leader_of, log_of, outcome, state
+from replog.log.offsets import Isolation
+from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, fetch, leader_of, log_of, outcome, state
 from tests.replog.log.batches import client_batch
 
 
@@ -20,11 +20,6 @@ def leader(tmp_path: Path) -> PartitionLeader:
     """Leader epoch 12, log start 3, log end 30, high watermark 25."""
     log = log_of(tmp_path, "1:3-5", "6:6-19", "9:20-29", high_watermark=25)
     return leader_of(log, state(epoch=12))
-
-
-def test_a_follower_is_told_the_high_watermark_from_before_its_own_effect_fe_4(leader):
-    fetch(leader, 3, 30, 9)
-    assert (fetch(leader, 2, 30, 9).high_watermark, leader.high_watermark) == (25, 30)
 
 
 def consume(
@@ -59,20 +54,6 @@ def refusal(leader: PartitionLeader, timestamp: int, isolation: Isolation, epoch
 
 
 CLIENTS = [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED]
-
-
-@pytest.mark.parametrize("isolation", CLIENTS)
-def test_latest_waits_until_the_high_watermark_reaches_the_epochs_start(leader, isolation):
-    """R-W-F14, FE-22: the leader before may have told a bound as high as 30."""
-    assert refusal(leader, LATEST_TIMESTAMP, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
-    fetch(leader, 2, 30, 9)
-    fetch(leader, 3, 29, 9)
-    assert leader.high_watermark == 29
-    assert refusal(leader, LATEST_TIMESTAMP, isolation) is ErrorCode.OFFSET_NOT_AVAILABLE
-    fetch(leader, 3, 30, 9)
-    append_record(leader.log, 12)
-    latest = leader.list_offset(LATEST_TIMESTAMP, isolation, 12)
-    assert (latest.offset, latest.leader_epoch) == (30, 12)
 
 
 def test_replicas_and_earliest_do_not_wait_fe_22(leader):
@@ -118,10 +99,6 @@ def test_other_negative_timestamps_mean_nothing(leader):
 def test_questions_about_offsets_are_fenced(leader):
     assert refusal(leader, LATEST_TIMESTAMP, Isolation.LOG_END, 11) is ErrorCode.FENCED_LEADER_EPOCH
     assert refusal(leader, LATEST_TIMESTAMP, Isolation.LOG_END, 13) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert leader.end_offset_for_epoch(12, 8) == EpochEndOffset(6, 20)
-    assert leader.end_offset_for_epoch(None, 15) == EpochEndOffset(-1, -1)
-    with pytest.raises(ReplogError, match="FENCED_LEADER_EPOCH"):
-        leader.end_offset_for_epoch(11, 8)
 
 
 def test_records_are_deleted_up_to_the_high_watermark_at_most(leader):

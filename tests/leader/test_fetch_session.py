@@ -13,50 +13,28 @@ from leader.isr import Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse
-from replog.log.files.cold import ColdRead
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, leaders_of, record, state
+from tests.leader.hosts import EPOCH, SessionHost, leaders_of, named
+from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, proposed, record, state
 from tests.replog.log.eviction import evict
 
-EPOCH = 3
 WAIT_MS = 500
 
 
-class Host:
-    """A broker that leads some partitions, each with records 0 to 9, and one follower's session on it."""
+class Host(SessionHost):
+    """With one follower's session."""
+
+    session: FollowerSession
 
     def __init__(self, directory: Path, partitions: int) -> None:
-        self.leaders = leaders_of(directory, partitions, EPOCH)
+        super().__init__(directory, partitions)
         self.quota: ReplicationQuota | None = None
-        self.watched: dict[TopicPartition, None] = {}
-        self.wanted: dict[TopicPartition, ColdRead] = {}
-        self.looks = 0
-        self.touched: set[int] = set()  # by the step that runs, or ran last
-        self.goes_on = False
         self.sent: list[SessionResponse] = []
-        self.now_ms = NOW_MS
         self.session = FollowerSession(self, self.sent.append, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
-
-    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
-        self.looks += 1
-        self.touched.add(tp.partition)
-        return self.leaders.get(tp, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
         return self.quota
-
-    def watch(self, tp: TopicPartition, session: FollowerSession) -> None:
-        self.watched[tp] = None
-
-    def unwatch(self, tp: TopicPartition, session: FollowerSession) -> None:
-        del self.watched[tp]
-
-    def go_on(self, session: FollowerSession) -> None:
-        self.goes_on = True
-
-    def bring(self, tp: TopicPartition, session: FollowerSession, cold: ColdRead) -> None:
-        self.wanted[tp] = cold
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         if moved:
@@ -65,26 +43,19 @@ class Host:
     # what happens
 
     def append(self, number: int, size: int = 0) -> None:
-        leader = self.leaders[TopicPartition("t", number)]
+        leader = self.leaders[named(number)]
         leader.append(record(EPOCH, leader.log.log_end_offset, size), acks=1, wall_ms=0, now_ms=self.now_ms)
         self.mark(number)
-
-    def mark(self, number: int) -> None:
-        self.session.mark(TopicPartition("t", number))
-        self.session.on_moved(self.now_ms)
 
     def step(self, work: Callable[..., None], *arguments: Any, **options: Any) -> None:
         self.touched.clear()
         work(*arguments, **options)
         assert len(self.touched) <= MAX_LOOKS
 
-    def ask(self, named: dict[int, int], *forgotten: int, max_bytes: int = ONE_MIB, wait_ms: int = WAIT_MS) -> None:
+    def ask(self, offsets: dict[int, int], *forgotten: int, max_bytes: int = ONE_MIB, wait_ms: int = WAIT_MS) -> None:
         """The next request, which names these partitions at these offsets."""
-        fetches = {
-            TopicPartition("t", number): FetchPartition(offset, ONE_MIB, EPOCH, EPOCH, 0)
-            for number, offset in named.items()
-        }
-        gone = [TopicPartition("t", number) for number in forgotten]
+        fetches = {named(number): FetchPartition(at, ONE_MIB, EPOCH, EPOCH, 0) for number, at in offsets.items()}
+        gone = [named(number) for number in forgotten]
         self.session.on_request(SessionRequest(2, 102, wait_ms, 1, max_bytes, fetches, gone), self.now_ms)
 
     def after(self, ms: int) -> None:
@@ -103,7 +74,7 @@ class Host:
 
     def caught_up(self, number: int) -> int:
         """When the follower last was, in ms since the beginning."""
-        return self.leaders[TopicPartition("t", number)].replicas[2].caught_up_ms - NOW_MS
+        return self.leaders[named(number)].replicas[2].caught_up_ms - NOW_MS
 
 
 @pytest.fixture
@@ -133,20 +104,6 @@ def test_a_round_looks_at_what_changed_and_at_nothing_else(tmp_path):
     assert counted[0] == counted[1] < 20
 
 
-def test_an_idle_follower_counts_as_caught_up_in_all_of_its_partitions_st_7(host):
-    """ST-8: data that comes after an hour finds a follower that was level when it last asked, and no earlier."""
-    level(host)
-    host.idle(3_600_000)
-    host.after(200)
-    host.append(0)
-    assert (host.caught_up(0), host.caught_up(1)) == (3_600_000, 3_600_000)
-    leader = host.leaders[TopicPartition("t", 0)]
-    leader.check_isr(host.now_ms)
-    assert not isinstance(leader.state, Pending), "in time"
-    leader.check_isr(NOW_MS + 3_600_000 + LAG_MS + 1)
-    assert isinstance(leader.state, Pending), "it asks no more"
-
-
 def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(host):
     """Its requests go on to count where it is level, and count nothing where it is not."""
     level(host)
@@ -154,7 +111,7 @@ def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(h
     host.append(0)
     host.idle(20_000)
     assert (host.caught_up(0), host.caught_up(1)) == (1000, 21_000)
-    leader = host.leaders[TopicPartition("t", 0)]
+    leader = host.leaders[named(0)]
     leader.check_isr(host.now_ms)
     assert isinstance(leader.state, Pending)
 
@@ -162,9 +119,9 @@ def test_a_follower_that_asks_on_without_fetching_what_came_falls_behind_isr_5(h
 def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_partition_st_7(host):
     level(host)
     host.after(100)
-    leader = host.leaders[TopicPartition("t", 0)]
+    leader = host.leaders[named(0)]
     leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=host.now_ms)
-    host.session.mark(TopicPartition("t", 0))
+    host.session.mark(named(0))
     host.after(100)
     host.ask({})
     assert (host.caught_up(0), host.caught_up(1)) == (0, 200)
@@ -177,7 +134,7 @@ def test_a_partition_that_is_forgotten_counts_no_further_requests(host):
     host.ask({}, 0)
     host.idle(5000)
     assert (host.caught_up(0), host.caught_up(1)) == (1000, 6000)
-    assert list(host.watched) == [TopicPartition("t", 1), TopicPartition("t", 2)]
+    assert list(host.watched) == [named(1), named(2)]
     host.ask({0: 10})
     assert host.caught_up(0) == 6000
 
@@ -194,7 +151,7 @@ def test_a_new_epoch_forgets_the_session_st_11(host):
     """What the follower asks in the old epoch is fenced, and counts nothing."""
     level(host)
     host.idle(1000)
-    leader = host.leaders[TopicPartition("t", 0)]
+    leader = host.leaders[named(0)]
     leader.become_leader(state(epoch=EPOCH + 1, partition_epoch=1, isr=(1, 2)), 101, host.now_ms)
     host.mark(0)
     assert [row.answer.error for row in host.sent[-1].rows] == [ErrorCode.FENCED_LEADER_EPOCH]
@@ -222,31 +179,27 @@ def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_
     The high watermark that it moved may be pushed meanwhile.
     """
     level(host)
-    leader = host.leaders[TopicPartition("t", 0)]
+    leader = host.leaders[named(0)]
     host.append(0)
     leader.check_isr(NOW_MS + LAG_MS + 1)
-    shrink = leader.take_proposal()
-    assert shrink is not None
+    shrink = proposed(leader)
     host.ask({0: 11})
     leader.on_alter_partition_result(shrink, ErrorCode.NONE, state(epoch=EPOCH, partition_epoch=1, isr=(1,)), NOW_MS)
     host.mark(0)
     host.after(wait_ms)
     host.ask({})
-    expand = leader.take_proposal()
-    assert expand is not None
+    expand = proposed(leader)
     assert [broker_id for broker_id, _ in expand.isr] == [1, 2]
 
 
 def test_a_joiner_that_is_refused_is_proposed_again_isr_1(host):
     """As long as it is outside, each of its requests may let it in: the reason may be over."""
     host.leaders = {tp: leader_of(leader.log, state(epoch=EPOCH + 1, isr=(1,))) for tp, leader in host.leaders.items()}
-    leader = host.leaders[TopicPartition("t", 0)]
+    leader = host.leaders[named(0)]
     asked = FetchPartition(10, ONE_MIB, EPOCH + 1, EPOCH, 0)
-    named = {TopicPartition("t", 0): asked}
-    host.session.on_request(SessionRequest(2, 102, WAIT_MS, 1, ONE_MIB, named), host.now_ms)
+    host.session.on_request(SessionRequest(2, 102, WAIT_MS, 1, ONE_MIB, {named(0): asked}), host.now_ms)
     for _ in range(3):
-        proposal = leader.take_proposal()
-        assert proposal is not None
+        proposal = proposed(leader)
         leader.on_alter_partition_result(proposal, ErrorCode.INELIGIBLE_REPLICA, None, host.now_ms)
         host.idle(WAIT_MS)
 
@@ -258,7 +211,7 @@ MANY = 5000
 def crowd(tmp_path: Path) -> Host:
     """Five thousand partitions, as if each had that one log; the follower has everything and its request waits."""
     host = Host(tmp_path, 1)
-    host.leaders = {TopicPartition("t", number): host.leaders[TopicPartition("t", 0)] for number in range(MANY)}
+    host.leaders = {named(number): host.leaders[named(0)] for number in range(MANY)}
     for first in range(0, MANY, MAX_LOOKS):
         host.step(host.ask, dict.fromkeys(range(first, first + MAX_LOOKS), 10), wait_ms=0)
     host.ask({})
@@ -267,16 +220,16 @@ def crowd(tmp_path: Path) -> Host:
 
 def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_bound_and_all_get_their_turn(crowd):
     """FE-10; and what a request names is looked at with it, however many wait (ST-7)."""
-    leader = crowd.leaders[TopicPartition("t", 0)]
+    leader = crowd.leaders[named(0)]
     leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
     for number in range(MANY):
-        crowd.session.mark(TopicPartition("t", number))
+        crowd.session.mark(named(number))
     crowd.step(crowd.session.on_moved, crowd.now_ms)
     got = Counter(crowd.answered().keys())
     while len(got) < MANY:
-        named = min(got)
-        crowd.step(crowd.ask, {named: 10})
-        assert named in crowd.touched
+        asked = min(got)
+        crowd.step(crowd.ask, {asked: 10})
+        assert asked in crowd.touched
         assert crowd.answered(), "each answer gives data"
         got.update(crowd.answered().keys())
     assert sum(got.values()) < MANY + 2 * MAX_LOOKS, "hardly any twice before all had their turn"
@@ -284,13 +237,13 @@ def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_b
 
 def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_that_were_marked_fe_12(crowd, tmp_path):
     answers = len(crowd.sent)
-    (crowd.leaders[TopicPartition("t", MANY - 1)],) = leaders_of(tmp_path / "another", 1, EPOCH).values()
+    (crowd.leaders[named(MANY - 1)],) = leaders_of(tmp_path / "another", 1).values()
     crowd.ask({MANY - 1: 10})
     assert len(crowd.sent) == answers + 1, "one that waited no longer"
     crowd.session.on_moved(crowd.now_ms)
-    crowd.leaders[TopicPartition("t", MANY - 1)].append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
+    crowd.leaders[named(MANY - 1)].append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
     for number in range(MANY):
-        crowd.session.mark(TopicPartition("t", number))
+        crowd.session.mark(named(number))
     steps = 0
     while len(crowd.sent) == answers + 1:
         crowd.goes_on = False
@@ -304,10 +257,10 @@ def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_
 
 
 def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_the_bound(crowd):
-    crowd.leaders[TopicPartition("t", 0)].log.update_high_watermark(9)
+    crowd.leaders[named(0)].log.update_high_watermark(9)
     answers = len(crowd.sent)
     for number in range(MANY):
-        crowd.session.mark(TopicPartition("t", number))
+        crowd.session.mark(named(number))
     while crowd.session._unseen:
         crowd.step(crowd.session.on_moved, crowd.now_ms)
     crowd.step(crowd.after, PUSH_DELAY_MS)
@@ -347,7 +300,7 @@ def test_what_was_never_told_is_not_pushed(host):
 
 def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host):
     level(host)
-    host.leaders[TopicPartition("t", 1)].delete_records(4)
+    host.leaders[named(1)].delete_records(4)
     host.mark(1)
     host.after(PUSH_DELAY_MS)
     host.after(WAIT_MS)
@@ -373,7 +326,7 @@ def outside(host: Host) -> Host:
 def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host):
     """FE-12, F2 and F3 'unless the follower is throttled': an empty answer would have it ask again at once."""
     outside(host).ask({0: 5})
-    log = host.leaders[TopicPartition("t", 0)].log
+    log = host.leaders[named(0)].log
     host.append(0, 300)
     log.roll()
     host.append(0, 300)
@@ -389,7 +342,7 @@ def test_a_throttled_partition_neither_counts_nor_completes_fe_23(host):
 def test_a_throttled_partition_still_tells_of_a_truncation(host):
     """R-W-D7."""
     outside(host).ask({0: 5})
-    host.leaders[TopicPartition("t", 0)].log.truncate_to(3)
+    host.leaders[named(0)].log.truncate_to(3)
     host.mark(0)
     assert [row.answer.diverging is not None for row in host.sent[-1].rows] == [True]
 
@@ -428,7 +381,7 @@ def test_a_session_holds_so_many_partitions_and_no_more(host, monkeypatch):
 
 def test_a_follower_whose_records_are_on_the_disk_alone_is_heard_and_answered_in_time(host):
     """An answer without them goes out when it is due; they follow once they are in memory (divergence 34)."""
-    tp = TopicPartition("t", 0)
+    tp = named(0)
     log = host.leaders[tp].log
     evict(log.segments[-1].path)
     host.ask({0: 4})

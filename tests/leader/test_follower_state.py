@@ -6,16 +6,6 @@ from leader.follower_state import FollowerState
 from tests.leader.replicas import NOW_MS, fetch, leader_of, log_of, state
 
 LIMIT_MS = 3000
-BASE_MS = 1_000_000
-AT_300 = FollowerState(0, 300, 300, BASE_MS + 9500, BASE_MS + 9500, broker_epoch=1)
-
-
-def test_a_leader_that_is_elected_again_keeps_what_it_knows():
-    """R-W-R9."""
-    now_ms = BASE_MS + 60_000
-    follower = AT_300.after_election(in_isr=True, was_leader=True, epoch_start_offset=300, now_ms=now_ms)
-    assert (follower.last_caught_up_ms, follower.last_fetch_ms) == (now_ms, now_ms)
-    assert (follower.log_end_offset, follower.last_fetch_leader_end_offset, follower.broker_epoch) == (300, 300, 1)
 
 
 def test_never_is_before_any_monotonic_time():

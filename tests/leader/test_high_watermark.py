@@ -5,34 +5,7 @@ from dataclasses import replace
 import pytest
 
 from replog.errors import ErrorCode
-from tests.leader.replicas import LAG_MS, NOW_MS, fetch, leader_of, log_of, produce, state
-
-
-def test_a_dead_joiner_is_let_go_by_the_periodic_check(tmp_path):
-    """Nobody fetches or appends any more, so the clock alone must release what waits for the replica."""
-    leader = leader_of(log_of(tmp_path, "0:0-4"), state(isr=(1, 2)))
-    fetch(leader, 2, 5, 0)
-    fetch(leader, 3, 5, 0)  # caught up, so it is proposed
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    leader.on_alter_partition_result(proposal, ErrorCode.INELIGIBLE_REPLICA, None, NOW_MS)
-    produce(leader, acks=1)
-    fetch(leader, 2, 6, 0, now_ms=NOW_MS + 1)
-    assert leader.high_watermark == 5
-    assert not leader.check_isr(NOW_MS + LAG_MS)
-    fetch(leader, 2, 6, 0, now_ms=NOW_MS + LAG_MS)
-    assert leader.check_isr(NOW_MS + LAG_MS + 1)
-    assert leader.high_watermark == 6
-
-
-def test_a_lower_minimum_lets_the_high_watermark_advance_at_once_hw_2(tmp_path):
-    log = log_of(tmp_path, min_insync_replicas=2)
-    leader = leader_of(log, state(isr=(1,)))
-    produce(leader, acks=1)
-    assert leader.high_watermark == 0
-    log.config = log.config.model_copy(update={"min_insync_replicas": 1})
-    assert leader.advance_high_watermark(NOW_MS)
-    assert leader.high_watermark == 1
+from tests.leader.replicas import LAG_MS, NOW_MS, fetch, leader_of, log_of, produce, proposed, state
 
 
 def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path):
@@ -41,8 +14,7 @@ def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path):
     fetch(leader, 2, 0)
     produce(leader, acks=1)
     leader.check_isr(NOW_MS + LAG_MS + 1)
-    proposal = leader.take_proposal()
-    assert proposal is not None
+    proposal = proposed(leader)
     answer = replace(state(isr=(1,), partition_epoch=1), elr=(2,))
     assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, answer, NOW_MS)
     assert (leader.isr, leader.high_watermark) == ({1}, 0)

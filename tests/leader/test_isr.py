@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from leader.alter_partition_queue import MAX_PROPOSALS, AlterPartitionQueue
-from leader.isr import Committed, IsrProposal
+from leader.isr import AfterRefusal, IsrProposal, after_refusal
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
-from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, append_record, fetch, leader_of, log_of, produce, state
+from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, append_record, fetch, leader_of, log_of, proposed, state
 
 OTHER = TopicPartition("t", 1)
 EPOCH = 4
@@ -30,8 +30,7 @@ def leader(tmp_path: Path) -> PartitionLeader:
 def expanding(leader: PartitionLeader) -> IsrProposal:
     """R-W-I2: 2 has reached the epoch's start; its addition is proposed."""
     fetch(leader, 2, 60, 0)
-    proposal = leader.take_proposal()
-    assert proposal is not None
+    proposal = proposed(leader)
     assert leader.take_proposal() is None, "a proposal is submitted once"
     return proposal
 
@@ -53,65 +52,36 @@ def test_a_replica_that_ends_where_the_leader_begins_hides_what_it_has_before_it
     fetch(leader, 2, 45, 0, log_start_offset=30)
     assert leader.take_proposal() is None
     fetch(leader, 2, 45, 0, log_start_offset=45)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert [member for member, _ in proposal.isr] == [1, 2]
-
-
-@pytest.mark.parametrize("error", [ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED])
-def test_a_proposal_that_was_certainly_not_applied_is_taken_back(leader, error):
-    """R-W-I3."""
-    leader.on_alter_partition_result(expanding(leader), error, None, NOW_MS)
-    assert leader.state == Committed(frozenset({1}))
-    assert leader.take_proposal() is None
-    assert expanding(leader), "the next fetch proposes again"
+    assert [member for member, _ in proposed(leader).isr] == [1, 2]
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("action", "errors"),
     [
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
+        (AfterRefusal.REVERT, "INELIGIBLE_REPLICA OPERATION_NOT_ATTEMPTED NOT_ENOUGH_REPLICAS"),
+        (AfterRefusal.REVERT, "THROTTLING_QUOTA_EXCEEDED"),
+        (AfterRefusal.WAIT, "INVALID_UPDATE_VERSION FENCED_LEADER_EPOCH INVALID_REQUEST NEW_LEADER_ELECTED"),
+        (AfterRefusal.WAIT, "UNKNOWN_TOPIC_OR_PARTITION UNKNOWN_TOPIC_ID"),
+        (AfterRefusal.RESUBMIT, "NETWORK_EXCEPTION REQUEST_TIMED_OUT NOT_CONTROLLER"),
     ],
 )
-def test_a_superseded_proposal_stays_pending(tmp_path, error):
-    """R-W-I4, R-W-I10, R-W-I13."""
-    leader = leader_of(log_of(tmp_path, "0:0-59", high_watermark=50), state(isr=(1,), epoch=EPOCH))
-    proposal = expanding(leader)
-    leader.on_alter_partition_result(proposal, error, None, NOW_MS)
-    assert leader.maximal_isr == {1, 2}
-    assert leader.take_proposal() is None
-    produce(leader)
-    assert leader.high_watermark == 60, "2 is still waited for, since the controller may count it in sync"
-
-
-@pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
-def test_an_undecided_proposal_is_submitted_again(leader, error):
-    """R-W-I6, R-W-I11."""
-    proposal = expanding(leader)
-    leader.on_alter_partition_result(proposal, error, None, NOW_MS)
-    assert leader.take_proposal() is proposal
+def test_what_each_refusal_does_to_a_proposal_isr_9(action, errors):
+    """What the three are is told by R-W-I3, R-W-I4 and R-W-I6."""
+    for error in errors.split():
+        assert after_refusal(ErrorCode[error]) is action, error
 
 
 def test_a_member_that_is_no_replica_leaves(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2, 3), replicas=(1, 2)))
     fetch(leader, 2, 10, 0)
     leader.check_isr(NOW_MS)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert proposal.isr == ((1, 101), (2, 102))
+    assert proposed(leader).isr == ((1, 101), (2, 102))
 
 
 def test_a_member_that_has_not_fetched_yet_is_proposed_without_an_incarnation(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2)))
     fetch(leader, 3, 10, 0)
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert proposal.isr == ((1, 101), (2, NO_BROKER_EPOCH), (3, 103))
+    assert proposed(leader).isr == ((1, 101), (2, NO_BROKER_EPOCH), (3, 103))
 
 
 def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal(tmp_path):
@@ -122,16 +92,14 @@ def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal
     fetch(leader, 2, 10, 0)
     append_record(leader.log, 0)
     leader.check_isr(NOW_MS + LAG_MS + 1)
-    shrink = leader.take_proposal()
-    assert shrink is not None
+    shrink = proposed(leader)
     alone = state(isr=(1,), partition_epoch=1)
     leader.on_alter_partition_result(shrink, ErrorCode.NONE, alone, NOW_MS + LAG_MS + 1)
     fetch(leader, 3, 11, 0, now_ms=NOW_MS + LAG_MS + 2)
     assert leader.maximal_isr == {1, 3}
     assert not leader.become_leader(alone, 101, NOW_MS + LAG_MS + 3)
     assert leader.maximal_isr == {1, 3}
-    expand = leader.take_proposal()
-    assert expand is not None
+    expand = proposed(leader)
     both = state(isr=(1, 3), partition_epoch=2)
     leader.on_alter_partition_result(expand, ErrorCode.NONE, both, NOW_MS + LAG_MS + 4)
     assert leader.isr == {1, 3}

@@ -11,7 +11,18 @@ from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.offsets import Isolation
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, Brokers, append_record, fetch, leader_of, log_of, state
+from tests.leader.replicas import (
+    LAG_MS,
+    NOW_MS,
+    ONE_MIB,
+    Brokers,
+    append_record,
+    fetch,
+    leader_of,
+    log_of,
+    proposed,
+    state,
+)
 
 
 def follower(broker_id: int, rack: str, start: int, end: int, caught_up_ms: int = 0) -> ReadReplica:
@@ -92,9 +103,7 @@ def test_only_members_of_the_committed_isr_are_candidates(leader):
     fetch(leader, 2, 11, 0)
     assert leader.maximal_isr == {1, 2, 3}, "its return is proposed, but not accepted"
     assert consume(leader, "b").preferred_read_replica is None
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    leader.on_alter_partition_result(proposal, ErrorCode.NONE, state(partition_epoch=2), NOW_MS)
+    leader.on_alter_partition_result(proposed(leader), ErrorCode.NONE, state(partition_epoch=2), NOW_MS)
     assert consume(leader, "b").preferred_read_replica == 2
 
 

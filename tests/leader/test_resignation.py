@@ -6,8 +6,7 @@ import pytest
 
 from leader.partition_leader import PartitionLeader
 from leader.resignation import should_resign, silence_ms
-from replog.errors import ErrorCode
-from tests.leader.replicas import NOW_MS, fetch, leader_of, log_of, produce, state
+from tests.leader.replicas import NOW_MS, fetch, leader_of, log_of, produce, proposed, state
 
 OTHERS = frozenset({2, 3, 4})
 LATER_MS = NOW_MS + 2000
@@ -31,25 +30,10 @@ def test_at_the_beginning_of_an_epoch_they_have_not_had_the_time_to_speak_isr_20
     assert not should_resign(leader, OTHERS, OTHERS, NOW_MS - 1)
 
 
-def test_a_new_partition_is_kept_while_its_other_replicas_are_made_isr_20(tmp_path):
-    leader = leader_of(log_of(tmp_path), state())
-    assert not should_resign(leader, OTHERS, OTHERS, NOW_MS), "there is nothing to commit"
-    produce(leader)
-    assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
-
-
 def test_a_follower_that_has_just_had_all_is_not_silent_in_this_partition(leader):
     fetch(leader, 3, 11, 4, now_ms=LATER_MS)
     assert not should_resign(leader, OTHERS, OTHERS, LATER_MS - 1)
     assert should_resign(leader, OTHERS, OTHERS, LATER_MS)
-
-
-@pytest.mark.parametrize(
-    ("minimum", "isr", "resigns"), [(1, (1, 2), False), (1, (1, 2, 3), True), (3, (1, 2, 3), False)]
-)
-def test_two_stay_at_least_and_never_fewer_than_the_minimum_isr_20(tmp_path, minimum, isr, resigns):
-    leader = leader_of(log_of(tmp_path, "0:0-9", min_insync_replicas=minimum), state(isr=isr))
-    assert should_resign(leader, OTHERS, OTHERS, NOW_MS) is resigns
 
 
 def test_silence_is_half_of_what_it_takes_to_leave_the_isr_but_no_shorter_than_two_idle_fetches():
@@ -59,22 +43,10 @@ def test_silence_is_half_of_what_it_takes_to_leave_the_isr_but_no_shorter_than_t
     assert silence_ms(30_000, 5000) == 10_000
 
 
-def test_it_proposes_everybody_else_and_waits_for_them_until_it_is_relieved_isr_7(leader):
-    leader.resign()
-    proposal = leader.take_proposal()
-    assert proposal is not None
-    assert [member for member, _ in proposal.isr] == [2, 3]
-    assert (leader.isr, leader.maximal_isr) == ({1, 2, 3}, {1, 2, 3})
-    leader.on_alter_partition_result(proposal, ErrorCode.NEW_LEADER_ELECTED, None, NOW_MS)
-    leader.resign()
-    assert leader.take_proposal() is None, "that is for the metadata to end"
-
-
 def test_a_proposal_under_way_comes_first_isr_4(leader):
     leader.check_isr(NOW_MS + 60_000)
-    shrink = leader.take_proposal()
+    proposed(leader)
     leader.resign()
-    assert shrink is not None
     assert leader.take_proposal() is None
 
 
