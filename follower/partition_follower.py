@@ -184,9 +184,9 @@ class PartitionFollower:
         self._refusals += 1
         return NO_PROGRESS
 
-    def on_failure(self, request: FetchPartition | None, now_ms: int) -> None:
-        """The whole fetch failed (FT-11): wait before the next. `request` None: any request."""
-        if request is None or self._is_current(request):
+    def on_failure(self, request: FetchPartition, now_ms: int) -> None:
+        """The whole fetch failed (FT-11): wait before the next."""
+        if self._is_current(request):
             self._delay(now_ms)
 
     def on_defect(self, reason: str) -> None:

@@ -216,7 +216,7 @@ class PartitionLeader:
             return FetchAnswer(error)
         preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
         if preferred != self.broker_id:
-            return answer_of(self.log, preferred_read_replica=preferred)
+            return answer_of(self.log)._replace(preferred_read_replica=preferred)
         answer = read_log(self.log, request, isolation, **how)
         if alone and answer.error is ErrorCode.NONE and request.fetch_offset >= self.log.limit(isolation):
             return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -130,41 +130,19 @@ def read_log(
         if end.end_offset < 0 or offset < log.log_start_offset:
             in_range = False
         elif diverges(end, request.last_fetched_epoch, offset):
-            return answer_of(log, diverging=end)
+            return answer_of(log)._replace(diverging=end)
     if not in_range:
         return answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE)
     try:
         with WaitingFor(wait_for):
             data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
     except ColdRead as cold:
-        return answer_of(log, cold=cold)
+        return answer_of(log)._replace(cold=cold)
     except ReplogError as error:
         return answer_of(log, error.code)
-    return answer_of(log, records=data.records, aborted=data.aborted, place=data.metadata)
+    return answer_of(log)._replace(records=data.records, aborted=data.aborted, place=data.metadata)
 
 
-def answer_of(
-    log: Log,
-    error: ErrorCode = ErrorCode.NONE,
-    *,
-    diverging: EpochEndOffset | None = None,
-    records: Buffer = b"",
-    aborted: tuple[AbortedTransaction, ...] = (),
-    preferred_read_replica: int | None = None,
-    place: OffsetMetadata | None = None,
-    cold: ColdRead | None = None,
-) -> FetchAnswer:
-    """An answer with the log's offsets as they are now."""
-    return FetchAnswer(
-        error=error,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        log_end_offset=log.log_end_offset,
-        diverging=diverging,
-        records=records,
-        aborted=aborted,
-        preferred_read_replica=preferred_read_replica,
-        place=place,
-        cold=cold,
-    )
+def answer_of(log: Log, error: ErrorCode = ErrorCode.NONE) -> FetchAnswer:
+    """An answer with the log's offsets as they are now, and without records."""
+    return FetchAnswer(error, log.high_watermark, log.last_stable_offset, log.log_start_offset, log.log_end_offset)

@@ -139,7 +139,7 @@ def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any
     if request.last_fetched_epoch is not None and request.fetch_offset < log.log_start_offset:
         end = log.end_offset_for_epoch(request.last_fetched_epoch)
         if end.end_offset >= 0 and diverges(end, request.last_fetched_epoch, request.fetch_offset):
-            return answer_of(log, diverging=end)
+            return answer_of(log)._replace(diverging=end)
     return read_log(log, request, *arguments, **options)
 
 
