@@ -236,5 +236,5 @@ class FetchSessionHandler:
     def _failed(self, replica: FetchedReplica, follower: PartitionFollower, error: Exception) -> None:
         """An error of one partition leaves the others alone (FT-12). An error of the disk ends the broker."""
         if not isinstance(error, ReplogError) or error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-            follower.on_defect(repr(error))
+            follower.fail(repr(error))
             self._on_defect(replica, error)

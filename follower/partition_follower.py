@@ -65,7 +65,7 @@ class PartitionFollower:
         self.isr: tuple[int, ...] = ()
         self.lag: int | None = None  # records below the leader's high watermark; None until the leader has answered
         self._backoff_ms = backoff_ms
-        self._delayed_until_ms: int | None = None
+        self.next_retry_ms: int | None = None  # when a delayed partition may be fetched again
         self._refusals = 0  # by this leader, one after the other
         self._matches_leader = False  # an answer of this epoch was accepted: this log is a prefix of the leader's
         self._rounds_out_of_range = 0
@@ -88,18 +88,13 @@ class PartitionFollower:
         self.fetch_state = FetchState.FETCHING if has_epochs else FetchState.TRUNCATING
         self.failure = None
         self.lag = None
-        self._delayed_until_ms = None
+        self.next_retry_ms = None
         self._refusals = 0
         self._matches_leader = False
         self._rounds_out_of_range = 0
         return True
 
     # Asking
-
-    @property
-    def next_retry_ms(self) -> int | None:
-        """When a delayed partition may be fetched again; None if it is not delayed."""
-        return self._delayed_until_ms
 
     def next_fetch(self, now_ms: int, max_bytes: int) -> FetchPartition | None:
         """The fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a truncation is
@@ -111,7 +106,7 @@ class PartitionFollower:
             return None
         if self._is_delayed(now_ms):
             return None
-        self._delayed_until_ms = None
+        self.next_retry_ms = None
         if self.fetch_state is FetchState.TRUNCATING:
             try:
                 self.log.truncate_to(self.log.high_watermark)
@@ -119,7 +114,7 @@ class PartitionFollower:
                 self._delay(now_ms)
                 return None
             except ReplogError as error:
-                self._fail(str(error))
+                self.fail(str(error))
                 raise
             self.fetch_state = FetchState.FETCHING
         if not self.log.settled:
@@ -173,12 +168,12 @@ class PartitionFollower:
             self._delay(now_ms)
             return FollowerProgress(note=str(error))
         except ReplogError as error:
-            failed = self._fail(str(error))
+            failed = self.fail(str(error))
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
             return failed
         if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
-            return self._fail(f"the leader has a newer epoch than {self.leader_epoch}; waiting for metadata")
+            return self.fail(f"the leader has a newer epoch than {self.leader_epoch}; waiting for metadata")
         # A new leader may not have begun its role yet: it will in a moment (divergence 17).
         self._delay(now_ms, min(self._backoff_ms, FIRST_BACKOFF_MS << min(self._refusals, 20)))
         self._refusals += 1
@@ -188,10 +183,6 @@ class PartitionFollower:
         """The whole fetch failed (FT-11): wait before the next."""
         if self._is_current(request):
             self._delay(now_ms)
-
-    def on_defect(self, reason: str) -> None:
-        """An unexpected error: fetch no more of this partition, and leave the others alone (FT-12)."""
-        self._fail(reason)
 
     def on_high_watermark(self, leader_epoch: int | None, offset: int) -> bool:
         """The leader pushed a new high watermark. True if the local one rose.
@@ -319,13 +310,14 @@ class PartitionFollower:
     # Delay and failure
 
     def _is_delayed(self, now_ms: int) -> bool:
-        return self._delayed_until_ms is not None and now_ms < self._delayed_until_ms
+        return self.next_retry_ms is not None and now_ms < self.next_retry_ms
 
     def _delay(self, now_ms: int, delay_ms: int | None = None) -> None:
-        self._delayed_until_ms = now_ms + (self._backoff_ms if delay_ms is None else delay_ms)
+        self.next_retry_ms = now_ms + (self._backoff_ms if delay_ms is None else delay_ms)
 
-    def _fail(self, reason: str) -> FollowerProgress:
+    def fail(self, reason: str) -> FollowerProgress:
+        """Fetch no more of this partition, and leave the others alone (FT-12)."""
         self.fetch_state = FetchState.FAILED
         self.failure = reason
-        self._delayed_until_ms = None
+        self.next_retry_ms = None
         return FollowerProgress(note=f"stopped fetching: {reason}")

@@ -82,13 +82,11 @@ class FollowerState(NamedTuple):
         granted_ms = now_ms if in_isr else NEVER_MS
         if not was_leader:
             return FollowerState(last_fetch_leader_end_offset=-1, last_caught_up_ms=granted_ms)
-        return FollowerState(
-            log_start_offset=self.log_start_offset,
-            log_end_offset=self.log_end_offset,
+        return self._replace(
             last_fetch_leader_end_offset=epoch_start_offset,
             last_fetch_ms=granted_ms,
             last_caught_up_ms=granted_ms,
-            broker_epoch=self.broker_epoch,
+            asker=None,
         )
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:

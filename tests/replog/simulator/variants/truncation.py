@@ -151,7 +151,7 @@ def _take_log_start_of_divergence(
         try:
             self.log.maybe_increment_log_start_offset(answer.log_start_offset)
         except ReplogError as error:
-            return self._fail(str(error))
+            return self.fail(str(error))
     return progress
 
 
