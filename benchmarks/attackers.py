@@ -10,7 +10,6 @@ answers once the attack is under way, and ends it when stdin ends.
 
 import asyncio
 import contextlib
-import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -189,6 +188,10 @@ async def look_up(address: str, partitions: int) -> list[log_pb2.ListOffsetsPart
         return list((await channel.call(Log["list_offsets"], request, CALL_S)).partitions)
 
 
+def look_ups(address: str, partitions: int) -> AbstractAsyncContextManager[None]:
+    return again_and_again(address, lambda at: look_up(at, partitions))
+
+
 @contextlib.asynccontextmanager
 async def again_and_again(address: str, ask: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
     async def repeat() -> None:
@@ -226,34 +229,22 @@ class Attack:
 
 
 UNREAD_BUDGET = COPIES * ANSWERS + SLACK
+UNFINISHED_BUDGET = 30 * MAX_REQUEST_BYTES + SLACK
 READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
 
-_looked_up = {n: functools.partial(again_and_again, ask=functools.partial(look_up, partitions=n)) for n in (1, 100)}
 ATTACKS = {
-    "streams": Attack(
-        "12 fetch streams that read nothing", functools.partial(fetch_streams, streams=12), UNREAD_BUDGET
-    ),
-    "calls": Attack("24 single fetches that nobody reads", functools.partial(single_fetches, calls=24), UNREAD_BUDGET),
-    "parked": Attack("64 parked fetches on one stream", functools.partial(parked_fetches, fetches=64), UNREAD_BUDGET),
-    "readers": Attack(
-        "1,000 readers of 60 MiB that do not read", functools.partial(fetch_streams, streams=1000), UNREAD_BUDGET
-    ),
-    "unfinished": Attack(
-        "30 messages that never end",
-        functools.partial(unfinished_messages, messages=30),
-        30 * MAX_REQUEST_BYTES + SLACK,
-    ),
-    "files": Attack("3,000 ReadFile streams", functools.partial(file_readers, streams=3000), READERS_BUDGET),
-    "look-up": Attack("look-ups by time in a batch of 250 MiB", _looked_up[1], SLACK),
-    "look-ups": Attack("… in 100 of them with one request", _looked_up[100], SLACK),
+    "streams": Attack("12 fetch streams that read nothing", lambda at: fetch_streams(at, 12), UNREAD_BUDGET),
+    "calls": Attack("24 single fetches that nobody reads", lambda at: single_fetches(at, 24), UNREAD_BUDGET),
+    "parked": Attack("64 parked fetches on one stream", lambda at: parked_fetches(at, 64), UNREAD_BUDGET),
+    "readers": Attack("1,000 readers of 60 MiB that do not read", lambda at: fetch_streams(at, 1000), UNREAD_BUDGET),
+    "unfinished": Attack("30 messages that never end", lambda at: unfinished_messages(at, 30), UNFINISHED_BUDGET),
+    "files": Attack("3,000 ReadFile streams", lambda at: file_readers(at, 3000), READERS_BUDGET),
+    "look-up": Attack("look-ups by time in a batch of 250 MiB", lambda at: look_ups(at, 1), SLACK),
+    "look-ups": Attack("… in 100 of them with one request", lambda at: look_ups(at, 100), SLACK),
     "partitions": Attack(
-        "two million empty partitions in 4 MiB",
-        functools.partial(again_and_again, ask=ask_for_empty_partitions),
-        SLACK,
+        "two million empty partitions in 4 MiB", lambda at: again_and_again(at, ask_for_empty_partitions), SLACK
     ),
-    "idle": Attack(
-        "10,000 idle streams at the controller", functools.partial(idle_streams, streams=10_000), SLACK, CONTROLLER
-    ),
+    "idle": Attack("10,000 idle streams at the controller", lambda at: idle_streams(at, 10_000), SLACK, CONTROLLER),
 }
 
 
