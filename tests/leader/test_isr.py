@@ -8,7 +8,6 @@ from leader.alter_partition_queue import MAX_PROPOSALS, AlterPartitionQueue
 from leader.isr import AfterRefusal, IsrProposal, after_refusal
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import LAG_MS, NOW_MS, TP, Brokers, append_record, fetch, leader_of, log_of, proposed, state
 
@@ -76,12 +75,6 @@ def test_a_member_that_is_no_replica_leaves(tmp_path):
     fetch(leader, 2, 10, 0)
     leader.check_isr(NOW_MS)
     assert proposed(leader).isr == ((1, 101), (2, 102))
-
-
-def test_a_member_that_has_not_fetched_yet_is_proposed_without_an_incarnation(tmp_path):
-    leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2)))
-    fetch(leader, 3, 10, 0)
-    assert proposed(leader).isr == ((1, 101), (2, NO_BROKER_EPOCH), (3, 103))
 
 
 def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal(tmp_path):
