@@ -29,6 +29,21 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
+async def not_led(admin: Any, topic: str) -> str:
+    """In words, how many partitions of a created topic have a leader with its replica; "" if all have."""
+    from replog.errors import ErrorCode, ReplogError
+
+    try:
+        partitions = (await admin.describe_topic(topic)).partitions
+    except ReplogError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return "no broker knows it"
+    there = replica_offsets(topic, await admin.describe_cluster(), lambda _: None)
+    led = sum((each.partition, each.leader) in there for each in partitions)
+    return f"{led} of {len(partitions)} partitions are led" if led < len(partitions) else ""
+
+
 async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[int]:
     """The topic's partitions, or the one wanted. Raises UNKNOWN_TOPIC_OR_PARTITION before anything is read or sent."""
     from replog.client import Admin

@@ -35,7 +35,9 @@ def up(
     brokers: Annotated[
         int | None, typer.Option(metavar="N", help="How many brokers; as many as the directory has, else 3.")
     ] = None,
-    timeout: Timeout = 60.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait without any progress.")
+    ] = 60.0,
 ) -> None:
     """Start a controller and brokers, and wait until all of them serve.
 

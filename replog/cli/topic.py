@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from replog.cli.asking import UNKNOWN_OFFSETS, ask, replica_offsets
+from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_led, replica_offsets
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
 from replog.command.output import Format, note, print_rows
 
@@ -24,15 +24,30 @@ def create(
     replication_factor: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
     config: Configs = None,
 ) -> None:
-    """Create a topic, and wait until every partition has a leader.
+    """Create a topic, and wait until every partition is led: as long as there are more and more, then a minute.
 
     Example: `replog topic create --topic flights --partitions 6 --replication-factor 3 --config min.insync.replicas=2`
     """
+    from replog.errors import ErrorCode, ReplogError
+    from replog.local_cluster.waiting import wait_for
     from replog.topic import validate_topic_name
 
     validate_topic_name(topic)
     configs = name_values(config or [], "--config")
-    ask(bootstrap, lambda admin: admin.create_topic(topic, partitions, replication_factor, configs))
+
+    async def created(admin: Any) -> None:
+        try:
+            await admin.create_topic(topic, partitions, replication_factor, configs)
+        except ReplogError as error:
+            if error.code is not ErrorCode.LEADER_NOT_AVAILABLE:  # that follows a creation
+                raise
+
+    ask(bootstrap, created)
+    wait_for(
+        lambda: ask(bootstrap, lambda admin: not_led(admin, topic)),
+        f"topic {topic} is created, but not led; the logs of the brokers may tell why",
+        progress=note,
+    )
     note(f"created topic {topic}")
 
 

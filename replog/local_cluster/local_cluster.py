@@ -7,9 +7,11 @@ outlive the process that started them; any later `LocalCluster` on the same dire
 
 import contextlib
 import fcntl
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,15 +29,15 @@ from replog.local_cluster.processes import (
     wait_until_stopped,
 )
 from replog.local_cluster.status import MemberStatus, member_status, out_of_sync
+from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
 from replog.properties import load_properties
 
-START_TIMEOUT_S = 300.0  # thousands of logs may have to be recovered; a process that ends is noticed at once
 STOP_TIMEOUT_S = 40.0
 SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
 MAX_BROKERS = 100
-LOG_TAIL_LINES = 12
+LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 
 # A local cluster notices a dead process within seconds: it has no slow network to be patient with.
 CONTROLLER_SETTINGS = {"broker.session.timeout.ms": "3000"}
@@ -46,7 +48,9 @@ BROKER_SETTINGS = {
 }
 _FILE_HEAD = "# Settings here are kept, except addresses and the first of log.dirs. It holds from the next start on."
 
-Progress = Callable[[str], None]
+_LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
+
+Wait = Callable[[Callable[[], str], str], None]  # until nothing is missing; the words for a failure
 
 
 class LocalCluster:
@@ -92,13 +96,14 @@ class LocalCluster:
 
     # -- up and down ---------------------------------------------------------------------------------------------
 
-    def up(self, timeout_s: float = START_TIMEOUT_S, progress: Progress = lambda _: None) -> Self:
+    def up(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None) -> Self:
         """Start what does not run, and wait until every broker serves and is unfenced.
 
         On failure or interruption the processes that this call started are stopped again. Raises BROKER_NOT_AVAILABLE
-        with the end of the log of a process that ended, REQUEST_TIMED_OUT, INVALID_REQUEST.
+        with the end of the log of a process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress,
+        INVALID_REQUEST.
         """
-        deadline = time.monotonic() + timeout_s
+        wait = partial(wait_for, patience_s=patience_s, progress=progress)
         started: list[LocalMember] = []
         with self._locked():
             state = self._plan()
@@ -106,30 +111,30 @@ class LocalCluster:
                 if state.controller.state is ProcessState.STOPPED:
                     progress(f"starting the controller on {state.controller.address}")
                     self._start(state, state.controller, started)
-                self._wait_until_serving(state, [state.controller], deadline)
+                self._wait_until_serving([state.controller], wait)
                 for broker in state.brokers:
                     if broker.state is ProcessState.STOPPED:
                         progress(f"starting {broker.name} on {broker.address}")
                         self._start(state, broker, started)
-                self._wait_until_serving(state, state.brokers, deadline)
+                self._wait_until_serving(state.brokers, wait)
                 progress("waiting until every broker is unfenced")
-                self._wait_until_unfenced(state, deadline)
+                self._wait_until_unfenced(state, wait)
             except BaseException:
                 _stop(state, started, 5.0)
                 state.save(self.directory)
                 raise
         return self
 
-    def start(self, broker_id: int, timeout_s: float = START_TIMEOUT_S) -> None:
+    def start(self, broker_id: int, patience_s: float = PATIENCE_S) -> None:
         """Start one broker on its own data and wait until it serves and every running broker is unfenced."""
-        deadline = time.monotonic() + timeout_s
+        wait = partial(wait_for, patience_s=patience_s)
         with self._locked():
             state = self.state
             broker = state.broker(broker_id)
             if broker.state is ProcessState.STOPPED:
                 self._start(state, broker, [])
-            self._wait_until_serving(state, [broker], deadline)
-            self._wait_until_unfenced(state, deadline)
+            self._wait_until_serving([broker], wait)
+            self._wait_until_unfenced(state, wait)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S, progress: Progress = lambda _: None) -> list[str]:
         """Stop the brokers together, then the controller, all cleanly (SIGTERM).
@@ -205,10 +210,10 @@ class LocalCluster:
             metadata = None
         return [member_status(member, metadata) for member in self.state.members]
 
-    def wait_for_full_isr(self, topic: str | None = None, timeout_s: float = 60.0) -> None:
+    def wait_for_full_isr(self, topic: str | None = None, patience_s: float = PATIENCE_S) -> None:
         """Until every running broker sees every replica of `topic` (of all topics) in sync and a leader for each.
 
-        Raises REQUEST_TIMED_OUT naming the partitions that are not.
+        Raises REQUEST_TIMED_OUT naming some partitions that are not, after `patience_s` without any progress.
         """
 
         def missing() -> str:
@@ -220,10 +225,10 @@ class LocalCluster:
                     return f"{broker.name} does not answer"
                 behind = out_of_sync(metadata, topic)
                 if behind:
-                    return f"{broker.name} sees {', '.join(behind[:8])}"
+                    return f"{broker.name} sees {len(behind)} such as {', '.join(behind[:8])}"
             return ""
 
-        _wait(missing, time.monotonic() + timeout_s, "not every replica came in sync")
+        wait_for(missing, "not every replica came in sync", patience_s)
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
@@ -301,7 +306,7 @@ class LocalCluster:
             decided["log.dirs"] = str(path.parent / "data")
         return {**BROKER_SETTINGS, **before, **self._broker_settings, **decided}
 
-    def _wait_until_serving(self, state: ClusterFile, members: list[LocalMember], deadline: float) -> None:
+    def _wait_until_serving(self, members: list[LocalMember], wait: Wait) -> None:
         waiting = list(members)
 
         def missing() -> str:
@@ -309,11 +314,16 @@ class LocalCluster:
                 self._check_alive(member)
                 if probe.is_serving(member.address):
                     waiting.remove(member)
-            return ", ".join(f"{member.name} ({member.address})" for member in waiting)
+            return ", ".join(f"{member.name} ({member.address}{self._loading(member)})" for member in waiting)
 
-        _wait(missing, deadline, f"not serving in time (logs: {self.directory}/*/*.log)")
+        wait(missing, f"not serving in time (logs: {self.directory}/*/*.log)")
 
-    def _wait_until_unfenced(self, state: ClusterFile, deadline: float) -> None:
+    def _loading(self, member: LocalMember) -> str:
+        """What a broker that starts has last said of its logs."""
+        told = _LOADING.findall(log_tail(self.log_file(member)))
+        return f", {told[-1]}" if told else ""
+
+    def _wait_until_unfenced(self, state: ClusterFile, wait: Wait) -> None:
         """Until every running broker knows that every running broker is unfenced."""
         running = [broker for broker in state.brokers if broker.state is ProcessState.RUNNING]
         wanted = {broker.node_id for broker in running}
@@ -321,13 +331,13 @@ class LocalCluster:
         def missing() -> str:
             for broker in running:
                 self._check_alive(broker)
-                metadata = probe.metadata_of(broker.address)
+                metadata = probe.metadata_of(broker.address, without_topics=True)
                 known = {other.broker_id for other in metadata.brokers if not other.fenced} if metadata else set()
                 if wanted - known:
                     return f"{broker.name} does not see {', '.join(f'broker-{i}' for i in sorted(wanted - known))}"
             return ""
 
-        _wait(missing, deadline, f"not unfenced in time (logs: {self.directory}/*/*.log)")
+        wait(missing, f"not unfenced in time (logs: {self.directory}/*/*.log)")
 
     def _check_alive(self, member: LocalMember) -> None:
         if member.state is ProcessState.STOPPED:
@@ -352,18 +362,12 @@ def _stop(state: ClusterFile, members: list[LocalMember], timeout_s: float) -> l
     return [member.name for member, process in running if process in left]
 
 
-def _wait(missing: Callable[[], str], deadline: float, failure: str) -> None:
-    """Until nothing is missing. Raises REQUEST_TIMED_OUT with what still was."""
-    while reason := missing():
-        if time.monotonic() >= deadline:
-            raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{failure}: {reason}")
-        time.sleep(POLL_S)
-
-
 def log_tail(path: Path) -> str:
     """The last lines, indented, for an error message."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
     except OSError as error:
         return f"(cannot read it: {error})"
     return "\n".join("  " + line for line in lines[-LOG_TAIL_LINES:]) or "  (it is empty)"

@@ -27,10 +27,11 @@ def is_serving(address: str) -> bool:
     return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def metadata_of(address: str) -> Any:
+def metadata_of(address: str, *, without_topics: bool = False) -> Any:
     """What the broker at `address` knows of the cluster (a GetMetadataResponse), or None if it does not answer."""
     try:
-        return call(address, methods.Log["get_metadata"], log_pb2.GetMetadataRequest(), CALL_TIMEOUT_S)
+        request = log_pb2.GetMetadataRequest(without_topics=without_topics)
+        return call(address, methods.Log["get_metadata"], request, CALL_TIMEOUT_S)
     except ReplogError:
         return None
 

@@ -40,6 +40,7 @@ from replog.log.log import Log
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
 
 MAX_FILE_NAME = 255
+TELL_EVERY = 1000  # directories: some seconds
 
 Report = Callable[[str], None]
 RandomBytes = Callable[[int], bytes]
@@ -172,8 +173,10 @@ class LogDirectory:
             )
             return FutureLog(log, topic_id)
 
-        for path in directories:
+        for number, path in enumerate(directories, 1):
             self._load_directory(path, opened, report)
+            if number % TELL_EVERY == 0:
+                report(f"{number} of {len(directories)} directories in {self.path} are loaded")
         if not self.clean:
             keep_begun([log for tp, log in self._all().items() if tp not in recovery_points], self._fd)
         for tp in recovery_points.keys() - self._all().keys() - self.failed.keys():

@@ -12,9 +12,9 @@ Thousands of partitions would block the event loop: they are prepared, and take 
 requests are served in between. Such a request sees a partition before or after the change, as on brokers that hear of
 it at different times. (Kafka's brokers publish the image before the roles too.)
 
-Changes are carried out one after the other. While clients are served, very many new replicas are made in waves; the
-other waves follow at a pace that leaves room (`pace.py`), and later changes are carried out in between. Other changes
-of leaders and followers, as after a crash, do not rest.
+Changes are carried out one after the other. Very many new replicas are made in waves: later changes are carried out in
+between, and while clients are served the waves are smaller and leave room (`pace.py`). Other changes of leaders and
+followers, as after a crash, do not rest.
 
 If there is no room or no descriptor for a replica, it keeps its role, or has none, until a later try succeeds; any
 other failure of a disk ends the broker.
@@ -50,7 +50,8 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-WAVE = 300  # new replicas that are made durable together, and live before the next are begun
+WAVE = 300  # new replicas that are made durable together, and live before the next are begun,
+LARGE_WAVE = 1000  # where nobody is served
 
 Told = Mapping[str, object]  # of a role in a new epoch
 TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
@@ -121,9 +122,9 @@ class RoleChanges:
     async def _make_wave(self) -> None:
         await self._change([], {tp: self._image.partitions.get(tp) for tp in islice(self._coming, self._most())})
 
-    def _most(self) -> int | None:
-        """New replicas of one change; None: all, which are there the sooner where nobody is served."""
-        return WAVE if self._pace.serves else None
+    def _most(self) -> int:
+        """New replicas of one change."""
+        return WAVE if self._pace.serves else LARGE_WAVE
 
     async def retry(self) -> None:
         """Try again what was refused, until cancelled."""

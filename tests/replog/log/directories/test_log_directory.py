@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.directories import log_directory
 from replog.log.directories.log_directory import FutureLog, LogDirectory
 from replog.log.errors import LogStorageError
 from replog.log.files.deletion import remove
@@ -57,6 +58,14 @@ def test_an_orderly_stop_and_start(manager, log):
     (loaded,) = again.load(lambda tp: config()).values()
     assert (loaded.log_start_offset, loaded.high_watermark, loaded.log_end_offset) == (3, 6, 8)
     assert (loaded.recovery_point, again.topic_id(TP)) == (8, ID)
+
+
+def test_a_long_load_says_how_far_it_is(manager, log, monkeypatch):
+    monkeypatch.setattr(log_directory, "TELL_EVERY", 1)
+    manager.close(17)
+    lines: list[str] = []
+    start(manager.path, load=False).load(lambda tp: config(), lines.append)
+    assert lines == [f"1 of 1 directories in {manager.path} are loaded"]
 
 
 def test_a_crash_leaves_no_marker(manager, log):
