@@ -9,7 +9,6 @@ from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHE
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT
-from tests.audit.replica_files import cut_out, places
 from tests.interop.history import History
 from tests.replog.log.batches import open_log
 from tests.replog.log.compaction.compacting import clean, records_of
@@ -52,15 +51,3 @@ def test_replicas_that_were_cleaned_differently_are_consistent(spark, replicas, 
     assert result.findings == []
     if level == "deep":  # of the others, nothing is left to compare
         assert result.verdict == CONSISTENT
-
-
-def test_a_newest_record_that_is_missing_is_a_loss(spark, replicas, tmp_path):
-    for replica, directory in replicas.items():
-        shutil.copytree(directory, tmp_path / str(replica))
-    held = places(tmp_path / "2" / "compacted-0")
-    header = next(place.header for place in held if place.header.records_count > 1)
-    cut_out(tmp_path / "1" / "compacted-0", header.base_offset)
-    (finding,) = audit(spark, {replica: tmp_path / str(replica) for replica in replicas}, level="deep").findings
-    assert (finding.kind, finding.wrong) == ("COMMITTED_LOSS", 1)
-    assert finding.first is not None
-    assert header.base_offset <= finding.first <= header.last_offset

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from replog.client.sync import SyncAdmin, SyncProducer
+from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.formats.batch import iterate_batches
 from tests.damage.vocabulary import flip
 from tests.interop.dump import SUFFIXES, abnormal, dump, segment_files
-from tests.interop.our_logs import every_codec, write_all
+from tests.interop.our_logs import CODECS, every_codec, write_all
 
 pytestmark = pytest.mark.processes
 
@@ -59,6 +61,40 @@ def test_kafka_decodes_the_records_that_were_sent(kafka, tmp_path):
         record._replace(headers=re.sub(r":[^,]*", "", record.headers).replace("NO_HEADERS", "")) for record in sent
     ]
     assert [record for path in sorted(dumped.records) for record in dumped.records[path]] == expected
+
+
+def test_every_replica_of_a_cluster_is_read_without_complaint(kafka, tmp_path):
+    """One broker crashed on the way and caught up. All codecs of our producer, idempotence, several leader epochs; the
+    same records on all replicas, in order."""
+    records = 2000  # with each codec
+    with LocalCluster(tmp_path / "cluster", brokers=3).up() as cluster:
+        with SyncAdmin(cluster.bootstrap) as admin:
+            configs = {"segment.bytes": "40000", "index.interval.bytes": "500"}
+            admin.create_topic("numbers", partitions=1, configs=configs)
+        for number, codec in enumerate(CODECS):
+            if number == 2:
+                cluster.kill(3)
+            if number == 4:
+                cluster.start(3)
+            with SyncProducer(cluster.bootstrap, compression=codec, batch_size=3000) as producer:
+                producer.send_many("numbers", [b"%s number %d" % (codec.encode(), n) for n in range(records)], b"key")
+        cluster.wait_for_full_isr("numbers")
+        replicas = [cluster.data_directory(broker) / "numbers-0" for broker in (1, 2, 3)]
+        assert cluster.down() == []
+    files = segment_files(replicas)
+    assert {path.suffix for path in files} == set(SUFFIXES) - {".txnindex"}
+    dumped = dump(kafka, files, "--print-data-log")
+    assert dumped.complaints == []
+    sent = [f"{codec} number {number}" for codec in CODECS for number in range(records)]
+    for replica in replicas:
+        logs = sorted(replica.glob("*.log"))
+        assert len(logs) > 2
+        assert [record.value for log in logs for record in dumped.records[log]] == sent
+        batches = [batch for log in logs for batch in dumped.batches[log]]
+        assert {batch.codec for batch in batches} == set(CODECS)
+        assert all(batch.producer_id >= 0 for batch in batches)
+    sanity = [path for path in files if path.suffix in (".index", ".timeindex")]
+    assert dump(kafka, sanity, "--index-sanity-check").complaints == []
 
 
 # -- the proof that a complaint would have been heard
