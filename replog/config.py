@@ -18,7 +18,6 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
-    field_validator,
 )
 
 from replog.errors import ErrorCode, ReplogError
@@ -59,6 +58,22 @@ def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
     return directories
 
 
+def parse_address(value: str) -> tuple[str, int]:
+    """Split `host:port`, port 0 to 65535. Raises ValueError saying what is wrong."""
+    host, colon, port = value.rpartition(":")
+    if not colon or not host:
+        raise ValueError(f"{value!r} is not host:port")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
+    return host, int(port)
+
+
+def _address(value: str) -> str:
+    parse_address(value)
+    return value
+
+
+Address = Annotated[str, AfterValidator(_address)]
 LogDirs = Annotated[
     tuple[Path, ...],
     BeforeValidator(_split_paths),
@@ -161,9 +176,9 @@ class BrokerConfig(DynamicBrokerConfig):
     """One broker process."""
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
-    listeners: str = "127.0.0.1:9092"
+    listeners: Address = "127.0.0.1:9092"
     advertised_listeners: str = ""  # what others connect to; the bound listener when empty
-    controller_listener: str = "127.0.0.1:9093"
+    controller_listener: Address = "127.0.0.1:9093"
     log_dirs: LogDirs  # one, or several with commas between them: a disk each
     broker_rack: str = ""
     broker_heartbeat_interval_ms: Annotated[int, Field(ge=50, le=MAX_INT)] = 2000
@@ -196,17 +211,11 @@ class BrokerConfig(DynamicBrokerConfig):
         started_with = self.model_dump(by_alias=True, include=set(DynamicBrokerConfig.model_fields))
         return DynamicBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
 
-    @field_validator("listeners", "controller_listener")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        parse_address(value)
-        return value
-
 
 class ControllerConfig(Settings):
     """The controller process."""
 
-    listeners: str = "127.0.0.1:9093"
+    listeners: Address = "127.0.0.1:9093"
     metadata_log_dir: Path
     broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
@@ -217,19 +226,3 @@ class ControllerConfig(Settings):
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
     unclean_leader_election_enable: bool = False  # of topics that do not say
     unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
-
-    @field_validator("listeners")
-    @classmethod
-    def _address(cls, value: str) -> str:
-        parse_address(value)
-        return value
-
-
-def parse_address(value: str) -> tuple[str, int]:
-    """Split `host:port`, port 0 to 65535. Raises ValueError saying what is wrong."""
-    host, colon, port = value.rpartition(":")
-    if not colon or not host:
-        raise ValueError(f"{value!r} is not host:port")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
-    return host, int(port)
