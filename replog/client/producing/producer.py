@@ -70,9 +70,6 @@ class Producer:
         if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a producer are greater than 0")
         rng = rng or random.Random()
-        self._batch_size = batch_size
-        self._linger_s = linger_ms / 1000
-        self._codec = codec_id(compression)
         self._max_request_bytes = max_request_bytes
         self._buffer_memory = buffer_memory
         self._max_block_s = max_block_ms / 1000
@@ -90,12 +87,24 @@ class Producer:
             delivery_timeout_s=delivery_timeout_ms / 1000,
             identity=self._identity,
         )
-        self._accumulator: Accumulator | None = None
-        self._closed = False
+        self._accumulator = self._sender.accumulator = Accumulator(
+            batch_size=batch_size,
+            codec_number=codec_id(compression),
+            buffer_memory=buffer_memory,
+            linger_s=linger_ms / 1000,
+            clock=lambda: asyncio.get_running_loop().time(),
+            ready=self._sender.ready,
+            later=lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call),
+            identity=self._identity,
+        )
+        self._started = self._closed = False
 
     async def start(self) -> Self:
         """Begin; `send` does it when nobody has. Does not wait for a broker."""
-        self._started()
+        self._check_open()
+        if not self._started:
+            self._started = True
+            self._sender.start()
         return self
 
     async def __aenter__(self) -> Self:
@@ -119,9 +128,9 @@ class Producer:
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker).
         """
+        if not self._started or self._closed:
+            await self.start()
         accumulator = self._accumulator
-        if accumulator is None or self._closed:
-            accumulator = self._started()
         size = largest_batch_of(key, value, headers)
         if size > self._max_request_bytes or size > self._buffer_memory:
             raise ReplogError(
@@ -135,12 +144,12 @@ class Producer:
             raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
         queues = accumulator.topics.get(topic)
         if queues is None:
-            queues = await self._load(accumulator, topic)
+            queues = await self._load(topic)
         if not accumulator.has_room(size):
             await accumulator.wait_for_room(size, self._max_block_s)
             self._check_open()
         if partition is None and key is None:
-            delivery = self._append_sticky(accumulator, topic, queues, timestamp_ms, value, headers)
+            delivery = self._append_sticky(topic, queues, timestamp_ms, value, headers)
         else:
             if partition is None:
                 assert key is not None
@@ -167,8 +176,6 @@ class Producer:
 
     async def flush(self) -> None:
         """Send what lingers and wait until every record sent so far has its outcome; does not raise theirs."""
-        if self._accumulator is None:
-            return
         self._accumulator.flushing += 1
         try:
             self._accumulator.send_open_batches()
@@ -185,26 +192,20 @@ class Producer:
         try:
             await self.flush()
         finally:
-            if self._accumulator is not None:
+            if self._started:
                 await self._sender.stop()
             await self._metadata.close()
 
     def _append_sticky(
-        self,
-        accumulator: Accumulator,
-        topic: str,
-        queues: list[PartitionQueue],
-        timestamp_ms: int,
-        value: bytes | None,
-        headers: Headers,
+        self, topic: str, queues: list[PartitionQueue], timestamp_ms: int, value: bytes | None, headers: Headers
     ) -> Delivery:
         current = self._sticky.current(topic)
         if current is not None:
-            delivery = accumulator.append_to_open(queues[current], timestamp_ms, None, value, headers)
+            delivery = self._accumulator.append_to_open(queues[current], timestamp_ms, None, value, headers)
             if delivery is not None:
                 return delivery
         chosen = self._sticky.switch(topic, self._available(topic, queues))
-        return accumulator.append(queues[chosen], timestamp_ms, None, value, headers)
+        return self._accumulator.append(queues[chosen], timestamp_ms, None, value, headers)
 
     def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
         """The partitions that have a leader; all of them when none has."""
@@ -213,29 +214,12 @@ class Producer:
             return range(len(queues))
         return view.led
 
-    async def _load(self, accumulator: Accumulator, topic: str) -> list[PartitionQueue]:
+    async def _load(self, topic: str) -> list[PartitionQueue]:
         view = await self._metadata.topic(topic, self._max_block_s)
         self._check_open()
         if not view.partitions:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partitions")
-        return accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
-
-    def _started(self) -> Accumulator:
-        self._check_open()
-        if self._accumulator is None:
-            loop = asyncio.get_running_loop()
-            self._accumulator = self._sender.accumulator = Accumulator(
-                batch_size=self._batch_size,
-                codec_number=self._codec,
-                buffer_memory=self._buffer_memory,
-                linger_s=self._linger_s,
-                clock=loop.time,
-                ready=self._sender.ready,
-                later=loop.call_later,
-                identity=self._identity,
-            )
-            self._sender.start()
-        return self._accumulator
+        return self._accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
 
     def _check_open(self) -> None:
         if self._closed:

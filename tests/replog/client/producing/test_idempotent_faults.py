@@ -13,8 +13,6 @@ RECORDS = 400
 
 
 def knows_all(producer: Producer) -> bool:
-    if producer._accumulator is None:
-        return True
     flying = any(queue.flying for queue in producer._accumulator.busy())
     return not flying and not any(batch.may_be_appended for batch in producer._accumulator.unsettled())
 

@@ -117,7 +117,6 @@ async def five_under_way(producer: Producer, *values: bytes) -> list[Any]:
     deliveries = []
     for value in values:
         deliveries.append(await producer.send("t", value, partition=0))
-        assert producer._accumulator is not None
         queue = producer._accumulator.topics["t"][0]
         queue.open = None
         producer._accumulator.go_on(queue)
@@ -128,7 +127,6 @@ async def five_under_way(producer: Producer, *values: bytes) -> list[Any]:
 def five_in_one_request(producer: Producer, *values: bytes) -> list[Any]:
     """Each in a batch of its own."""
     accumulator = producer._accumulator
-    assert accumulator is not None
     queue = accumulator.topics["t"][0]
     deliveries = []
     for value in values:

@@ -123,7 +123,7 @@ async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(o
             assert caught.value.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
             assert not caught.value.may_be_appended
         async with asyncio.timeout(60):
-            while next(iter(producer._accumulator.topics["t"])).batch_size > 2000:  # type: ignore[union-attr]
+            while next(iter(producer._accumulator.topics["t"])).batch_size > 2000:
                 await asyncio.sleep(0.01)
         stored = [await delivery for delivery in await producer.send_many("t", [b"x" * 100] * 100)]
         assert [metadata.offset for metadata in stored] == list(range(1, 101))
